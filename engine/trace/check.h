@@ -1,5 +1,5 @@
-/* Is this trace usable, and for what? Reads a file from end to end, counts what is there and says which readers it
- * suffices for. What is missing is named; nothing is repaired. */
+/* Checks a trace file: reads it from end to end, counts its records, and says which kinds of reader it suffices for.
+ * Missing parts are reported; nothing is repaired. */
 #ifndef ENGINE_TRACE_CHECK_H
 #define ENGINE_TRACE_CHECK_H
 
@@ -24,34 +24,34 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* numbers of kinds stay below; parts told apart, later ones go into the last */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; later parts count into the last */
 
-/* From one run header to the next: a run that goes on with other ranks has several. */
+/* The records from one run header to the next. A run that was relaunched has several parts. */
 struct trace_check_part { uint32_t ranks, first_step, last_step; };
 
 struct trace_check {
     uint64_t records, by_kind[TRACE_CHECK_KINDS], unknown_kinds;
-    uint64_t first_ns, last_ns, out_of_order; /* records with a time before that of the one ahead of them */
-    uint64_t gaps, lost;                      /* gap records, and the records that they stand for */
-    uint64_t ops_open, ops_homeless;          /* operations begun and never ended; operations of a schedule that is not there */
-    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: the most of any part; steps, summed over ranks; unfinished: begun, never ended */
+    uint64_t first_ns, last_ns, out_of_order; /* of order: earlier than the record before */
+    uint64_t gaps, lost;                      /* GAP records; the sum of the losses that they report */
+    uint64_t ops_open, ops_homeless;          /* begun and never ended; schedule not in the trace */
+    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* most of any part; sums over ranks */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
-    uint8_t outcome;    /* if ended */
-    char damage[256];   /* why reading stopped before the end; "" */
+    uint8_t outcome;    /* enum outcome; valid if `ended` */
+    char damage[256];   /* why reading stopped before the end; "": it did not */
     bool usable[TRACE_USES];
 };
 
-/* STATUS_INPUT: not a trace at all (missing, empty, foreign). */
+/* STATUS_INPUT: not a trace (missing, empty, another format). STATUS_RUN: no memory. Damage only sets `damage`. */
 int trace_check(struct trace_check *check, const char *path, struct error *err);
 
-/* Whether it holds the end of its run, so that nothing behind a whole chunk was lost. Reads its end only. What is no plain file
- * (a pipe) cannot be asked, and passes. */
+/* Whether the file holds the END record of its run. Reads only the last step on. A path that is not a regular file (a
+ * pipe) cannot be checked: the result is true. */
 bool trace_has_end(const char *path);
 
-/* STATUS_CHECK if something of the run is missing: cut, damaged, gaps, no header or no end. */
+/* STATUS_CHECK: cut, damaged, without header or END, or with gaps (other than the one gap of --trace-limit). */
 int trace_check_status(const struct trace_check *check);
 
 void trace_check_print(const struct trace_check *check, FILE *out);

@@ -1,5 +1,5 @@
-/* Chunks: the unit of writing, checking and seeking (layout in format.h). A struct chunk collects encoded records; sealing
- * turns it into bytes for a file or a socket. Reading goes the other way: chunk_head_read(), then chunk_unpack(). */
+/* Chunks: the unit of writing, checking and seeking (layout in format.h). A struct chunk collects encoded records;
+ * chunk_seal() turns it into bytes for a file or a socket. A reader calls chunk_head_read(), then chunk_unpack(). */
 #ifndef ENGINE_TRACE_CHUNK_H
 #define ENGINE_TRACE_CHUNK_H
 
@@ -14,16 +14,16 @@ struct chunk_head {
     uint32_t crc;
 };
 
-/* Being filled. All-zero is an empty one. */
+/* A chunk that is being filled. An all-zero struct is an empty chunk. */
 struct chunk {
     struct chunk_head head; /* flags, step, records and times are kept; the rest is set by sealing */
     struct bytes raw;
 };
 
-/* False: no memory, or the chunk is full (CHUNK_BYTES_MAX); nothing was changed. */
+/* Appends one encoded record. False: no memory, or the chunk is full (CHUNK_BYTES_MAX); nothing was changed. */
 bool chunk_append(struct chunk *chunk, const void *record, struct trace_head head);
 
-/* Appends the finished chunk to out and empties it; head.step stays. zstd is a ZSTD_CCtx, or NULL: not compressed. */
+/* Appends the finished chunk to *out and empties it; head.step stays. zstd: a ZSTD_CCtx; NULL: no compression. */
 bool chunk_seal(struct chunk *chunk, void *zstd, struct bytes *out);
 void chunk_release(struct chunk *chunk);
 
@@ -35,10 +35,10 @@ enum chunk_verdict { CHUNK_GOOD, CHUNK_DAMAGED };
 enum chunk_verdict chunk_head_read(struct chunk_head *head, const void *bytes);
 void chunk_head_write(const struct chunk_head *head, void *bytes);
 
-/* Checks the stored bytes; *records points to the records, in `stored` itself or, decompressed, in *room. */
+/* Checks the stored bytes. *records then points into `stored`, or into *room if they were compressed. */
 enum chunk_verdict chunk_unpack(const struct chunk_head *head, const void *stored, struct bytes *room, const uint8_t **records);
 
-/* The stream's head: 0 if it is one that this version reads, else an error in the trace's words. */
+/* The stream's head. Reading returns 0, or an error status if this version cannot read the stream. */
 void stream_head_write(uint32_t flags, void *bytes);
 int stream_head_read(const void *bytes, uint32_t *flags, struct error *err);
 

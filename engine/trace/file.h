@@ -1,12 +1,12 @@
-/* The trace file as a sink: records go in one by one, in time order, and come out as chunks (one per step or quarter of a
- * second). The writer uses it for live runs; what makes a whole trace at once (simulator, import) uses it directly:
+/* Writes a trace file: takes records one by one, in time order, and writes them as chunks (one per step or quarter of a
+ * second). The writer uses it for live runs; a simulator or an importer uses it directly:
  *
  *     trace_file_create(&file, path, &err)
  *     trace_file_put(file, &record, &err) ...
  *     trace_file_close(file, &err)
  *
- * An error (full disk) is said once; the file is cut back to its last whole chunk and later calls do nothing, so a caller
- * may ignore every result but the one it reports. */
+ * An error (full disk) is returned once. The file is then cut back to its last whole chunk and later calls do nothing,
+ * so a caller may ignore the results of later calls. */
 #ifndef ENGINE_TRACE_FILE_H
 #define ENGINE_TRACE_FILE_H
 
@@ -17,30 +17,30 @@
 
 struct trace_file;
 
-/* Whether another process writes this file as a trace; else it is held for `fd`. Two runs that write one file would leave the
- * trace of neither. Where files cannot be locked (NFS), this goes unnoticed. */
+/* Whether another process writes this file as a trace. If not, this call locks the file for `fd`: two runs that write
+ * one file would destroy both traces. Where files cannot be locked (NFS), the result is false. */
 bool trace_file_is_anothers(int fd);
 
 int trace_file_create(struct trace_file **out, const char *path, struct error *err);
 
-/* Goes on with a trace that ends in the middle of its run: behind its last whole chunk. STATUS_RUN: it is not there, or not one. */
+/* Opens a trace to append after its last whole chunk; cuts off an index. STATUS_RUN or STATUS_INPUT: not readable. */
 int trace_file_append(struct trace_file **out, const char *path, struct error *err);
 
 int trace_file_put(struct trace_file *file, const struct trace_record *record, struct error *err);
 
-/* One record that is encoded already and whole. */
+/* The same for one whole record that is encoded already. */
 int trace_file_put_encoded(struct trace_file *file, const void *record, struct error *err);
 
-/* How long the file would be at most if it were closed now. */
+/* Upper bound of the file's length in bytes if it were closed now. */
 uint64_t trace_file_bytes(const struct trace_file *file);
 
-/* Writes out what has waited longer than a quarter of a second; call it now and then. */
+/* Writes the open chunk if it was begun more than a quarter of a second before now_ns. Call it a few times a second. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err);
 
 /* Writes the rest and the index, closes, frees. */
 int trace_file_close(struct trace_file *file, struct error *err);
 
-/* Writes the rest, closes, frees; somebody else goes on (trace_file_append()). */
+/* The same without the index: another process will continue the file with trace_file_append(). */
 int trace_file_leave(struct trace_file *file, struct error *err);
 
 #endif

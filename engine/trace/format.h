@@ -9,8 +9,8 @@
  *     chunk     offset  bytes
  *     head      0       4      "CHNK"
  *               4       4      CHUNK_ flags
- *               8       4      stored bytes: what follows the head
- *               12      4      raw bytes: the same without compression
+ *               8       4      stored bytes: length of the part after the head
+ *               12      4      raw bytes: length of that part before compression
  *               16      4      step that was last begun when the chunk was begun (0: none)
  *               20      4      records
  *               24      8      earliest time of its records
@@ -19,16 +19,16 @@
  *               44      4      CRC-32 of the 44 bytes before: lengths are believed only after this one is right
  *     stored    48      ...    whole records (record.h), one after the other; zstd where CHUNK_ZSTD says so
  *
- * A file is closed by a chunk with CHUNK_INDEX, which holds no records but one entry for each chunk before it, and ends
- * with where it starts itself, so that a reader finds it from the file's end. A reader must work without it: a run that
- * was killed has none.
+ * The last chunk of a closed file has CHUNK_INDEX. It holds no records but one entry for each chunk before it. Its last
+ * field is its own offset, so that a reader finds it from the file's end. A reader must work without an index: a run
+ * that was killed wrote none.
  *
  *     index     offset  bytes
- *     entry...  0       8      where the chunk starts in the file
+ *     entry...  0       8      offset of the chunk in the file
  *               8       8      earliest time
  *               16      4      step
  *               20      4      CHUNK_ flags
- *     last      0       8      where the index chunk starts in the file
+ *     last      0       8      offset of the index chunk in the file
  *               8       8      "zlindex\n"
  *
  * What a version promises: kinds may be added and fields appended (record.h says how old readers skip them); anything
@@ -52,18 +52,18 @@ enum stream_flag {
     STREAM_DRIVES = 1, /* socket: this viewer's lines are commands */
 };
 
-/* A line that a viewer sends: it is to get every record. All others are commands of the driver. */
+/* The line by which a viewer asks for every record. All other lines are commands of the driver. */
 #define STREAM_WANTS_ALL "everything"
 
 enum chunk_flag {
-    CHUNK_KEYFRAME = 1, /* starts with a rank's STEP_BEGIN, the first of its step */
-    CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads these on its way */
+    CHUNK_KEYFRAME = 1, /* starts with the first STEP_BEGIN of its step, from any rank */
+    CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads them too */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
 };
 
-/* Bounds that let a reader allocate without trusting the file: no chunk is larger, and none grows by more than this when
- * it is decompressed (the writer stores it plain instead). */
+/* Bounds that let a reader allocate without trusting the file: the most raw bytes of a chunk, and the highest
+ * compression ratio (the writer stores a chunk uncompressed rather than pass it). */
 enum { CHUNK_BYTES_MAX = 64 << 20, CHUNK_RATIO_MAX = 256 };
 
 #endif

@@ -1,5 +1,5 @@
-/* A run's socket and the connections of its viewers, on their way from an engine that ends to the one that goes on for it.
- * They are only descriptors, and descriptors outlive processes: whoever watches sees a pause, not an end.
+/* Passes a run's listening socket and the connections of its viewers from an engine that ends to the one that is
+ * relaunched. These are file descriptors, which outlive processes: a viewer sees a pause, not the end of the stream.
  *
  *     the engine before                      the front end                     the engine after
  *     trace_writer_hand_over(writer, &all)
@@ -15,13 +15,13 @@
 #include "engine/base/bytes.h"
 #include "engine/base/error.h"
 
-/* A connection: what its end in the engine knew of it. */
+/* A viewer's connection, and the state that the engine kept for it. */
 struct handed_viewer {
     int fd;
     bool drives, gets_all, whole; /* as in struct viewer */
     uint32_t first_step;
-    struct bytes unsent; /* of the stream, for it */
-    struct bytes line;   /* the beginning of a command, from it */
+    struct bytes unsent; /* bytes of the stream queued for this viewer */
+    struct bytes line;   /* the beginning of a command line that this viewer has sent */
 };
 
 enum { HANDOVER_VIEWERS = 32 };
@@ -32,11 +32,11 @@ struct handover {
     int viewers;
 };
 
-/* Both over a connected Unix stream socket. STATUS_RUN. The sender's descriptors stay open and its own. */
+/* Send and receive over a connected Unix stream socket. STATUS_RUN: failed. The sender's descriptors stay open. */
 int handover_send(int fd, const struct handover *handover, struct error *err);
 int handover_receive(int fd, struct handover *handover, struct error *err);
 
-/* Closes what is still open, and frees. */
+/* Closes the descriptors that are still open, and frees the buffers. */
 void handover_release(struct handover *handover);
 
 #endif

@@ -1,5 +1,5 @@
-/* Unix stream sockets: the writer listens, a viewer connects. One that only watches gives its own end a name before it
- * connects, which the writer sees as it accepts: at no moment can it be taken for one that may drive. */
+/* Unix stream sockets: the writer listens, a viewer connects. A viewer that only watches binds a name to its own end
+ * before it connects. The writer sees the name when it accepts, so it never takes such a viewer for a driver. */
 #ifndef ENGINE_TRACE_LISTEN_H
 #define ENGINE_TRACE_LISTEN_H
 
@@ -7,17 +7,17 @@
 
 #include "engine/base/error.h"
 
-/* Listens at path, which only this user may open (mode 0600 from its first moment). What a killed run left there is
- * replaced; a path at which a run still listens is refused. */
+/* Listens at path, which only this user may open (mode 0600 from its creation on). Replaces a socket that a killed run
+ * left there; refuses a path at which a run still listens. */
 int listen_at(int *fd, const char *path, struct error *err);
 
 /* Closes it and removes its path. fd may be -1: nothing to do. */
 void unlisten(int fd);
 
-/* The next that has connected; -1: none, or no descriptor for it (errno). */
+/* Accepts the next viewer and returns its descriptor; -1: none waits, or no descriptor is free (errno). */
 int accept_from(int fd, bool *only_watches);
 
-/* STATUS_INPUT: nobody listens, or the run has taken no viewer for two seconds and has no room for another that waits. */
+/* STATUS_INPUT: no run listens, or its queue of connections is full and it has accepted none for two seconds. */
 int connect_to(int *fd, const char *path, bool only_watches, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* Many rings, one stream in time order. Each pass collects what the rings hold and releases what can no longer be
- * overtaken: records from before the pass before. A producer takes a record's time a little before it emits it, so the
- * last ~20 ms stay held back for whatever has been stamped but not emitted yet. */
+/* Merges many rings into one stream in time order. Each pass collects the records of all rings and releases those with
+ * a time before the previous pass. A producer stamps a record a little before it emits it, so an older record may still
+ * come: that is why the newest ~20 ms are held back. */
 #ifndef ENGINE_TRACE_MERGE_H
 #define ENGINE_TRACE_MERGE_H
 
@@ -12,10 +12,10 @@ struct merge;
 struct merge *merge_new(void); /* NULL: no memory */
 void merge_free(struct merge *merge);
 
-/* From any thread; false: no memory. */
+/* Adds a ring, from any thread. False: no memory. */
 bool merge_add(struct merge *merge, struct trace_ring *ring);
 
-/* Collects, then appends to *batch whole records in time order, stable. `everything`: hold nothing back (the end). */
+/* Collects, then appends whole records to *batch in time order, stable. `everything`: release all (the run's end). */
 void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch);
 
 #endif

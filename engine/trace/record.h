@@ -20,13 +20,13 @@ enum trace_kind {
 #undef TRACE_KIND
 };
 
-/* What becomes of a kind of record beside its way into the trace. */
+/* How the writer and readers treat a kind of record. */
 enum trace_trait {
-    TRACE_STANDING = 1, /* a reader needs it before anything of a step can be understood */
+    TRACE_STANDING = 1, /* a reader needs it before it can understand a step's records */
     TRACE_LATEST = 2,   /* the latest is kept for viewers that attach in mid-run (latest_records.h) */
-    TRACE_NEWS = 4,     /* of the run as a whole, small and rare: still goes into a file that is at its limit (file_sink.c) */
+    TRACE_NEWS = 4,     /* about the whole run, small and rare: is still written to a file at its limit (file_sink.c) */
     TRACE_DETAIL = 8,   /* a slow viewer is sent fewer records (thin.h): these are left out first */
-    TRACE_OF_STEP = 16, /* ... and these next */
+    TRACE_OF_STEP = 16, /* left out next */
 };
 
 #define F(type, field, help) trace_##type field;
@@ -57,8 +57,8 @@ enum { TRACE_HEAD_BYTES = 16, TRACE_FIXED_MAX = 112 };
 
 struct trace_head { uint32_t bytes; uint16_t kind, rank; uint64_t time_ns; };
 
-/* Reads the head of an encoded record; the caller has at least TRACE_HEAD_BYTES. Here, because a record is looked at by
- * everybody who passes it on. */
+/* Reads the head of an encoded record; `bytes` holds at least TRACE_HEAD_BYTES. Inline, because every function that
+ * passes a record on calls it. */
 static inline struct trace_head trace_peek(const void *bytes)
 {
     struct trace_head head;
@@ -75,8 +75,8 @@ size_t trace_encoded_bytes(const struct trace_record *record);
 /* Writes record to out, which has room for trace_encoded_bytes(record); returns that number. */
 size_t trace_encode(const struct trace_record *record, void *out);
 
-/* The same in two parts, for a destination that is not in one piece: head and fixed fields go to out (TRACE_FIXED_MAX
- * bytes), *text is what follows them. Returns the bytes of the first part. */
+/* The same in two parts, for a destination that is not contiguous: writes head and fixed fields to out and points *text
+ * to the text that follows them. Returns the bytes of the first part. */
 size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text);
 
 /* Appends an encoded record. False: no memory, and nothing was changed. */
@@ -86,8 +86,8 @@ bool trace_append(struct bytes *out, const struct trace_record *record);
 struct trace_record trace_log(int level, const char *text, uint64_t time_ns);
 
 /* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
- * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no whole,
- * well-formed record. Never reads past `bytes`. Numbers are as found: whoever uses one as an index checks its range. */
+ * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no
+ * whole, well-formed record. Never reads past `available` bytes. A caller that indexes by a field checks its range. */
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
 
 /* "op_end", or NULL for a number that this version does not know. */

@@ -19,17 +19,17 @@ enum { RECORD_BUFFER_BYTES = 24 << 20 }; /* kept when the caller says 0 */
 struct record_buffer *record_buffer_new(size_t bytes); /* NULL: no memory */
 void record_buffer_free(struct record_buffer *buffer);
 
-/* Keeps a copy of one whole encoded record. Without memory the oldest steps go first; false: even so it was lost. */
+/* Copies one whole encoded record. Without memory it drops the oldest steps first; false: the record was lost. */
 bool record_buffer_put(struct record_buffer *buffer, const void *record);
 
-/* The buffer as a sink of a writer, on whose thread it is filled. It stays the caller's. */
+/* The buffer as a sink of a writer, whose thread fills it. The caller still owns the buffer. */
 struct sink record_buffer_sink(struct record_buffer *buffer);
 
 size_t record_buffer_bytes(const struct record_buffer *buffer);
-uint32_t record_buffer_first_step(const struct record_buffer *buffer); /* the oldest that is kept from its start on; 0: none */
-bool record_buffer_is_cut(const struct record_buffer *buffer);         /* something was dropped */
+uint32_t record_buffer_first_step(const struct record_buffer *buffer); /* the oldest step kept in full; 0: none */
+bool record_buffer_is_cut(const struct record_buffer *buffer);         /* records were dropped */
 
-/* Reads what is kept, and then what comes; SOURCE_END is not final. The buffer outlives the source. */
+/* Reads the records kept, then those put later; SOURCE_END is not final. The buffer outlives the source. */
 int source_open_buffer(struct source **out, const struct record_buffer *buffer, struct error *err);
 
 #endif

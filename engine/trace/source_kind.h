@@ -6,18 +6,18 @@
 
 #include "engine/trace/source.h"
 
-/* Between a source and its kind. All-zero at the start, and kept from call to call. */
+/* State shared by a source and its kind. All-zero at the start, and kept from call to call. */
 struct source_block {
-    /* For next() to set: whole encoded records (trace_append() makes them) in the order of their times. They stay the kind's, and
-     * hold until its next call. */
+    /* next() sets these fields. `records`: whole encoded records (trace_append() makes them) in time order. The kind
+     * owns them; they are valid until its next call. */
     const uint8_t *records;
     size_t bytes;
-    bool only_standing; /* hand out only records that hold until replaced: what comes before the place that was sought */
-    uint64_t after_ns;  /* leave out records that are not younger; 0: none */
+    bool only_standing; /* return only records that hold until replaced: the block is before the place sought */
+    uint64_t after_ns;  /* leave out records with this time or an earlier one; 0: none */
     bool torn;          /* the records end in the middle of one */
-    bool drives;        /* lines that are sent are commands */
+    bool drives;        /* lines that this viewer sends are commands */
     char problem[256];  /* source_fail() writes it */
-    /* For next() to read: of the records that were handed out. */
+    /* next() may read these: newest time among the records returned so far. */
     uint64_t newest_ns;
     bool ended; /* the run's END was among them */
 };

@@ -10,22 +10,22 @@
 
 struct viewers;
 
-/* Binds the socket of the options (if any) and seats the adopted driver (if any). */
+/* Binds the socket of the options (if any) and adds the adopted driver (if any). */
 int viewers_open(struct viewers **out, const struct trace_writer_options *options, struct error *err);
 
-/* Waits until wake_fd is readable, something happens on a connection, or timeout_ms have passed; then accepts, reads
- * command lines and sends what is queued. True: wake_fd is readable. */
+/* Waits until wake_fd is readable, a connection is ready, or timeout_ms have passed; then accepts viewers, reads
+ * command lines and sends queued bytes. True: wake_fd is readable. */
 bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
 
-/* Queues whole records for every viewer and sends what their sockets take; without records too, so that a viewer which has caught up
- * is sent what it missed. Its end gives viewers a second to read what is queued, and the driver a minute: without the end of the stream
- * it cannot say what became of the run. Then it closes everything, removes the socket's path, and frees. */
+/* The viewers as a sink. put() queues records for every viewer and sends what the sockets take; also without records,
+ * for a viewer that has caught up. end() gives viewers a second to read their queues, and the driver a minute: without
+ * END it cannot report the outcome. Then end() closes all, removes the socket's path, and frees. */
 struct sink viewers_sink(struct viewers *viewers);
 
-/* Much waits for a viewer that is to get every record. */
+/* Whether a viewer that gets every record lags so far that the run should wait for it. */
 bool viewers_lag(const struct viewers *viewers);
 
-/* Takes socket and connections away, unchanged; then only the end of its sink may follow. */
+/* Moves socket and connections, unchanged, to *handover. Afterwards only the sink's end() may be called. */
 void viewers_hand_over(struct viewers *viewers, struct handover *handover);
 
 #endif
