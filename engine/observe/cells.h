@@ -1,13 +1,13 @@
-/* Units x ranks: what a rank holds of a unit between steps, by the schedule's layout, and what has happened to it at the
- * moment that the model shows, by the progress of its lanes. A buffer is there from the moment at which the operation that
- * takes it has begun until the one that gives it back has ended, so the gathered bytes of a rank's cells are what its
- * allocator reports (tests/unit/test_progress.c holds one against the other at every record). Pure functions. */
+/* Units x ranks: the part of each unit that a rank holds between steps (from the schedule's layout), and its state at
+ * the model's present moment (from the progress of the rank's lanes). A buffer exists from the begin of the operation
+ * that takes it to the end of the one that gives it back, so the gathered bytes of a rank's cells equal its allocator's
+ * (tests/unit/test_progress.c compares them at every record). Pure functions. */
 #ifndef ENGINE_OBSERVE_CELLS_H
 #define ENGINE_OBSERVE_CELLS_H
 
 #include "engine/observe/progress.h"
 
-/* What a rank keeps of a unit between steps; a shard is rank r's part of N, the same for every category. */
+/* The part of a unit that a rank keeps between steps. A shard is 1/N of the unit, the same for every category. */
 struct unit_keep {
     bool known;
     int64_t elems;                                   /* padded */
@@ -16,7 +16,7 @@ struct unit_keep {
     int64_t parameter_bytes, tail_bytes, gradient_bytes, optimizer_bytes;
 };
 
-int units_of(const struct schedule *ops);            /* how many units the schedule speaks of */
+int units_of(const struct schedule *ops);            /* number of units in the schedule */
 void units_keep(const struct schedule *ops, struct unit_keep keep[], int units);
 
 enum cell_parameters {
@@ -27,19 +27,19 @@ enum cell_parameters {
 
 enum cell_gradient {
     CELL_NO_GRADIENT, /* of this step */
-    CELL_WRITTEN,     /* backward is at it, or has made it: the rank's own, not reduced */
-    CELL_REDUCING,    /* a bucket with a part of it is in flight, or some of its buckets are */
-    CELL_REDUCED,     /* what the rank owns of it is the mean over ranks */
+    CELL_WRITTEN,     /* backward writes it, or has written it; not reduced yet */
+    CELL_REDUCING,    /* a bucket with a part of it is in flight, or only some of its buckets are reduced */
+    CELL_REDUCED,     /* the part that the rank owns is the mean over ranks */
 };
 
 enum cell_update { CELL_NOT_UPDATED, CELL_UPDATING, CELL_UPDATED, CELL_REFRESHING, CELL_REFRESHED };
 
 struct unit_cell {
     enum cell_parameters parameters;
-    bool gathered;          /* what is there, or on its way, is a gathered buffer of the step, and ... */
-    bool let_go;            /* ... it was there before in this step and was given back */
-    int64_t gathered_bytes; /* of that buffer; 0: none is taken now */
-    int used_by;            /* operation that works on the unit now; -1: none */
+    bool gathered;          /* a gathered buffer of this step holds it, or is being filled */
+    bool let_go;            /* it was gathered earlier in this step and released */
+    int64_t gathered_bytes; /* bytes of that buffer; 0: none is taken now */
+    int used_by;            /* operation that computes with the unit now; -1: none */
     enum cell_gradient gradient;
     int64_t unreduced_bytes; /* of the step's own gradient buffer (stages 2 and 3); 0: not there */
     enum cell_update update;
@@ -48,11 +48,11 @@ struct unit_cell {
 /* The cells of one rank, by unit. */
 void cells_of(const struct progress *at, struct unit_cell cells[], int units);
 
-/* What the gathers of a rank come to now. */
+/* Sums over the gathered units of a rank now. */
 struct gathered { int units, in_flight; int64_t elems, bytes; };
 struct gathered gathered_of(const struct progress *at);
 
-/* ---- buckets of gradients: what each one collects, how full it is on a rank at the moment that the model shows, and how its flush went.
+/* ---- buckets of gradients: how full each one is on a rank at the model's present moment, and the state of its flush.
  * A gradient is complete when the last operation of backward that writes it has ended. ---- */
 
 enum bucket_state {

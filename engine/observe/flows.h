@@ -1,5 +1,5 @@
-/* What moves between the tiers of a rank: bytes a step in each direction, how fast, and against which limit. The limit of a
- * link is what it is paced to where it is, else the fastest step of this run: a limit that nobody has set or seen is unknown. */
+/* Transfers between the tiers of a rank: bytes per step in each direction, the rate, and the link's limit. The limit is
+ * the paced bandwidth if the link is paced, else the rate of the fastest step of this run, else unknown. */
 #ifndef ENGINE_OBSERVE_FLOWS_H
 #define ENGINE_OBSERVE_FLOWS_H
 
@@ -9,18 +9,18 @@ enum flow_limit { FLOW_LIMIT_UNKNOWN, FLOW_LIMIT_PACED, FLOW_LIMIT_BEST };
 
 /* Means over the ranks of which something is known. */
 struct flow_figures {
-    bool known;              /* what moved this way, and be it nothing, was seen whole; else all below is 0 */
-    bool so_far;             /* of the step in progress: no whole one is known */
+    bool known;              /* every transfer of the step was seen (there may be none); false: all below is 0 */
+    bool so_far;             /* figures of the step in progress: no whole step is known */
     double count, bytes;     /* a step */
-    double bytes_per_s;      /* while it moves; over a paced link with what that adds, never with what slow motion adds; 0: not timed */
-    double own_bytes_per_s;  /* ... without either */
+    double bytes_per_s;      /* while transfers run, with a paced link's time, without slow motion's; 0: not timed */
+    double own_bytes_per_s;  /* the same without the paced link's time */
     double exposed_ns;       /* a step, of a whole one */
-    double slow_motion;      /* that was taken out of the rates, on a slow rank twice; of several ranks the most; 1: real time */
+    double slow_motion;      /* factor taken out of the rates, twice on a slow rank; highest of all ranks; 1: none */
     enum flow_limit limited_by;
     double limit_bytes_per_s;
     double share;             /* of the limit that was used */
     bool has_io, buffered;
-    double requests, depth;      /* depth: mean over the time in which any was in flight */
+    double requests, depth;      /* depth: mean over the time with a request in flight */
     uint32_t deepest;            /* of any rank */
     double latency_ns;           /* mean of a request */
     uint64_t longest_ns;         /* of any rank */
@@ -35,10 +35,10 @@ struct flow_figures flow_figures_of(const struct run_model *model, int rank, enu
 /* Over all whole steps of the present part (a step's mean); the limit is that of the last one. */
 struct flow_figures flow_figures_of_run(const struct run_model *model, int rank, enum flow flow);
 
-/* Something moves, or is planned to, in this direction under the schedule that trains. */
+/* Whether the training schedule moves bytes in this direction, measured or planned. */
 bool flow_is_used(const struct run_model *model, enum flow flow);
 
-/* A tier is in use: something lies there, lay there, or is planned to. The device always is. */
+/* Whether a tier holds, held or is planned to hold bytes. The device tier is always in use. */
 bool tier_is_used(const struct run_model *model, enum tier tier);
 
 #endif

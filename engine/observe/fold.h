@@ -1,5 +1,5 @@
-/* Inside the run model: how each kind of record changes it. model.c hands a record to one of these; each file owns one part
- * of the state. Only the files of engine/observe include this. */
+/* Internals of the run model: model.c passes each record to the function for its kind; each file owns one part of the
+ * state. Only the files of engine/observe include this. */
 #ifndef ENGINE_OBSERVE_FOLD_H
 #define ENGINE_OBSERVE_FOLD_H
 
@@ -10,7 +10,7 @@ struct cJSON;
 /* header.c */
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
-bool header_share(struct run_header *copy, struct run_header *from); /* copy is one of the struct; false: no memory */
+bool header_share(struct run_header *copy, struct run_header *from); /* *copy already equals *from; false: no memory */
 void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
 void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set" event */
 
@@ -48,7 +48,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
 void fold_step_end(struct run_model *model, const struct trace_record *record);
 void fold_traffic(struct run_model *model, const struct trace_record *record);
 void steps_release(struct run_model *model);
-void steps_of_more_ranks(struct run_model *model); /* a rank was heard of for the first time */
+void steps_of_more_ranks(struct run_model *model); /* a record named a rank for the first time */
 void steps_lose(struct run_model *model);          /* records of the newest steps are missing */
 
 /* notices.c */
@@ -61,14 +61,14 @@ void fold_gap(struct run_model *model, const struct trace_record *record);
 void fold_end(struct run_model *model, const struct trace_record *record);
 void notices_release(struct run_model *model);
 
-/* event_details.c: of a "checkpoint" and of an "oom" event. */
+/* event_details.c: parse the details of a "checkpoint" and of an "oom" event. */
 void save_read(struct run_save *save, const struct cJSON *detail, uint32_t step, uint64_t time_ns);
 void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);
 
-/* model.c: the rank a record is about, made known if need be; NULL: the run as a whole, or no such rank. */
+/* model.c: the rank that a record is about, added if new; NULL: TRACE_RANK_ALL, or no rank of this run. */
 struct run_rank *model_rank(struct run_model *model, unsigned rank);
 
-/* Remembers what could not be understood or kept. */
+/* Stores a message in model->problem about a record that could not be parsed or kept. */
 void model_problem(struct run_model *model, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* A NUL-terminated copy; NULL: no memory. */

@@ -1,5 +1,5 @@
-/* The history of a run: the times of every operation of every lane, every change of a rank's memory, and the times of each step. It
- * is folded from the same records as the run model:
+/* The history of a run: the times of every operation of every lane, every change of a rank's memory, and the times of
+ * each step. It is folded from the same records as the run model:
  *
  *     struct history *history = history_new(0);
  *     while (source_next(source, &record) == SOURCE_RECORD) {
@@ -7,10 +7,10 @@
  *         history_fold(history, model, &record);
  *     }
  *
- * Memory is bounded. The newest operations and changes are kept in full. Older ones are kept as sums over intervals; the
- * intervals grow with the run, so that a whole run can still be drawn. history_whole_from() is the time from which all is
- * kept in full. To see an older time in full, fold that part of the trace file into another history. A gap (lost records)
- * is kept as unknown, not as idle. Times are the trace's (clock_ns()). */
+ * Memory is bounded. The newest operations and changes are kept in full. Older ones are sums over intervals, which grow
+ * with the run, so that a whole run can be drawn. All is kept in full from history_whole_from() on. To see an older
+ * time in full, fold that part of the file into another history. A gap (lost records) is unknown, not idle. Times are
+ * the trace's (clock_ns()). */
 #ifndef ENGINE_OBSERVE_HISTORY_H
 #define ENGINE_OBSERVE_HISTORY_H
 
@@ -22,12 +22,12 @@ struct span {
     uint64_t issued_ns, ready_ns, started_ns, ended_ns; /* ready_ns is 0 while it has not ended */
     uint64_t peers_ns, paced_ns, sent_bytes;
     uint32_t schedule, step, op;
-    int32_t waited_on; /* operation of the same schedule that was met last; -1: none */
+    int32_t waited_on; /* the dependency that ended last, an operation of the same schedule; -1: none */
     enum purpose purpose;
     enum op_kind kind;
-    const struct use *use; /* of a unit; NULL: it is no use */
+    const struct use *use; /* the use of a unit; NULL: the operation is no use */
     enum phase phase;
-    enum stall stall;          /* why its lane stood before it (stall_before()); known when it has ended */
+    enum stall stall;          /* why its lane waited before it (stall_before()); known once it has ended */
     int unit, bucket, micro_step; /* -1: none */
     bool prefetch;
 };
@@ -41,13 +41,13 @@ void history_free(struct history *history);
 /* After run_model_fold() with the same record: the model has the schedule that the record names. */
 void history_fold(struct history *history, const struct run_model *model, const struct trace_record *record);
 
-/* As many as there were at any time in the window: a run that goes on with other ranks has parts (struct run_part). */
+/* The most ranks at any time in the window: a run relaunched with other ranks has parts (struct run_part). */
 int history_ranks(const struct history *history, uint64_t from_ns, uint64_t to_ns);
 uint64_t history_first_ns(const struct history *history);      /* of the first record ever; 0: none */
 uint64_t history_last_ns(const struct history *history);       /* of the newest */
 uint64_t history_whole_from(const struct history *history);    /* from here on everything is kept in full */
 
-/* ---- operations: those of a lane lie in the order of their times -------------------------------------------------- */
+/* ---- operations: each lane's are sorted by time -------------------------------------------------- */
 
 /* Numbers of the first span that ends after from_ns and of the one past the last that starts before to_ns. */
 void history_spans(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, int64_t *first, int64_t *end);
@@ -55,14 +55,14 @@ const struct span *history_span(const struct history *history, int rank, enum la
 /* The span of operation `op` in `step` (the newest attempt); -1: not kept. */
 int64_t history_span_of(const struct history *history, int rank, enum lane lane, uint32_t step, uint32_t op);
 
-/* How an operation to or from NVMe went inside; false: not recorded (it moves nothing there, or is of an older trace), or not kept. */
+/* The IO record of an NVMe operation. False: none was recorded (no transfer, or an older trace), or it is not kept. */
 bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
-/* What a lane did in a window, from spans where they are kept, else from the sums: for a column of a zoomed-out picture. */
+/* A lane's time in a window, from spans where they are kept, else from the sums: for a column of a picture. */
 struct history_load {
-    bool unknown;                      /* lost records, or nothing known about this time */
+    bool unknown;                      /* records were lost, or this time is not known */
     uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */
-    uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by what moved */
+    uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by kind of traffic */
     uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause (engine/observe/stall.h) */
 };
 void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, struct history_load *load);
@@ -78,12 +78,12 @@ const struct history_step *history_step_numbered(const struct history *history, 
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-/* What a rank held in a tier just before time_ns; known false: not kept. */
+/* The bytes that a rank held in a tier just before time_ns. `known` false: not kept. */
 struct run_instant history_held(const struct history *history, int rank, enum tier tier, uint64_t time_ns);
-/* Its fullest instant in [from_ns, to_ns), and when that was. From the sums: live_bytes only (held_bytes all 0). */
+/* The tier's fullest instant in [from_ns, to_ns), and its time. From the sums: live_bytes only (held_bytes all 0). */
 struct run_instant history_fullest(const struct history *history, int rank, enum tier tier, uint64_t from_ns, uint64_t to_ns, uint64_t *when_ns);
 
-/* Most that one category held in [from_ns, to_ns), and when; false: not kept in full. */
+/* The most bytes that one category held in [from_ns, to_ns), and when. False: not kept in full. */
 bool history_most(const struct history *history, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
 
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */

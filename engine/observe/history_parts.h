@@ -1,4 +1,4 @@
-/* Inside the history: what it is made of. Only history*.c include this. */
+/* Internals of the history: its data structures. Only history*.c include this. */
 #ifndef ENGINE_OBSERVE_HISTORY_PARTS_H
 #define ENGINE_OBSERVE_HISTORY_PARTS_H
 
@@ -7,8 +7,8 @@
 
 /* ---- sums over intervals: history_sums.c ---- */
 
-/* All lanes and tiers have the same intervals: `count` of them, 2^shift ns each, from the first record on. When the run has
- * filled them they merge in pairs. */
+/* All lanes and tiers have the same intervals: `count` of them, 2^shift ns each, from the first record on. When the run
+ * has filled them, pairs of neighbours merge. */
 struct sum_grid { uint64_t origin_ns; int shift, count; };
 
 struct lane_sum { /* ns; floats, so that many lanes fit */
@@ -19,7 +19,7 @@ struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0:
 
 /* ---- by rank ---- */
 
-struct history_io_at { uint64_t time_ns; struct trace_of_io io; }; /* when it arrived: within its span */
+struct history_io_at { uint64_t time_ns; struct trace_of_io io; }; /* time_ns: the record's time, within its span */
 
 struct history_lane {
     struct ring spans; /* struct span */
@@ -37,7 +37,7 @@ struct history_change {
 /* Changes lie in blocks that begin with the whole state, so that any instant is a block and a few changes. */
 struct history_block {
     struct run_instant before;
-    uint64_t fullest_bytes; /* after which of its changes most was live, and how much */
+    uint64_t fullest_bytes; /* the highest live bytes, and the change after which they were live (`fullest`) */
     int fullest, count;
     struct history_change change[BLOCK_CHANGES];
 };
@@ -47,15 +47,15 @@ struct history_tier {
     uint64_t reserved_bytes[CATEGORIES]; /* now */
     uint64_t changed_ns; /* the newest change */
     struct tier_sum *sums;
-    int summed;          /* the interval of the newest change: those before it are complete ... */
-    bool has_before;     /* ... and what was live then goes on from there */
+    int summed;          /* interval of the newest change: earlier ones are complete ... */
+    bool has_before;     /* ... and the bytes live at that change hold from there on */
     uint64_t before_bytes;
 };
 
 struct history_rank {
     struct history_lane lane[LANES];
     struct history_tier tier[TIERS];
-    int64_t step; /* number of the entry of `steps` that it began last; -1: none */
+    int64_t step; /* number of the entry of `steps` for the step it began last; -1: none */
 };
 
 struct history_gap { uint16_t rank; uint64_t from_ns, to_ns; };
@@ -69,11 +69,11 @@ struct history {
     size_t bytes;
     struct allowance left;
     uint64_t first_ns, last_ns, whole_from_ns;
-    struct history_rank **ranks; /* NULL: nothing heard of it */
+    struct history_rank **ranks; /* NULL: no record of this rank */
     int rank_room;
     struct history_part part[RUN_PARTS_MAX]; /* oldest first */
-    int parts, part_number; /* kept; of the newest, from 1 on */
-    int schedule; /* place in the model of the one found last */
+    int parts, part_number; /* parts: kept; part_number: of the newest, from 1 on */
+    int schedule; /* index in the model of the schedule found last */
     struct sum_grid grid;
     struct ring steps; /* struct history_entry */
     struct history_gap gap[GAPS_KEPT]; /* oldest first */
@@ -82,7 +82,7 @@ struct history {
 
 /* history.c: memory is taken from the allowance; NULL: none left. */
 void *history_alloc(struct history *history, size_t bytes);
-/* From here on the parts are whole: what was dropped lies before. */
+/* Moves whole_from_ns to time_ns: spans or changes before it were dropped. */
 void history_dropped_before(struct history *history, uint64_t time_ns);
 static inline struct history_rank *history_rank_at(const struct history *history, int rank)
 {
@@ -100,7 +100,7 @@ void history_io_add(struct history *history, struct history_rank *rank, const st
 uint64_t history_spans_from(const struct history_lane *lane); /* its spans are kept from here on; 0: all of them */
 
 void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record); /* history_memory.c */
-void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns); /* its process is gone */
+void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns); /* its end */
 
 /* history_sums.c */
 void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span);

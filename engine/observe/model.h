@@ -1,13 +1,14 @@
-/* The state of a run as its trace tells it: records are folded in, one by one, and every reader (views, headless progress,
- * reports, labs) looks at the result. No I/O, no clock, no curses: the same records always give the same state, whether
- * they come from a live engine or from a file.
+/* The state of a run, folded from its trace record by record. Views, headless progress, reports and labs read the
+ * result. No I/O, no clock, no curses: the same records always give the same state, whether they come from a live
+ * engine or from a file.
  *
  *     struct run_model *model = run_model_new(&(struct run_model_options){.steps = 4096});
  *     while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
  *     const struct run_step *step = run_last_step(model);
  *     run_model_free(model);
  *
- * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, a NULL pointer. Never 0. */
+ * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, a NULL pointer. Unknown
+ * is never 0. */
 #ifndef ENGINE_OBSERVE_MODEL_H
 #define ENGINE_OBSERVE_MODEL_H
 
@@ -29,17 +30,17 @@ struct run_header {
     bool has_unigram_entropy;
     double unigram_entropy; /* nats a byte of the training text */
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
-    int gpus;  /* 1, which ranks share, or one each; below: the processor computes, or unknown */
-    bool nccl; /* joins them */
+    int gpus;  /* 1: all ranks share it; more: one per rank; below 1: CPU backend, or unknown */
+    bool nccl; /* NCCL connects the ranks */
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
     char *given_json;  /* {"key": {"from": "file | set | auto", "value": text}}: what was given at the start; NULL: unknown */
-    int *holders;      /* how many models share units and texts (snapshot.h) */
+    int *holders;      /* reference count: models that share units and texts (snapshot.h) */
 };
 
-/* A run whose engine was started again, with another number of ranks, has another part from there on: a RUN record begins it.
- * What is said of ranks, plans and traffic is of the present part; steps, losses and notices are of the whole run. */
+/* A RUN record begins a part: the first, and one for each relaunch, which may have another number of ranks. The model's
+ * ranks, plans and traffic are the present part's; steps, losses and notices are the whole run's. */
 struct run_part {
     int number;          /* 0: the first */
     uint32_t steps_done; /* before it */
@@ -47,7 +48,7 @@ struct run_part {
     uint64_t begun_ns;
 };
 
-/* How time is stretched now: the configuration at the start, and every "set" since. */
+/* Pacing and slow motion now: from the configuration at the start, and every "set" since. */
 struct run_pace {
     bool known;
     double slow_motion;              /* 1: real time */
@@ -60,7 +61,7 @@ struct run_pace {
 
 struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
 
-/* Sums over the ranks that reported (`ranks` of them): divide for one rank's mean. */
+/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. */
 struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns; };
 
 struct run_schedule {
@@ -68,10 +69,10 @@ struct run_schedule {
     enum purpose purpose;
     int stage;
     bool has_ops;
-    uint32_t lanes;                                    /* that its operations stand on, as bits */
+    uint32_t lanes;                                    /* lanes that its operations use, as bits */
     struct schedule ops;                               /* valid if has_ops */
     int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
-    struct run_predicted category[TIERS][CATEGORIES];  /* of every rank alike */
+    struct run_predicted category[TIERS][CATEGORIES];  /* planned, the same for every rank */
     struct run_predicted tier[TIERS];                  /* all categories together */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];  /* planned: count and sent_bytes */
     uint64_t theory_bytes;                             /* one rank, one step, the paper's formula; 0: not said */
@@ -92,10 +93,10 @@ struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes
 struct run_tier {
     struct run_memory category[CATEGORIES];
     struct run_instant now;       /* sums over the categories as last reported */
-    struct run_instant step_peak; /* the fullest instant of the last whole step: what a calm screen shows */
-    struct run_instant open_peak; /* ... of the step in progress */
-    uint64_t began_bytes;         /* live when it began */
-    uint64_t highest_bytes;       /* of `now`, since the first record */
+    struct run_instant step_peak; /* the fullest instant of the last whole step, for a steady screen */
+    struct run_instant open_peak; /* the fullest instant so far of the step in progress */
+    uint64_t began_bytes;         /* live when the step in progress began */
+    uint64_t highest_bytes;       /* highest live bytes of `now` since the first record */
     bool has_total;               /* TIER_PEAK was seen: the allocator's own sums */
     uint64_t live_bytes, reserved_bytes, peak_bytes, peak_reserved_bytes;
     bool has_budget;
@@ -106,40 +107,40 @@ struct run_tier {
 
 struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
 
-/* One rank in one step: its compute lane by phase; and exposed communication: it went on while that lane did not work. By kind
- * also copies between tiers. The host lane in all, and exposed. */
+/* One rank in one step: busy time of its compute lane by phase, exposed communication (the compute lane was idle) in
+ * sum and by kind (also copies between tiers), and the host lane's busy and exposed time. */
 struct run_split { uint64_t phase_ns[PHASES], exposed_ns, exposed_by_ns[TRAFFIC_KINDS], host_ns, host_exposed_ns, io_exposed_ns; };
 
 /* ---- between tiers: OP_END of the lanes that copy, and IO ----------------------------------------------------------- */
 
 enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRAFFIC_D2H ... in that order */
 
-/* One direction of one rank: sums over operations. What the engine of asynchronous I/O says covers io_bytes of the bytes;
- * none: not known (a copy, or a trace of before there were such records). */
+/* One direction of one rank: sums over operations. The fields from io_bytes on come from IO records and cover io_bytes
+ * of the bytes; io_bytes 0: no IO records (a copy, or an older trace). */
 struct run_flow {
     uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
-    uint64_t exposed_ns;                      /* no compute beside it; known when the step is over */
+    uint64_t exposed_ns;                      /* no compute at the same time; known once the step has ended */
     uint64_t io_bytes, requests, io_ns, latency_ns, longest_ns;
     uint32_t deepest;
     bool buffered; /* some of it went through the page cache */
 };
 struct run_flows {
-    bool known;                                  /* `step` is of a whole step of which every operation was seen */
+    bool known;                                  /* every operation of `step` was seen */
     struct run_flow step[FLOWS], open[FLOWS];    /* the last whole step; the one in progress */
     struct run_flow total[FLOWS];                /* over all whole steps of the part */
     uint64_t steps;                              /* in the total */
     double best_bytes_per_s[FLOWS];              /* in one step, without pacing; 0: unknown */
-    struct run_pace open_pace, pace;             /* that `open` and `step` began with */
+    struct run_pace open_pace, pace;             /* the pace when `open` and `step` began */
 };
 
 /* ---- GPUs: GPU and OUTSIDE records --------------------------------------------------------------------------------- */
 
-/* The GPU that a rank's device tier lies on, with as many ranks as share it, from first_rank's measuring on. */
+/* The GPU that holds a rank's device tier. `ranks` ranks share it; first_rank measures it. */
 struct run_gpu { bool known; int gpu, first_rank, ranks; uint64_t total_bytes; char name[64]; };
-/* In use there and in no tier, as measured by its first rank. */
+/* Bytes in use on the GPU and in no tier, as measured by first_rank. */
 struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
 
-/* What the kernel says of a rank's memory, beside what the allocator counted at the same moment. */
+/* The kernel's figures of a rank's memory, and the allocator's at the same moment. */
 enum { RUN_MARKS = 8 };
 struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
 
@@ -151,14 +152,14 @@ struct run_rank {
     struct run_flows flows;
     struct run_gpu gpu;
     struct run_outside outside;
-    struct run_mark mark[RUN_MARKS]; /* the first, and in the last place the newest */
+    struct run_mark mark[RUN_MARKS]; /* the first ones; the last place holds the newest */
     int marks;
     struct { /* the step in progress */
         bool begun, computed;
         bool lost;                       /* records are missing: the split is unknown, and so is memory at its fullest */
         bool unplaced;                   /* operations of no known schedule: the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
-        uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; until when io_exposed_ns is counted */
+        uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; io_exposed_ns is counted up to here */
         struct run_split split;
     } open;
 };
@@ -166,27 +167,27 @@ struct run_rank {
 /* ---- checkpoints: events of that kind ------------------------------------------------------------------------------ */
 
 struct run_save {
-    bool saving, failed;                        /* one is under way; the last one that ended came to nothing */
-    char tag[64];                               /* of that one; "": there was none */
-    char saved_tag[64];                         /* the last that was completed; "": none */
-    char folder[1024];                          /* of the last that was begun or completed; "": none was */
+    bool saving, failed;                        /* a checkpoint is being written; the last one that ended failed */
+    char tag[64];                               /* tag of the last checkpoint event; "": none */
+    char saved_tag[64];                         /* tag of the last completed one; "": none */
+    char folder[1024];                          /* folder of the last one begun or completed; "": none */
     uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
-    uint64_t failed_ns;                         /* when one last came to nothing; 0: none did */
-    char lost_tag[64];                          /* the last that came to nothing, if none after its step was completed; "": none */
+    uint64_t failed_ns;                         /* when one last failed; 0: none did */
+    char lost_tag[64];                          /* tag of the last failed one, if no later step was saved; "": none */
     uint32_t lost_step;
 };
 
 /* ---- history ------------------------------------------------------------------------------------------------------- */
 
-/* A tier of the rank where it was fullest: when the step began, at its fullest instant, and who held it then. Not known: no
- * record of that tier has come, so that nothing was ever there. */
+/* One tier on the rank where it was fullest: bytes when the step began, at the fullest instant, and by category then.
+ * `known` false: no record of that tier has come, so it was never used. */
 struct run_fullest { bool known; uint64_t resting_bytes, peak_bytes, at_peak_bytes[CATEGORIES]; };
 
 struct run_step {
     uint32_t step, schedule, attempt;
     int stage;    /* RUN_UNKNOWN */
-    int ranks;    /* that it was taken with: those of its part */
-    int ended;    /* ... and that ended it */
+    int ranks;    /* ranks of its part */
+    int ended;    /* ranks that have ended it */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
     bool skipped; /* no update was made */
     bool lost;    /* records of it are missing: what they said is unknown (timed, sent_bytes, memory) */
@@ -194,12 +195,12 @@ struct run_step {
     uint32_t tokens, micro_steps;
     uint64_t total_ns, paused_ns; /* slowest rank */
     struct run_split split;
-    struct run_pace pace; /* that it began with */
+    struct run_pace pace; /* the pace when it began */
     uint64_t *sent_bytes; /* [ranks], tensor collectives; NULL: unknown */
     struct run_fullest memory[TIERS];
 };
 
-/* The whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
+/* A curve of the whole run in at most RUN_CURVE_POINTS points; each is the mean of `stride` steps. */
 struct run_curve { int count; uint32_t stride, pending, known; double pending_sum; float value[RUN_CURVE_POINTS]; };
 
 enum run_notice_kind { NOTICE_EVENT, NOTICE_COMMAND, NOTICE_LOG, NOTICE_VALIDATION, NOTICE_STATE, NOTICE_GAP };
@@ -231,8 +232,8 @@ struct run_shortage {
     struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
 };
 
-/* What a front end keeps: as much as a person scrolls back through. Up to twice as many stand before the older half goes; curves and
- * sums are of the whole run. */
+/* How much a front end keeps: enough to scroll back. At twice as many the older half is dropped; curves and sums cover
+ * the whole run. */
 enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
 
 struct run_step;
@@ -243,14 +244,14 @@ struct run_model_options {
     void *user;
 };
 
-/* Whatever it points to must be known to snapshot.c too. */
+/* snapshot.c must copy or share everything that this struct points to. */
 struct run_model {
     struct run_model_options options;
     struct run_header header; /* of the present part */
     struct run_part parts[RUN_PARTS_MAX]; /* the last ones, oldest first; none before the header is known */
     int part_count;
     struct run_pace pace;
-    int ranks; /* as many as the header says, or as were heard of */
+    int ranks; /* the header's number, or as many as records have named */
     struct run_rank *rank;
 
     bool has_state;
@@ -270,17 +271,17 @@ struct run_model {
     uint64_t steps_dropped; /* older ones, no longer kept */
     uint32_t steps_seen;    /* whole steps with an update, also those no longer kept */
     uint64_t tokens_seen, time_seen_ns;
-    struct run_split split_total; /* over every step of the part and rank whose operations were all seen: ... */
-    uint64_t split_count;         /* ... so many */
+    struct run_split split_total; /* sum over the part's steps and ranks whose operations were all seen */
+    uint64_t split_count;         /* how many step-rank pairs it sums */
     uint32_t last_ended; /* the step that ended last on all ranks; 0: none */
     struct run_curve loss; /* NaN: steps that were not seen */
-    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* of the same steps; number: of the step */
+    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* same steps; number: the step's */
 
     uint32_t traffic_step;  /* of `traffic` */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
     struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole part */
     uint32_t traffic_steps;                                 /* in the total */
-    double best_busbw[TRAFFIC_KINDS]; /* of the part's fastest step that all ranks told of, bytes/s of busy time; 0: none */
+    double best_busbw[TRAFFIC_KINDS]; /* of the part's fastest step that all ranks reported; bytes/s; 0: none */
 
     struct run_notice *notices; /* oldest first */
     int notice_count, notice_room;
@@ -288,7 +289,7 @@ struct run_model {
     struct run_shortage shortage;
 
     struct run_save save;
-    bool diverged; /* an event has said so */
+    bool diverged; /* a "diverged" event has come */
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;
     struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */
@@ -297,12 +298,12 @@ struct run_model {
     struct { uint32_t step; char *text; size_t bytes; } sample;  /* text NULL: none; may hold any byte; NUL-terminated */
     struct { bool known; uint32_t step; uint64_t hash; } state_hash;
     uint64_t lost_records;
-    bool in_gap; /* records are missing from here on, until a gap says how many */
-    bool traffic_doubt, traffic_gap; /* records of the step of `traffic` may be missing; ... and of the next one */
+    bool in_gap; /* records are missing from here on, until a GAP record gives their number */
+    bool traffic_doubt, traffic_gap; /* records of traffic_step may be missing; of the next step too */
 
     uint64_t first_ns, now_ns; /* times of the first and the latest record; equal to 0 before the first */
     uint64_t revision;         /* grows with every record */
-    char problem[200];         /* what could not be understood or kept, last; "": nothing */
+    char problem[200];         /* the last record that could not be parsed or kept, and why; "": none */
 };
 
 struct run_model *run_model_new(const struct run_model_options *options); /* NULL: no memory */

@@ -1,5 +1,5 @@
-/* How far a rank is in its step at the moment that the model shows. Lanes take their operations in order, so two numbers a
- * lane say it all: operations with a number below the first have begun, those below the second have ended. Pure functions.
+/* How far a rank is in its step at the model's present moment. Lanes run their operations in order, so two numbers per
+ * lane suffice: operations with a number below begun[] have begun, those below ended[] have ended. Pure functions.
  *
  *     struct progress at = progress_of(model, rank);
  *     if (at.plan && progress_state(&at, op) == PROGRESS_WAITING) wait = progress_wait(&at, op); */
@@ -11,16 +11,16 @@
 struct progress {
     const struct run_schedule *plan; /* has its operations; NULL: not known */
     uint32_t step;                   /* 0: none yet */
-    bool open;                       /* it is going on; false: it has ended, or none has begun */
-    bool lost;                       /* records of it are missing: the rank may be further */
-    int begun[LANES], ended[LANES];  /* operations of the lane with a lower number have begun, have ended */
+    bool open;                       /* the step is in progress; false: it has ended, or none has begun */
+    bool lost;                       /* records of the step are missing: the rank may be further on */
+    int begun[LANES], ended[LANES];  /* operations of the lane with a lower number have begun; have ended */
 };
 
 struct progress progress_of(const struct run_model *model, int rank);
 
 enum progress_state {
     PROGRESS_TO_COME,
-    PROGRESS_WAITING, /* the next of its lane: its lane stands before it */
+    PROGRESS_WAITING, /* it is the next operation of its lane, which waits */
     PROGRESS_RUNNING,
     PROGRESS_ENDED,
     PROGRESS_DROPPED, /* the step ended without it */
@@ -28,14 +28,14 @@ enum progress_state {
 
 enum progress_state progress_state(const struct progress *at, int op);
 
-/* The operation that a lane runs, else the one that it stands before; -1: neither. */
+/* The operation that a lane runs; and, if it runs none, the one that it starts next. -1: none. */
 int progress_running(const struct progress *at, enum lane lane);
 int progress_next(const struct progress *at, enum lane lane);
 
 /* The first dependency of `op` that has not ended; NULL: none. */
 const struct dependency *progress_wait(const struct progress *at, int op);
 
-/* Ranks that have not come to this collective while others stand in it: how many; the lowest of them is put in *rank. */
+/* Returns how many ranks have not begun this collective while others wait in it; *rank is the lowest of them. */
 int progress_missing(const struct run_model *model, const struct progress *at, int op, int *rank);
 
 #endif

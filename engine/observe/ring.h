@@ -1,5 +1,5 @@
-/* A ring of items of one size that have running numbers: the newest `most` are kept, the oldest go first. It starts small
- * and doubles, so a short run costs little; growing asks a common allowance, so many rings together keep a bound. */
+/* A ring of numbered items of one size: it keeps the newest `most` and drops the oldest. It starts small and doubles,
+ * so a short run costs little. It grows out of a shared allowance, so many rings together stay within a bound. */
 #ifndef ENGINE_OBSERVE_RING_H
 #define ENGINE_OBSERVE_RING_H
 
@@ -9,8 +9,8 @@
 struct ring {
     size_t item_bytes;
     int64_t most, room;   /* items: the limit, and allocated now */
-    int64_t first, count; /* number of the oldest kept, and how many are */
-    int64_t head;         /* where the oldest lies */
+    int64_t first, count; /* number of the oldest item kept; how many are kept */
+    int64_t head;         /* index of the oldest item in `items` */
     char *items;
 };
 
@@ -20,8 +20,8 @@ struct allowance { size_t bytes; };
 void ring_init(struct ring *ring, size_t item_bytes, int64_t most);
 void ring_release(struct ring *ring);
 
-/* Room for one more, uninitialized: its number is ring_end() - 1. When the ring is full the oldest is dropped. NULL: not
- * even one could be allocated. Pointers into the ring hold until the next push. */
+/* Returns an uninitialized new item, with number ring_end() - 1; a full ring drops its oldest. NULL: the first item
+ * could not be allocated. Pointers into the ring are valid until the next push. */
 void *ring_push(struct ring *ring, struct allowance *allowance);
 static inline void ring_pop(struct ring *ring) { ring->count--; } /* the newest */
 

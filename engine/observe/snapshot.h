@@ -1,10 +1,10 @@
-/* A run model as it was at one moment, to begin folding from again. It is kept small, so that there can be many: what a
- * model only ever adds to (steps, notices) is not in it but comes from the model that went on:
+/* A copy of a run model at one moment, to continue folding from. It is small, so that there can be many: lists to which
+ * a model only appends (steps, notices) are taken from the newer model:
  *
  *     struct run_snapshot *snapshot = run_snapshot_take(model);        ... then the model folds on ...
- *     struct run_model *then = run_snapshot_restore(snapshot, model);  a model of its own, as `model` was
+ *     struct run_model *then = run_snapshot_restore(snapshot, model);  a new model, as `model` was
  *
- * What the model has dropped of its history meanwhile (run_model_options) is missing in the restored one too. */
+ * Steps and notices that the newer model has dropped (run_model_options) are missing in the restored one too. */
 #ifndef ENGINE_OBSERVE_SNAPSHOT_H
 #define ENGINE_OBSERVE_SNAPSHOT_H
 

@@ -1,4 +1,4 @@
-/* Why an operation waited, from the schedule and its record: for whom, and which kind of thing it was. Pure functions. */
+/* Why an operation waited (from its record and the schedule): for which operation, and the reason. Pure functions. */
 #ifndef ENGINE_OBSERVE_STALL_H
 #define ENGINE_OBSERVE_STALL_H
 
@@ -18,12 +18,12 @@ struct schedule;
 struct stall_reason {
     enum stall why;
     uint64_t ns;     /* ready - issued; of STALL_PEERS: inside the operation, waiting for the slowest rank */
-    int op;          /* that was waited for; -1: none */
+    int op;          /* the operation waited for; -1: none */
 };
 
-/* Why the lane stood before this operation. STALL_NONE, 0 ns: it did not. */
+/* Why the lane waited before this operation. STALL_NONE, 0 ns: it did not wait. */
 struct stall_reason stall_before(const struct schedule *schedule, const struct span *span);
-/* Inside a collective: time for the slowest rank (STALL_PEERS). */
+/* Inside a collective: the wait for the slowest rank (STALL_PEERS). */
 struct stall_reason stall_inside(const struct span *span);
 
 const char *stall_name(enum stall why);

@@ -1,9 +1,10 @@
 /* Totals of a window of time, by the definitions of Holistic Trace Analysis (HTA), so that figures can be compared:
  *   overlap   = time in which compute and communication lanes are busy together / time in which communication is busy
- *   temporal  = busy computing | busy with anything else only ("non-compute") | idle, of (last end - first start); what is
- *               hidden under compute counts as compute
+ *   temporal  = compute busy | only other work ("non-compute") | idle, of (last end - first start); work hidden under
+ *               compute counts as compute
  *   exposed   = communication that no compute hides: communication - overlapped
- * Operations that cross an edge of the window are clipped to it. Pure functions of a history (or of plain intervals). */
+ * Operations that cross an edge of the window are clipped to it. Pure functions of a history (or of plain
+ * intervals). */
 #ifndef ENGINE_OBSERVE_TOTALS_H
 #define ENGINE_OBSERVE_TOTALS_H
 
@@ -13,33 +14,34 @@ struct interval { uint64_t from_ns, to_ns; };
 
 struct intervals { struct interval *at; int count; };
 
-/* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last end.
- * `moving` is communication and all else that is not compute: copies between tiers, and what the host does. The lists are reordered. */
+/* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last
+ * end. `moving`: all work other than compute: communication, copies between tiers, the host lane. Sorts the lists in
+ * place. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
 void temporal_of(struct temporal *out, struct intervals compute, struct intervals communication, struct intervals moving);
 
 /* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
     int64_t count;
-    uint64_t bytes;       /* payload: what the operation hands out or reduces, all ranks' parts */
+    uint64_t bytes;       /* payload: bytes gathered or reduced, all ranks' parts */
     uint64_t sent_bytes;
-    uint64_t busy_ns, exposed_ns; /* exposed: no compute beside it */
-    uint64_t peers_ns, paced_ns;  /* of busy: waiting for the slowest rank; added by a paced link or slow motion */
-    uint64_t io_bytes, requests, io_ns, latency_ns; /* of NVMe, by what the engine of asynchronous I/O says (struct run_flow) */
+    uint64_t busy_ns, exposed_ns; /* exposed: no compute at the same time */
+    uint64_t peers_ns, paced_ns;  /* in busy_ns: the wait for the slowest rank; pacing and slow motion */
+    uint64_t io_bytes, requests, io_ns, latency_ns; /* NVMe only, from the IO records (struct run_flow) */
     double algbw, busbw;  /* bytes / s by the definitions of nccl-tests, of busy time; 0: nothing was timed */
 };
 
-/* Of NVMe too: the slowest request, and the most that were in flight at once; of sums and means the most of any. */
+/* NVMe only: the slowest request; the most in flight at once. A sum or mean of several has the highest of each. */
 struct io_most { uint64_t longest_ns, deepest; };
 
-/* How the gathers went that a stage-3 step needs in forward and backward. A gather is hidden as far as compute went on
- * beside it. */
+/* Totals of the gathers that a stage-3 step needs in forward and backward. A gather's hidden time is the part in which
+ * compute ran. */
 struct prefetch_totals {
     int64_t gathers, prefetched;   /* prefetched: issued ahead of need */
-    uint64_t early_ns;             /* sum over those that were ready before they were needed: how long before */
+    uint64_t early_ns;             /* sum over gathers that ended before their use: how long before */
     int64_t early_count;
     uint64_t busy_ns, hidden_ns;   /* of all gathers */
-    uint64_t stalled_ns;           /* compute's waits for them, also while they queued behind other transfers */
+    uint64_t stalled_ns;           /* compute's waits for gathers, also while they queued behind other transfers */
     int64_t stalls;
 };
 
@@ -50,11 +52,11 @@ struct totals {
     struct temporal temporal;
     uint64_t phase_ns[PHASES];     /* of the compute lane */
     uint64_t busy_ns[LANES];       /* a lane at work */
-    uint64_t host_exposed_ns;      /* the host lane (it adds, takes norms and updates) with no compute beside it */
+    uint64_t host_exposed_ns;      /* the host lane (sums, norms, updates) with no compute at the same time */
     uint64_t stall_ns[STALLS];     /* of the compute lane; STALL_PEERS: of all lanes */
     int64_t stall_count[STALLS];
     uint64_t done_ns;              /* after the compute lane's last operation, until other lanes have ended theirs */
-    uint64_t lane_stall_ns[LANES][STALLS]; /* of the lanes between tiers and of the host's */
+    uint64_t lane_stall_ns[LANES][STALLS]; /* the lanes between tiers and the host lane */
     struct collective_totals traffic[TRAFFIC_KINDS];
     struct io_most most[TRAFFIC_KINDS];
     struct prefetch_totals prefetch;
@@ -63,7 +65,7 @@ struct totals {
 /* Training operations only. `model` for the schedules; rank -1: mean over all. */
 void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
 
-/* Sums of totals, of several steps or ranks; `known` and the bandwidths are the caller's to settle. */
+/* Adds totals of several steps or ranks; the caller sets `known` and calls totals_bandwidths(). */
 void totals_add(struct totals *sum, const struct totals *one);
 void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
 void totals_bandwidths(struct totals *totals, int ranks);
@@ -74,15 +76,15 @@ double prefetch_hidden_share(const struct prefetch_totals *prefetch);
 /* ---- one operation of a step on all ranks ---- */
 
 struct op_times {
-    int ranks;                                /* that ended it; 0: nothing is known */
+    int ranks;                                /* ranks that ended it; 0: nothing is known */
     uint64_t mean_ns, longest_ns;             /* started to ended */
     int slowest;                              /* the rank of `longest` */
-    uint64_t waited_ns, peers_ns, paced_ns;   /* means: before it (ready - issued), inside it */
+    uint64_t waited_ns, peers_ns, paced_ns;   /* means over ranks: before it (ready - issued), inside it */
     uint64_t first_ns, last_ns;               /* first and last start */
-    int last_rank;                            /* who came last: of a collective, whom the others waited for */
+    int last_rank;                            /* the rank that started last: the others of a collective waited for it */
 };
 
-/* Of what had ended at `until_ns`. */
+/* Counts the ranks that had ended it at `until_ns`. */
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
 
 #endif
