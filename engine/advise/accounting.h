@@ -1,6 +1,6 @@
-/* Which bytes does a parameter cost? Calculators and courses answer 12, 16, 18, 20 or 36, because they count other arrays. A table
- * (accountings.def) holds their counts; here one is held against what a schedule of ours keeps between steps, array by array, so
- * that every difference has a name. Our side is no formula: it is the sum of the lasting buffers, in whichever tier they lie.
+/* Compares other programs' counts of bytes per parameter with a schedule's, array by array, so that every difference
+ * has a name. Calculators and courses say 12, 16, 18, 20 or 36, because they count different arrays; accountings.def
+ * holds their counts. Our side is no formula: it sums the buffers that a schedule keeps between steps, over all tiers.
  *
  *     accounting_find(&preset, "ds18", &err)  ->  accounting_hold(&held, preset, &setup)  ->  held.line[...] */
 #ifndef ENGINE_ADVISE_ACCOUNTING_H
@@ -24,16 +24,16 @@ enum accounting_id {
 
 extern const struct accounting accounting_table[ACCOUNTINGS];
 
-/* STATUS_USAGE: names the nearest. */
+/* Finds a preset by name. STATUS_USAGE: there is none; the error names the nearest. */
 int accounting_find(const struct accounting **out, const char *name, struct error *err);
 
 bool accounting_speaks_of(const struct accounting *accounting, int stage);
-/* Bytes a parameter that it counts on each of N ranks: whole + cut / N. */
+/* Bytes per parameter that the preset counts on each of N ranks: whole + cut / N. */
 struct accounting_sum { int whole, cut; };
 struct accounting_sum accounting_sum_of(const struct accounting *accounting, int stage);
 double accounting_bytes(const struct accounting *accounting, int stage, int ranks);
 
-/* An array as both sides count it, in bytes a parameter; 0: that side does not. */
+/* One array as both sides count it, in bytes per parameter; 0: that side does not count it. */
 struct accounting_side { int bytes; bool cut; double held; };
 struct accounting_line { enum category category; const char *array; struct accounting_side theirs, ours; };
 
@@ -41,10 +41,10 @@ enum { ACCOUNTING_LINES_MAX = 20 };
 struct accounting_held {
     int count;
     struct accounting_line line[ACCOUNTING_LINES_MAX]; /* by category; those of the preset first */
-    double theirs, ours, padding; /* sums of the lines, and what shards of equal length cost besides */
+    double theirs, ours, padding; /* sums over the lines; padding of shards to equal length */
 };
 
-/* At the setup's stage and ranks; of a stage that the preset says nothing of, our side only. */
+/* Compares at the setup's stage and ranks. If the preset does not cover the stage, fills our side only. */
 void accounting_hold(struct accounting_held *held, const struct accounting *accounting, const struct setup *setup);
 
 /* For `zerolab plan --accounting`: all presets; one against a configuration. */

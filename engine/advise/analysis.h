@@ -1,5 +1,5 @@
-/* The totals of `zerolab analyze`: one section for each training schedule of a trace, so that the stages of one run can be
- * compared. A trace of any length is read once, in bounded memory.
+/* Computes the totals of `zerolab analyze`: one section per training schedule of a trace, so that the stages of one run
+ * can be compared. Reads a trace of any length once, in bounded memory.
  *
  *     struct analysis analysis;
  *     if (analysis_read(&analysis, path, &options, &err)) ...
@@ -22,7 +22,7 @@ struct analysis_section {
     uint32_t schedule, first_step, last_step;
     int stage, ranks;
     int64_t steps, skipped, timed;   /* steps with an update; without; with an update and no lost record */
-    uint64_t total_ns, tokens;       /* sums over `steps`; the time is the slowest rank's */
+    uint64_t total_ns, tokens;       /* sums over `steps`; total_ns: of the slowest rank */
     float first_loss, last_loss;
     struct analysis_loss *losses;    /* of steps with an update, in trace order; a step that was taken again appears twice */
     int loss_count, loss_room;
@@ -30,7 +30,7 @@ struct analysis_section {
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;
     struct config_zero knobs;
-    struct run_predicted tier[TIERS];         /* planned, each rank */
+    struct run_predicted tier[TIERS];         /* planned, for each rank */
     struct run_traffic planned[TRAFFIC_KINDS]; /* count and sent_bytes of one step, summed over `ranks` ranks and all links */
     uint64_t theory_bytes;                    /* the paper's formula, one rank and step; 0: unknown */
 };
@@ -63,24 +63,24 @@ double analysis_sum(struct totals *sum, const struct analysis_section *section, 
 
 /* ---- figures ---- */
 
-/* Named figures, each put once: into an object of JSON under its name, and into a list under its label. Of two lists the differences
- * are made, figure by figure; names in JSON are a promise (docs/JSON.md). */
+/* Named figures. Each is put once: into a JSON object under its name, and into a list under its label. --diff compares
+ * two such lists figure by figure. Names in JSON are a promise (docs/JSON.md). */
 struct cJSON;
 
-/* TIME is put in ns and is seconds in JSON; SHARE is of 1, RATE bytes a second. */
+/* TIME is put in ns and becomes seconds in JSON; SHARE is 0 to 1; RATE is bytes per second. */
 enum figure_unit { FIGURE_STAGE, FIGURE_COUNT, FIGURE_BYTES, FIGURE_TIME, FIGURE_SHARE, FIGURE_RATE, FIGURE_LOSS };
 
-/* What is planned, or counted, is the same in equal runs; what was measured depends on how the lanes met. */
+/* Planned and counted figures are the same in equal runs; measured figures depend on the timing of the lanes. */
 enum figure_source { FIGURE_COUNTED, FIGURE_PLANNED, FIGURE_MEASURED };
 
 struct figure { char label[48]; enum figure_unit unit; enum figure_source source; bool known; double value; };
 
 enum { FIGURES_MAX = 256 };
 struct figures {
-    struct cJSON *json;         /* where figures go that have a name; NULL: nowhere */
-    bool labelled;              /* those with a label are kept */
-    const char *of;             /* begins the labels: "all_gather: "; NULL: nothing */
-    enum figure_source source;  /* of bytes that are put next */
+    struct cJSON *json;         /* takes the figures that have a name; NULL: no JSON */
+    bool labelled;              /* the list keeps figures that have a label */
+    const char *of;             /* prefix of the labels: "all_gather: "; NULL: none */
+    enum figure_source source;  /* source of the byte figures put next */
     int count;
     struct figure at[FIGURES_MAX];
 };
@@ -101,7 +101,7 @@ struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tie
 
 /* ---- two traces ---- */
 
-/* A section of trace A and the one of B that matches; NULL: none does. */
+/* A section of trace A and the matching one of trace B; NULL: that side has none. */
 struct analysis_pair {
     const struct analysis_section *side[2];
     uint32_t loss_step; /* the last step whose training loss both have; 0: none */
@@ -118,8 +118,8 @@ struct analysis_key { const char *path; char value[2][80]; };
 /* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
 int analysis_keys(struct analysis_key **keys, const struct analysis *left, const struct analysis *right);
 
-/* The same figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses
- * and measured peaks are not compared. Of the JSON: the caller frees it; NULL: no memory. */
+/* The figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses and
+ * measured peaks are not compared. The caller frees the JSON; NULL: no memory. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);
 

@@ -1,6 +1,6 @@
-/* Whether a key *binds*: a knob of the step binds if the step would be another one at its neutral value (no limit, nothing
- * ahead, off), which is found out by planning that step too. Budgets are held against the plan, paces against the links
- * that it uses. So a knob that changes nothing is known to change nothing. */
+/* Decides whether a key *binds*. A key of the step binds if the step planned at the key's neutral value (no limit,
+ * nothing ahead, off) is another one; a budget is compared with the planned bytes, a pace with the links in use. So a
+ * key that changes nothing is known to change nothing. */
 #ifndef ENGINE_ADVISE_BINDING_H
 #define ENGINE_ADVISE_BINDING_H
 
@@ -10,15 +10,15 @@
 
 enum verdict { BINDING_UNKNOWN, BINDS, BINDS_NOT, BINDING_NONE }; /* NONE: no question of binding */
 
-/* What a step of a plan does, as far as knobs change it. */
+/* Figures of a planned step that keys can change. */
 struct step_counts { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes[TIERS]; };
 
 struct binding {
     enum verdict verdict;
-    char neutral[24];         /* the value it was held against; "": none */
-    bool planned;             /* the step at the neutral value: */
+    char neutral[24];         /* the neutral value it was compared with; "": none */
+    bool planned;             /* the step at the neutral value was planned; its figures are `other` */
     struct step_counts other;
-    char reason[96];          /* why it binds or not, where no step was planned; "": the steps say it */
+    char reason[96];          /* why it binds or not, if no step was planned; else "" */
 };
 
 struct step_counts step_counts_of(const struct setup *setup);
@@ -29,21 +29,21 @@ bool binding_neutralize(struct config *config, const char *key);
 
 extern const char *const budget_keys[TIERS];
 
-/* What DeepSpeed's own code does with a key, where that is not what is written or done here; "": nothing to say. */
+/* What DeepSpeed's code does with a key, if that differs from its documents or from this program; "": no difference. */
 const char *knob_quirk(const char *path);
 
-/* False: a parameter of another optimizer or scheduler than the one in force. */
+/* False: `path` is a parameter of an optimizer or scheduler that is not in use. */
 bool binding_in_force(const struct config *config, const char *path);
 
-/* `setup` is what the configuration leads to. */
+/* Fills *binding for one key. `setup` is the setup planned from `config`. */
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config, const struct setup *setup);
 
-/* What the verdict stands on: "with 0: gathers 0 instead of 12". `value` is the key's own. "": no question of binding. */
+/* The verdict's reason: "with 0: gathers 0 instead of 12". `value` is the key's present value. "": BINDING_NONE. */
 void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, bytes_writer *bytes);
 
-/* ---- effect.c: what a key does in one particular run: a sentence (knobs.def), with the plan's figures where it has some ---- */
+/* ---- effect.c: a sentence on what a key does in one run (from knobs.def), with the plan's figures ---- */
 
-/* A run as its plan has it. */
+/* A run's plan: configuration, setup, and figures for the sentences. */
 struct effect_run {
     const struct config *config;
     const struct setup *setup;
@@ -54,7 +54,7 @@ struct effect_run {
 
 struct effect_run effect_run_of(const struct config *config, const struct setup *setup);
 
-/* "": nothing more than the key's help says. */
+/* Writes the sentence to `text`; "": it would say no more than the key's help. */
 void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run);
 
 #endif

@@ -1,5 +1,5 @@
-/* `zerolab plan --explain`: every key of the table, those that were given first. For each: its value, who said so, whether
- * it binds (binding.h), what it does in this run (effect.h), and what DeepSpeed's own code does where that differs. */
+/* `zerolab plan --explain`: prints every configuration key, given ones first: its value, the value's source, whether it
+ * binds (binding.h), what it does in this run (effect.c), and what DeepSpeed's own code does if that differs. */
 #ifndef ENGINE_ADVISE_EXPLAIN_H
 #define ENGINE_ADVISE_EXPLAIN_H
 
@@ -7,7 +7,7 @@
 
 #include "engine/advise/binding.h"
 
-/* `name` is what the configuration is called in the heading. At most 80 columns. */
+/* `name`: the configuration's name in the heading. Lines have at most 80 columns. */
 int explain_print(FILE *out, const struct config *config, const char *name, struct error *err);
 
 /* {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
@@ -21,15 +21,15 @@ struct explained {
     const struct config_key *key;
     enum explain_part part;
     const char *from;                /* "file", "--set", "auto", "default", "derived" (follows from other keys), "": not given */
-    char spelling[CONFIG_PATH_MAX];  /* in the file, where that is another one; "" */
-    char value[80];                  /* as one types it; of a key without effect: as given */
+    char spelling[CONFIG_PATH_MAX];  /* the key's spelling in the file if it differs; else "" */
+    char value[80];                  /* as a user types it; for a key without effect: as given */
     struct binding binding;
     char why[400];                   /* the reason for the verdict */
-    char note[400];                  /* what was said when it was read: what "auto" became, what else it depends on */
+    char note[400];                  /* notes from reading it: what "auto" became, which other keys it depends on */
     char effect[400];                /* what it does in this run, or why nothing */
 };
 
-/* In the order of the page; aliases are left out. The caller frees. NULL: no memory. */
+/* All keys but aliases, in the order of the page; sets *count. The caller frees the array. NULL: no memory. */
 struct explained *explain_keys(const struct config *config, const struct setup *setup, int *count);
 
 #endif

@@ -21,18 +21,18 @@ struct knob {
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
     struct binding binding;
-    char effect[200];          /* what it does in this run; "": no more than its help says */
+    char effect[200];          /* what the key does in this run; "": no more than its help says */
 };
 
 struct knobs {
-    uint64_t made_from;        /* hash of what the list was made from; 0: it is empty */
-    struct step_counts step;   /* the present one */
+    uint64_t made_from;        /* hash of the inputs of the list; 0: the list is empty */
+    struct step_counts step;   /* of the present configuration */
     int count;
-    struct knob list[CONFIG_KEYS_MAX]; /* honoured ones first, of these ZeRO's; aliases are left out */
+    struct knob list[CONFIG_KEYS_MAX]; /* honoured keys first, ZeRO's before others; no aliases */
 };
 
-/* STATUS_INPUT: the trace does not say enough. Set *knobs to zero once; it is made again only when the run or a key has
- * changed. */
+/* STATUS_INPUT: the trace does not say enough. Set *knobs to zero before the first call; later calls rebuild the list
+ * only when the run or a key has changed. */
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
 const char *knob_source_name(enum knob_source source);

@@ -1,16 +1,17 @@
-/* The lines that DeepSpeed's users know, from the records of a run: progress (steps_per_print), where the time of a step
- * went (wall_clock_breakdown), memory between the phases (memory_breakdown), collectives by size (comms_logger), floating
- * point operations of one step (flops_profiler). docs/LOGS.md says what each figure is, and where DeepSpeed's is another.
+/* Prints DeepSpeed's log lines from the records of a run: progress (steps_per_print), where the time of a step went
+ * (wall_clock_breakdown), memory between the phases (memory_breakdown), collectives by size (comms_logger), floating
+ * point operations of one step (flops_profiler). docs/LOGS.md says what each figure is, and where DeepSpeed's is
+ * another.
  *
- *     struct logs *logs = logs_new(&config);          NULL: nothing is asked for
+ *     struct logs *logs = logs_new(&config);          NULL: no log is asked for
  *     run_model_fold(model, &record);
  *     logs_fold(logs, model, &record);
  *     if (logs_due(logs)) logs_print(logs, out);      after each record; lines of the steps that ended
  *     logs_finish(logs, model), logs_print(logs, out);  the rest, and the table of collectives
  *     logs_free(logs);
  *
- * Every figure is of the records; the configuration gives only the choice of logs and the momenta. A step of which records were lost is
- * not in a mean; where nothing is known "n/a" is printed. */
+ * Figures come from records; the configuration only chooses logs and gives the momenta. A step with lost records is in
+ * no mean; an unknown figure prints as "n/a". */
 #ifndef ENGINE_ADVISE_LOGS_H
 #define ENGINE_ADVISE_LOGS_H
 
@@ -28,9 +29,9 @@ void logs_fold(struct logs *logs, const struct run_model *model, const struct tr
 void logs_finish(struct logs *logs, const struct run_model *model); /* the run has ended, or its trace has */
 
 bool logs_due(const struct logs *logs);
-void logs_print(struct logs *logs, FILE *out); /* what is due, once */
+void logs_print(struct logs *logs, FILE *out); /* prints the lines that are due, once */
 
-/* flops_profiler.output_file: what the profiler printed goes there instead. STATUS_RUN: it cannot be written. */
+/* flops_profiler.output_file: writes the profiler's output to `path` instead. STATUS_RUN: it cannot be written. */
 int logs_write_profile(const struct logs *logs, const char *path, struct error *err);
 
 #endif

@@ -1,5 +1,5 @@
-/* Inside the logs: what each of them measures, apart from how it is printed, so that tests can hold figures against other
- * counts. Pure functions of model and history; only logs*.c and tests include this. */
+/* Internals of the logs: measuring is apart from printing, so that tests can compare the figures with other counts.
+ * Pure functions of model and history; only logs*.c and tests include this. */
 #ifndef ENGINE_ADVISE_LOGS_PARTS_H
 #define ENGINE_ADVISE_LOGS_PARTS_H
 
@@ -10,13 +10,14 @@
 
 /* ---- wall_clock_breakdown: logs_clock.c ---- */
 
-/* Of steps and ranks together, in ns. The parts of a step follow each other without holes on every rank, so forward +
- * inner + reduce + gradients + update + allgather is the whole step, from the first rank's beginning to the last one's end. */
+/* Sums over steps and ranks, in ns. On every rank the parts of a step follow each other without gaps, so forward +
+ * inner + reduce + gradients + update + allgather is the whole step, from the first rank's begin to the last rank's
+ * end. */
 struct log_clock {
     uint64_t forward, inner;              /* until the compute lane ended the phase, its waits included */
     uint64_t reduce;                      /* after the last backward, until the first operation of the optimizer could start */
     uint64_t gradients, update, allgather;/* until the first update, until the last one's end, until the step's end */
-    uint32_t steps, micro_steps;          /* that were added, each once for every rank */
+    uint32_t steps, micro_steps;          /* that were added, counted once per rank */
 };
 
 /* Adds a step that all ranks ended. False: it is not known in full, and nothing was added. */
@@ -25,31 +26,31 @@ void log_clock_print(const struct log_clock *clock, FILE *out);
 
 /* ---- memory_breakdown: logs_memory.c ---- */
 
-/* One moment between phases, and the fullest since the one before it. */
+/* A moment between two phases: bytes held then, and the highest since the moment before. */
 struct log_moment { const char *name; int micro_step; uint64_t when_ns; struct run_instant now; uint64_t most_bytes; };
 
-/* The moments of a step on a rank, in order; the first has no peak but what is held. Returns how many; 0: unknown. */
+/* The moments of a step on a rank, in order; the first one's peak is the bytes held. Returns how many; 0: unknown. */
 int log_moments(struct log_moment *moments, int room, const struct history *history, const struct history_step *step, int rank, enum tier tier);
 void log_memory_print(const struct history *history, const struct history_step *step, FILE *out);
 
 /* ---- comms_logger: logs_comms.c ---- */
 
-/* Collectives of one kind and size among so many ranks. Sums are over operations and ranks; divide by ranks for what one
- * rank saw. */
+/* Collectives of one kind, size and number of ranks. Sums are over operations and ranks; divide by `ranks` for one
+ * rank's. */
 struct log_comm {
     enum traffic kind;
-    enum op_kind op;       /* which operation asked; only told apart under debug */
+    enum op_kind op;       /* kind of the operation; rows differ by it only if by_op */
     int ranks;
     uint64_t bytes;        /* payload, all ranks' parts */
     uint64_t count;        /* operations, each counted once */
     uint64_t latency_ns;   /* from start to end, ranks summed */
-    uint64_t fastest_ns;   /* of the same: the fastest rank's time, for every rank. The rest is the straggler effect */
+    uint64_t fastest_ns;   /* the fastest rank's time, for every rank. The rest is the straggler effect */
 };
 struct log_comms {
     bool by_op;
     const char *only;      /* names, one a line; NULL: everything */
     int rows, room;
-    uint64_t lost_steps;   /* of which nothing was counted */
+    uint64_t lost_steps;   /* steps that were not counted because records were lost */
     struct log_comm *row;  /* owned */
 };
 
@@ -67,7 +68,7 @@ struct log_module {
     int depth;               /* 0: the model */
     int64_t params;
     double macs;             /* multiply-adds of forward */
-    bool timed;              /* false: part of an operation, so its time is not in the trace */
+    bool timed;              /* false: it is only part of an operation, so the trace has no time for it */
     uint64_t forward_ns, backward_ns;
 };
 struct log_profile {
@@ -82,7 +83,7 @@ struct log_profile {
 };
 
 double log_model_flops(const struct config_model *shape, int64_t sequences, int T);
-/* False: not known in full, or no memory. */
+/* Fills *profile for a step. False: the step is not known in full, or no memory. */
 bool log_profile_of(struct log_profile *profile, const struct config *config, const struct history *history, const struct run_model *model, const struct history_step *step);
 void log_profile_print(const struct log_profile *profile, const struct config_logs *wanted, FILE *out);
 void log_profile_release(struct log_profile *profile);
@@ -93,7 +94,7 @@ void log_profile_release(struct log_profile *profile);
 void log_spans(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t *first, int64_t *end);
 /* NULL: not a training operation of that step, or not ended. */
 const struct span *log_span(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t number);
-/* Whether everything of it was recorded and is still kept. */
+/* Whether all records of the step came and are still kept. */
 bool log_step_whole(const struct history *history, const struct history_step *step);
 /* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */
 const char *log_bytes(char text[24], uint64_t bytes);

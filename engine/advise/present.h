@@ -1,4 +1,4 @@
-/* The configuration as it is at the cursor: what the header says, and what was changed since. */
+/* The configuration at the viewer's cursor: the header's, with the changes made since. */
 #ifndef ENGINE_ADVISE_PRESENT_H
 #define ENGINE_ADVISE_PRESENT_H
 
@@ -7,12 +7,12 @@
 /* STATUS_INPUT: the trace has no configuration, or none that can be read. The caller releases it with config_release(). */
 int present_config(struct config *config, const struct run_model *model, struct error *err);
 
-/* A key that was changed while the run went on, and before which step, as far as events are kept. */
+/* A key changed during the run, and the step before which it changed. Only changes whose events are kept are known. */
 struct present_change { char key[CONFIG_PATH_MAX], value[64]; uint32_t step; };
 
 enum { PRESENT_CHANGES_MAX = 64 };
 
-/* In the order in which they were made; of more than there is room for, the newest. Returns how many. */
+/* Writes the newest changes that fit, in the order in which they were made. Returns how many. */
 int present_changes(const struct run_model *model, struct present_change changes[PRESENT_CHANGES_MAX]);
 
 #endif

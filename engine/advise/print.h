@@ -1,5 +1,6 @@
-/* `zerolab plan`: what a setup costs, before anything runs. Memory by category with each buffer's formula, traffic
- * compared with the paper's volume for each unit, and the operations of a step. All numbers come from the schedule that would run. */
+/* `zerolab plan`: prints the cost of a setup before it runs. Memory by category with each buffer's formula, traffic
+ * compared with the paper's volume for each unit, and the operations of a step. All numbers come from the schedule that
+ * the engine would run. */
 #ifndef ENGINE_ADVISE_PRINT_H
 #define ENGINE_ADVISE_PRINT_H
 
@@ -15,7 +16,7 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
 /* The same as one JSON object. */
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err);
 
-/* The effects that this configuration hides, each with the key that hides it: a line each after `prefix`, or nothing. */
+/* Prints a line for each effect that this configuration hides: prefix, effect, and the key that hides it. */
 void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero);
 
 /* ---- between print.c, print_head.c, print_memory.c and print_json.c ---- */

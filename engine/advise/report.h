@@ -1,7 +1,7 @@
-/* The JSON report of a run, for scripts: every name of it is a promise (docs: the report's format). Unknown is null.
- * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. Of a run that went on with
- * other ranks, parts[] says from which step on there were how many; steps[].sent_bytes is as long as that step had ranks, and
- * ranks, memory, peak, traffic and processes are of the last part. */
+/* The JSON report of a run, for scripts: its names are a promise (docs/JSON.md). An unknown value is null.
+ * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. parts[] lists
+ * the parts of a relaunched run with their first steps and ranks; steps[].sent_bytes has one element per rank of that
+ * step; ranks, memory, peak, traffic and processes are those of the last part. */
 #ifndef ENGINE_ADVISE_REPORT_H
 #define ENGINE_ADVISE_REPORT_H
 
@@ -9,7 +9,7 @@
 
 #include "engine/observe/questions.h"
 
-/* What showing the run took; frames 0: it was not shown, bytes -1: unknown. */
+/* Frames and bytes drawn on the terminal. frames 0: the run was not shown; bytes -1: unknown. */
 struct report_screen { int64_t frames, bytes; };
 
 /* Steps that the model has dropped (run_model_options.on_step_dropped), as report_step() wrote them, oldest first. `file` NULL: they were

@@ -1,4 +1,4 @@
-/* Out of memory, explained: who held what at that instant, which knob owns it, and what would fit. */
+/* Explains an out-of-memory error: bytes by category at that instant, the key that owns each, changes that fit. */
 #ifndef ENGINE_ADVISE_SHORTAGE_H
 #define ENGINE_ADVISE_SHORTAGE_H
 

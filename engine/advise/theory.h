@@ -10,14 +10,14 @@ struct theory {
     bool known;
     int parameters, gradients;            /* k: sends of all of them per step */
     double paper_bytes, planned_bytes;
-    double padding_bytes;                 /* of shards, each time a unit moves */
+    double padding_bytes;                 /* padding of shards, counted each time a unit is sent */
     double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */
     char unit[24];                        /* the unit with the largest difference; "": none */
     double unit_times;                    /* sends of its parameters per step, or of its gradients */
     bool unit_is_gradient;
 };
 
-/* Not known: no operations, no units, fewer than two ranks, or no memory. */
+/* Fills *theory. `known` is false without operations, units, a second rank, or memory. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan);
 
 #endif

@@ -17,8 +17,8 @@ enum move_id {
     MOVES
 };
 
-/* why_moves.c: writes command and text, and makes the change in `config`. False: the value is already so, or the change is not
- * allowed (then `config` may be half changed). */
+/* why_moves.c: writes command and text, and makes the change in `config`. False: the key already has that value, or the
+ * change is not allowed (then `config` may be half changed). */
 bool why_move(struct why_change *change, struct config *config, enum move_id id);
 /* Lists the changes to offer for a category, in the order of knobs.def. Returns how many. */
 enum { WHY_MOVES_MAX = 8 };
@@ -28,7 +28,7 @@ int why_moves_of(enum move_id list[WHY_MOVES_MAX], enum tier tier, enum category
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);
 
-/* Planned bytes of a rank's tier: of a setup, and of a configuration (known false: it cannot be planned). */
+/* Planned bytes of a rank's tier: from a setup; from a configuration (`known` false: it cannot be planned). */
 struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier);
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
 
