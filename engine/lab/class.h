@@ -1,5 +1,5 @@
-/* Who is where: learners' progress files, gathered from a folder however they came there (a shared folder, state folders or
- * single files copied from laptops). No server and nothing to install: reading is all that happens.
+/* Gathers learners' progress files from a folder for a teacher: a shared folder, or state folders or single files
+ * copied from laptops. It only reads files, so a class needs no server.
  *
  *     anna/.local/state/zerolab/labs/zero-1.json     is anna's, and so are
  *     anna/zerolab/labs/zero-1.json   anna/zero-1.json   anna-zero-1.json */
@@ -12,18 +12,18 @@
 
 struct class_lab {
     char learner[64], lab[LAB_FOLDER_MAX];
-    char *path;          /* from the folder on */
+    char *path;          /* relative to the folder */
     time_t changed;
     struct lab_progress progress;
 };
 struct class_damaged { char *path; char why[160]; };
 
-/* Sorted by learner; of a learner the newest first, one for each lab. */
+/* Sorted by learner, then newest first; one entry per learner and lab. */
 struct class {
     int count, room, damaged_count, damaged_room;
     struct class_lab *labs;
     struct class_damaged *damaged;
-    bool cut; /* there are more files than are read */
+    bool cut; /* the folder has more files than were read */
 };
 
 /* STATUS_INPUT: the folder cannot be read. */

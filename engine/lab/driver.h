@@ -1,5 +1,5 @@
-/* Carries out the actions of a lab: turns them into commands, one at a time, and sees in the trace what came of each. It
- * does no I/O: whoever calls sends what it hands out.
+/* Carries out the actions of a lab: turns them into commands, one at a time, and reads each result from the trace. It
+ * does no I/O: the caller sends the commands.
  *
  *     driver_begin(&driver, &step->before);
  *     on every new record: while (driver_tick(&driver, &scene) == DRIVER_SENDS) send driver.line */
@@ -8,25 +8,25 @@
 
 #include "engine/lab/lab.h"
 
-/* KEEPS: the value of driver->kept is to be kept now. */
+/* What driver_tick() asks of its caller. KEEPS: store the value of driver->kept now. */
 enum driver_says { DRIVER_WAITS, DRIVER_SENDS, DRIVER_GOES, DRIVER_KEEPS, DRIVER_DONE, DRIVER_STUCK };
 
 struct lab_driver {
     const struct lab_actions *actions;
-    int at;                /* action in hand */
+    int at;                /* index of the present action */
     const struct lab_action *kept;
-    int left;              /* of a run: steps to go */
-    bool sent;             /* line has gone out ... */
-    bool about_time;       /* ... and is pause, op or their like */
-    bool relaunches, saves;/* ... and has the engine started again, or a checkpoint written */
-    int part;              /* of the run, then */
-    uint64_t saved_ns;     /* the last checkpoint then */
-    uint64_t failed_ns;    /* ... and the last that came to nothing */
+    int left;              /* LAB_RUN: steps still to train */
+    bool sent;             /* `line` was sent ... */
+    bool about_time;       /* ... and is a command about time: pause, op ... */
+    bool relaunches, saves;/* ... and relaunches the engine, or writes a checkpoint */
+    int part;              /* the run's part when it was sent */
+    uint64_t saved_ns;     /* saved_ns of the run when it was sent */
+    uint64_t failed_ns;    /* ... and failed_ns */
     bool was_short;        /* ... while the run was out of memory */
-    bool pausing;          /* ... and this pause after it */
-    uint64_t notices;      /* that had been folded then */
-    uint32_t from_step, from_attempt; /* last whole step then; a step that ran out of memory is taken again */
-    char reason[256];      /* why the run waited then */
+    bool pausing;          /* a pause is sent after the command */
+    uint64_t notices;      /* notices folded when it was sent */
+    uint32_t from_step, from_attempt; /* last whole step then; attempt rises when a step is retried */
+    char reason[256];      /* why the run waited when it was sent */
     char line[256];        /* DRIVER_SENDS: a command; DRIVER_GOES: what to find on the timeline */
     char asked[256];       /* the command that a pause follows */
     char why_stuck[256];
@@ -35,7 +35,7 @@ struct lab_driver {
 void driver_begin(struct lab_driver *driver, const struct lab_actions *actions);
 enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *scene);
 
-/* Paused, or out of memory: a command finds it between two steps. */
+/* Whether the run is paused or out of memory: it then applies commands between two steps. */
 bool run_waits(const struct run_model *model);
 
 #endif

@@ -1,5 +1,5 @@
-/* Inside of expressions: parsing and values (expression.c), metrics by name (expression_metric.c), what was measured (measured.c), plans
- * (planned.c). */
+/* Internals of expressions: parsing and values (expression.c), metrics by name (expression_metric.c), what was measured
+ * (measured.c), plans (planned.c). */
 #ifndef ENGINE_LAB_EXPRESSION_PARTS_H
 #define ENGINE_LAB_EXPRESSION_PARTS_H
 
@@ -20,12 +20,12 @@ extern const struct metric_row metric_table[METRICS];
 
 enum { ANY = -1 };
 
-/* What stands in a metric's parentheses; ANY where it was not said. */
+/* The words in a metric's parentheses; ANY: not given. */
 struct selection_of {
     int rank, category, op, kind, phase, lane;
     enum tier tier;
     bool ahead, has_step;
-    int step; /* node of the expression that gives it */
+    int step; /* index of the node that gives the step */
     char *text;
 };
 
@@ -41,8 +41,8 @@ struct node {
     char name[LAB_NAME_MAX];   /* NODE_KEPT */
     int left, right;           /* nodes */
     enum metric metric;
-    bool planned;              /* of plan(), not of the run */
-    char *plan;                /* its settings; "": those of the run as it is now */
+    bool planned;              /* a metric of plan(), not of the run */
+    char *plan;                /* plan()'s settings; "": those of the run now */
     struct selection_of of;
 };
 
@@ -54,11 +54,11 @@ struct lab_value planned_value(const struct node *node, const struct lab_scene *
 
 struct lab_value value_known(double value, struct dimension dimension);
 struct lab_value value_unknown(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The number that a key has, as text of a configuration shows it. */
+/* The numeric value of a configuration key. */
 struct lab_value value_of_key(const struct config *config, const char *key);
 
-/* ---- parsing: words, sums and all that they are made of (expression.c), metrics and what stands in their parentheses
- * (expression_metric.c). An int result is a node, 0 where there is none to return, or -1: it failed, and the parser has kept why. ---- */
+/* ---- parsing: words and sums (expression.c), metrics and their parentheses (expression_metric.c). An int result is a
+ * node's index, 0 if the function returns none, or -1: failed; parser->err and status say why. ---- */
 
 enum { WORD_ROOM = 64 };
 
@@ -70,27 +70,28 @@ struct parser {
     int depth, status; /* status: of the first failure */
 };
 
-/* Blanks are passed over by all of these. Whether this character comes next, and then it is passed over, too. */
+/* All of these skip blanks first. parser_takes() tells whether this character is next, and then skips it. */
 void parser_skip_blanks(struct parser *parser);
 bool parser_takes(struct parser *parser, char character);
-/* A word, if one comes next and there is room for it. */
+/* Reads a word. False: none comes next, or it is too long. */
 bool parser_word(struct parser *parser, char out[WORD_ROOM]);
-/* A text in quotes, which replaces *out; the caller frees. */
+/* Parses a text in quotes, which replaces *out; the caller frees it. */
 int parse_quoted(struct parser *parser, char **out);
 
 /* Always -1. */
 int parser_fail(struct parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Takes over what the node owns, also when it fails. */
+/* Adds a node and returns its index. Takes ownership of the node's texts, also on failure. */
 int parser_add(struct parser *parser, struct node node);
 struct dimension parser_dimension(const struct parser *parser, int node);
 
 int parse_sum(struct parser *parser);
-/* Behind a metric's name, and behind the word plan. `plan`: the settings of a plan, taken over; NULL: measured in the run. */
+/* Called after a metric's name, and after the word plan. `plan`: a plan's settings (ownership moves); NULL:
+ * measured. */
 int parse_metric(struct parser *parser, int id, char *plan);
 int parse_plan(struct parser *parser);
 int metric_named(const char *name); /* -1: none */
-/* ... and the failure of a name that is nothing, with the nearest that is something. */
+/* Fails for an unknown name; the error names the nearest known one. */
 int parse_unknown(struct parser *parser, const char *name);
 
 #endif

@@ -1,9 +1,10 @@
-/* A lab is data: one text file that a teacher writes (docs/LABS.md). Reading it settles everything that can be known without
- * running it: directives, units, names, settings, commands; an error names file and line and says what would be right.
+/* A lab is a text file that a teacher writes (docs/LABS.md). lab_read() checks everything that can be known without a
+ * run: directives, units, names, settings, commands. An error names file and line and says what would be right.
  *
  *     lab_read(&lab, "labs/zero-1/lab.md", text, length, &err)  ...  lab_free(lab)
  *
- * What it holds is constant afterwards; how far a learner is stands in progress.h, what goes on in play.h. */
+ * A struct lab is constant afterwards. progress.h holds a learner's progress, play.h the state of a lab that is
+ * played. */
 #ifndef ENGINE_LAB_LAB_H
 #define ENGINE_LAB_LAB_H
 
@@ -23,16 +24,16 @@ enum relation { RELATION_EQUAL, RELATION_NOT, RELATION_LESS, RELATION_AT_MOST, R
 struct lab_check {
     int line;
     const char *text;
-    struct prose said; /* to learners, in place of the text; count 0: nothing else */
+    struct prose said; /* shown to learners in place of the text; count 0: show the text */
     const struct expression *left, *right;
     enum relation relation;
     bool relative;
-    double tolerance; /* a share of the right side, or in its unit */
+    double tolerance; /* if `relative`, a share of the right side; else in the right side's unit */
 };
 
-/* A prediction: what is right, in which unit it is asked for, and how near is near enough. */
+/* A prediction: the right value, the unit in which it is asked for, and the tolerance. */
 struct lab_answer { const struct expression *value; const struct unit_name *unit; bool relative; double tolerance; };
-/* What somebody might believe instead, and what to say to that. */
+/* A wrong value that a learner may predict, and the reply to it. */
 struct lab_wrong { int line; const struct expression *value; struct prose reply; };
 struct lab_choice { int line; bool right; struct prose text, reply; };
 
@@ -42,7 +43,7 @@ struct lab_action {
     enum lab_act act;
     int count;                 /* RUN: steps */
     struct prose text;         /* COMMAND: the line; GO: what to find */
-    char name[LAB_NAME_MAX];   /* KEEP: a value, under this name */
+    char name[LAB_NAME_MAX];   /* KEEP: the name under which the value is kept */
     const struct expression *value;
 };
 struct lab_actions { int count; struct lab_action at[LAB_ACTIONS_MAX]; };
@@ -60,47 +61,48 @@ struct lab_step {
     struct lab_choice choice[LAB_CHOICES_MAX];
     struct lab_check check[LAB_CHECKS_MAX];
     struct prose hint[LAB_HINTS_MAX];
-    struct lab_actions before, actions, solution; /* when the step is entered; after the answer (of a task: what is kept
-                                                     once it is done); what solves a task */
-    bool has_setup;                  /* the run is started anew for this step ... */
-    const char *sets[LAB_SETS_MAX];  /* ... with these, "key=value" */
+    struct lab_actions before, actions, solution; /* on entering; after the answer (task: keeps); solves a task */
+    bool has_setup;                  /* the run is restarted for this step ... */
+    const char *sets[LAB_SETS_MAX];  /* ... with these settings, "key=value" */
     int set_count;
-    const char *resume;              /* ... and goes on from this checkpoint, which a step before it saved; NULL: from the beginning */
-    const char *look;                /* the view to be shown; NULL: whichever is */
+    const char *resume;              /* ... and resumes from this earlier step's checkpoint; NULL: from the beginning */
+    const char *look;                /* the view to show; NULL: keep the present one */
 };
 
 struct lab {
     char name[64];
     const char *title, *about;
     int minutes;
-    const char *sets[LAB_SETS_MAX]; /* of the first run */
+    const char *sets[LAB_SETS_MAX]; /* settings of the first run */
     int set_count;
     struct lab_tries tries;
     int step_count;
     struct lab_step *steps;
-    struct lab_pool *pool; /* what all of it lies in */
+    struct lab_pool *pool; /* owns all memory of the lab */
 };
 
-/* `file` is for messages; the lab's name is its folder's. STATUS_USAGE: "FILE:LINE: what is wrong; what would be right". */
+/* Parses a lab; lab_free() frees it. `file` is for messages; the lab's name is its folder's. STATUS_USAGE: "FILE:LINE:
+ * what is wrong; what would be right". */
 int lab_read(struct lab **out, const char *file, const char *text, size_t length, struct error *err);
 void lab_free(struct lab *lab);
 
-/* Text with its values filled in; one that is unknown stands as "(not known yet)". The caller frees; NULL: no memory. */
+/* Returns the text with its values filled in; an unknown value becomes "(not known yet)". The caller frees; NULL: no
+ * memory. */
 char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
 
-/* What a check says of a run. `why` it does not hold: "expected 2 MB, got 3 MB", or what is not known yet. */
+/* The result of a check. `why` it does not hold: "expected 2 MB, got 3 MB", or which value is not known yet. */
 struct lab_finding { bool known, holds; char said[240], why[160]; struct lab_where where; };
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
-/* Whether what it checks is the same figure on every machine, and with any number of threads. */
+/* Whether the checked values are the same on every machine and with any number of threads. */
 bool lab_check_is_portable(const struct lab *lab, const struct lab_check *check);
-/* Whether a predicted value is near enough; unknown: the answer is not known. */
+/* Whether a predicted value is within the tolerance. False if the right value is unknown. */
 bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, struct quantity said);
 
-/* The checkpoint that the run of a step goes on from; NULL: it begins. */
+/* The checkpoint from which the run of a step resumes; NULL: from the beginning. */
 const char *lab_resume_at(const struct lab *lab, int step);
-/* Whether a step saves checkpoints: then they need a folder. */
+/* Whether any step saves checkpoints: the run then needs a folder for them. */
 bool lab_saves(const struct lab *lab);
-/* ... before step `end`, under this tag; NULL: any. */
+/* Whether a step before `end` saves a checkpoint under this tag; NULL: under any. */
 bool lab_saves_before(const struct lab *lab, int end, const char *tag);
 
 /* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */

@@ -1,5 +1,5 @@
-/* What the pane of a lab shows at one moment: all that is drawn, and nothing of how it came about. A lab that is played makes
- * one of its play; a recorded lesson reads the same out of the trace (records LESSON), so the pane is drawn in one way. */
+/* The contents of a lab's pane at one moment. A lab that is played makes a pane from its play; a recorded lesson reads
+ * one from the trace (LESSON records), so that the same code draws both. */
 #ifndef ENGINE_LAB_PANE_H
 #define ENGINE_LAB_PANE_H
 
@@ -7,28 +7,29 @@
 
 struct lab_pane {
     char title[160], step_title[160];
-    char to_do[128];             /* what the learner may do now */
-    char look[24];               /* the view that the step is about; "": whichever is */
-    char notice[200];            /* "": none; an answer to a key, and so in no recording */
+    char to_do[128];             /* the inputs that are possible now */
+    char look[24];               /* the view that the step is about; "": any */
+    char notice[200];            /* the answer to a key, so never recorded; "": none */
     int step, count;             /* from 0 */
-    int minutes, spent_minutes;  /* expected; gone by */
+    int minutes, spent_minutes;  /* expected duration; time spent so far */
     bool finished;
-    enum lab_ask asks;           /* what is waited for; LAB_READ: nothing, and in recordings */
-    bool holds;                  /* the run stands still until a prediction is given */
-    bool waits;                  /* for the learner: a page at which a lecturer stops */
+    enum lab_ask asks;           /* the kind of answer awaited; LAB_READ: none (always in recordings) */
+    bool holds;                  /* the run is paused until the learner predicts */
+    bool waits;                  /* the page waits for the learner: a lecturer stops here */
     enum lab_mark marks[LAB_STEPS_MAX];
     int told_from;               /* the paragraph at which verdict and explanation begin */
-    const struct lab_page *page; /* the play's, or own */
+    const struct lab_page *page; /* points to the play's page, or to `own` */
     struct lab_page own;
 };
 
-/* The page stays the play's. presents: keys show answers. */
+/* Fills *pane, whose page points into the play. presents: keys reveal answers. */
 void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents);
 
-/* As the trace keeps it; the caller frees; NULL: no memory. Two panes look alike if their texts without the time do. */
+/* The pane as JSON for the trace (the caller frees it; NULL: no memory). Panes with equal JSON without time look the
+ * same. */
 char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 
-/* Replaces *pane, which is a pane or zero. STATUS_INPUT: this is none, and nothing was changed. */
+/* Parses a pane into *pane, which holds a pane or is all-zero. STATUS_INPUT: not a pane; nothing was changed. */
 int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err);
 void lab_pane_release(struct lab_pane *pane);
 

@@ -1,4 +1,4 @@
-/* What a lab's reader allocates, to be freed at once. */
+/* Memory pool of a lab's reader, freed as a whole. */
 #ifndef ENGINE_LAB_POOL_H
 #define ENGINE_LAB_POOL_H
 
@@ -7,7 +7,7 @@
 struct expression;
 struct lab_pool;
 
-struct lab_pool *pool_new(void);              /* NULL: no memory; so for all of these */
+struct lab_pool *pool_new(void);              /* NULL: no memory (so do the functions below) */
 void pool_free(struct lab_pool *pool);
 void *pool_take(struct lab_pool *pool, size_t bytes); /* zeroed */
 char *pool_text(struct lab_pool *pool, const char *text, size_t length);

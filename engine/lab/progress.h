@@ -1,5 +1,5 @@
-/* How far a learner is in a lab: a pure state machine. Inputs are folded in, so the same inputs always give the same progress;
- * files and clocks belong to others. */
+/* A learner's progress in a lab: a pure fold of inputs, so the same inputs always give the same progress. No files, no
+ * clock. */
 #ifndef ENGINE_LAB_PROGRESS_H
 #define ENGINE_LAB_PROGRESS_H
 
@@ -16,11 +16,11 @@ struct lab_progress {
 };
 
 enum lab_input_kind {
-    LAB_INPUT_ANSWERED, /* right or not, and what was said */
+    LAB_INPUT_ANSWERED, /* `right`, and `said`: the answer */
     LAB_INPUT_READ,     /* a step that asks nothing */
     LAB_INPUT_HINT,
     LAB_INPUT_NEXT,     /* from a step that is still open: it is skipped */
-    LAB_INPUT_GO,       /* to `step` (counted from 0): those before it that are open are skipped */
+    LAB_INPUT_GO,       /* to `step` (counted from 0): open steps before it are skipped */
     LAB_INPUT_RESET_STEP, LAB_INPUT_RESET,
     LAB_INPUT_SPENT,    /* seconds went by */
 };
@@ -33,12 +33,12 @@ void lab_progress_fold(struct lab_progress *progress, const struct lab_input *in
 int lab_progress_right(const struct lab_progress *progress);
 const char *lab_mark_name(enum lab_mark mark);
 
-/* As JSON; the caller frees; NULL: no memory. Reading keeps what fits a lab of `progress->count` steps; STATUS_INPUT: this is
- * no progress, and nothing was changed. */
+/* To JSON (the caller frees it; NULL: no memory), and from JSON: reading keeps what fits a lab of `progress->count`
+ * steps. STATUS_INPUT: not a progress file; nothing was changed. */
 char *lab_progress_json(const struct lab_progress *progress, const char *name);
 int lab_progress_read(struct lab_progress *progress, const char *text, struct error *err);
 
-/* The same where the lab is not at hand: the file says its name and how many steps it has. */
+/* Reads progress without the lab: the file gives the lab's name and its number of steps. */
 enum { LAB_FOLDER_MAX = 64 };
 int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MAX], const char *text, struct error *err);
 

@@ -1,4 +1,5 @@
-/* Inside the reader of labs: lines and steps (read.c), directives (read_directives.c), what stands in them (read_text.c). */
+/* Internals of the labs' reader: lines and steps (read.c), directives (read_directives.c), their contents
+ * (read_text.c). */
 #ifndef ENGINE_LAB_READ_PARTS_H
 #define ENGINE_LAB_READ_PARTS_H
 
@@ -8,14 +9,14 @@
 
 struct reader {
     struct lab *lab;
-    struct lab_step *step;  /* NULL: above the first */
+    struct lab_step *step;  /* NULL: before the first step */
     const char *file;
-    const char *directive;  /* name of the one that is read */
-    int line, lines;        /* the one that is read; the next */
-    bool names_only;        /* the first pass: what is kept, so that it can be spoken of above its own line */
+    const char *directive;  /* name of the directive being read */
+    int line, lines;        /* number of the line being read; of the next line */
+    bool names_only;        /* the first pass: collects kept names, so that earlier lines can use them */
     bool in_explain;        /* prose belongs to the explanation */
     bool after_prose;       /* the line before was prose */
-    bool before_last;       /* the last action was one of before: */
+    bool before_last;       /* the last action belonged to before: */
     struct { FILE *out; char *text; size_t bytes; int line; bool blank, own; } prose; /* paragraphs so far; out NULL: none */
     struct lab_names names; /* kept so far */
     struct error *err;
@@ -29,7 +30,7 @@ int read_directive(struct reader *reader, const char *name, const char *text);
 int read_keep(struct reader *reader, const char *text); /* also of the first pass */
 
 int read_prose(struct reader *reader, struct prose *prose, const char *text);
-/* Lines that belong to one text, and the end of it. */
+/* Adds a line to the present text; ends the text. */
 void read_prose_line(struct reader *reader, const char *text);
 int read_prose_end(struct reader *reader);
 void read_release(struct reader *reader);
