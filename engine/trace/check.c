@@ -9,7 +9,7 @@
 
 enum { RANKS = TRACE_RANK_ALL + 1 };
 
-/* What counting has to remember beside the counts. */
+/* State of the counting beside the counts. */
 struct walk {
     struct trace_check *check;
     uint32_t *step_open;    /* by rank: the step begun and not ended, or 0 */
@@ -31,7 +31,7 @@ static struct trace_check_part *present_part(struct trace_check *check)
     return &check->part[check->parts ? check->parts - 1 : 0];
 }
 
-/* The first header begins what was there before it, too. */
+/* The first header's part also includes the records before it. */
 static void count_header(struct walk *walk)
 {
     struct trace_check *check = walk->check;
@@ -60,7 +60,7 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
     if (step > part->last_step) part->last_step = step;
 }
 
-/* As the writer says it (writer.c). */
+/* The text of the event, as file_sink.c writes it. */
 static bool is_limit(struct trace_text json)
 {
     static const char event[] = "{\"kind\":\"trace_limit\"";

@@ -1,4 +1,4 @@
-/* What `zerolab check` says: for people, and for scripts. */
+/* Prints the result of `zerolab check`, as text and as JSON. */
 #include <inttypes.h>
 
 #include "engine/base/grouped.h"

@@ -14,7 +14,7 @@
 #include "engine/trace/chunk.h"
 #include "engine/trace/latest_records.h"
 
-/* A chunk is closed when it is this large or this old: small enough to lose, large enough to compress. */
+/* A chunk is closed at this size or age: small enough to lose in a crash, large enough to compress well. */
 enum { CHUNK_FULL_BYTES = 256 << 10, CHUNK_OLD_NS = 250 * 1000 * 1000 };
 
 struct trace_file {
@@ -29,7 +29,7 @@ struct trace_file {
 
 static int stop_writing(struct trace_file *file, int problem, struct error *err)
 {
-    /* What is behind the last whole chunk is dropped, as far as the disk lets us; a reader would see a torn tail. */
+    /* Cuts the file back to its last whole chunk. If that fails, a reader reports a torn file. */
     if (ftruncate(file->fd, (off_t)file->written) != 0) errno = 0;
     close(file->fd);
     file->fd = -1;
@@ -98,8 +98,8 @@ static bool index_chunk(struct trace_file *file, const struct chunk_head *head)
     return bytes_append(&file->index, entry, sizeof entry);
 }
 
-/* The index of the chunks that are there; `written` comes to stand behind the last whole one. The writer before us checked
- * what it wrote, so heads are enough. */
+/* Rebuilds the index from the chunks in the file; `written` becomes the end of the last whole one. The previous writer
+ * computed the CRCs of its chunks, so reading the heads is enough. */
 static bool walk_chunks(struct trace_file *file, uint64_t file_bytes)
 {
     uint8_t bytes[CHUNK_HEAD_BYTES];
@@ -186,14 +186,14 @@ int trace_file_put(struct trace_file *file, const struct trace_record *record, s
     return trace_file_put_encoded(file, file->encoded.at, err);
 }
 
-/* Chunks are stored compressed only where that saves something. */
+/* An upper bound: compression can only make the open chunk smaller. */
 uint64_t trace_file_bytes(const struct trace_file *file)
 {
     const uint64_t waiting = file->chunk.head.records ? CHUNK_HEAD_BYTES + file->chunk.raw.count + INDEX_ENTRY_BYTES : 0;
     return file->written + waiting + CHUNK_HEAD_BYTES + file->index.count + INDEX_LAST_BYTES;
 }
 
-/* The chunk may be younger than `now`, which a writer takes before it puts what it has. */
+/* begun_ns may be later than now_ns: the writer reads the clock before it puts its records. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
 {
     if (!file->chunk.head.records || now_ns < file->begun_ns + CHUNK_OLD_NS) return 0;

@@ -1,9 +1,10 @@
-/* The trace file as a sink: how fast it grows, where it stops, and what it says of that.
+/* The trace file as a sink: reports how fast the file grows, and stops it at its limit.
  *
- * A file with a limit stops between two steps, before the step that might not fit. From there on a rank's records are left out, and so are
- * headers and schedules of later parts. What a person should know of the rest of the run still goes in while it fits: events, answers
- * to commands, the log, the validation loss, the hash, the sample, and always the end. So the file replays up to the last whole step and
- * says how the run ended; a GAP record before the end, and an event `trace_limit`, say from which step on nothing is known. */
+ * A file with a limit stops between two steps, before the step that might not fit. From there on it leaves out the
+ * ranks' records, and headers and schedules of later parts. While they fit, it still takes records about the whole run
+ * (events, answers to commands, log, validation loss, hash, sample), and always the END. So the file replays up to the
+ * last whole step and says how the run ended; a GAP record before the end, and an event `trace_limit`, say from which
+ * step on nothing is known. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@ enum { LIMIT_RESERVE_BYTES = 64 << 10 };
 
 struct trace_limit {
     uint64_t most_bytes; /* 0: no limit */
-    /* Its own. */
+    /* State. */
     bool stopped;
     uint32_t step; /* the one that began last; stopped: the first that is left out */
     uint64_t step_began_bytes,
@@ -41,7 +42,7 @@ static bool leave_out(struct trace_limit *limit, const struct trace_record *reco
     return false;
 }
 
-/* There has to be room for half as much again as the largest step took. */
+/* Another step is recorded only if 1.5 times the largest step so far still fits. */
 static void begin_step(struct trace_limit *limit, uint32_t step, uint64_t file_bytes)
 {
     if (step == limit->step || limit->stopped) return;
@@ -80,7 +81,7 @@ static void show_bytes(char out[24], double bytes)
     snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-/* Of the first seconds, and of two steps at least. */
+/* The rate is taken over the first seconds, and over at least two steps. */
 static void tell_growth(struct file_sink *sink, struct bytes *records, uint64_t now_ns)
 {
     static const uint64_t after_ns = 3000000000u;
@@ -111,7 +112,7 @@ static void note_step(struct file_sink *sink, const struct trace_record *record)
     sink->last_step = record->step_begin.step;
 }
 
-/* An event, so that screen, report and the file itself say it. */
+/* Written as an event, so that the screen, the report and the file itself have it. */
 static void tell_stop(struct file_sink *sink, struct bytes *records)
 {
     char json[200];

@@ -1,4 +1,4 @@
-/* On the way each descriptor travels with a head that says what it is and how many bytes follow. */
+/* Sends and receives a handover: each descriptor travels with a head that gives its type and how many bytes follow. */
 #include "engine/trace/handover.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 enum what { THE_SOCKET, A_VIEWER, THE_END };
-enum { BYTES_MAX = 64 << 20 }; /* no queue of a viewer is as long */
+enum { BYTES_MAX = 64 << 20 }; /* longer than any viewer's queue */
 
 struct head {
     uint32_t what, first_step, unsent_bytes, line_bytes;
@@ -39,7 +39,7 @@ union control {
     struct cmsghdr align;
 };
 
-/* passed -1: a head alone. */
+/* passed -1: sends the head without a descriptor. */
 static bool send_head(int fd, const struct head *head, int passed)
 {
     union control control = {0};

@@ -24,7 +24,8 @@ static unsigned purpose_of(uint8_t purpose)
     return purpose < PURPOSES_KEPT ? purpose : PURPOSES_KEPT - 1;
 }
 
-/* Which of the schedules in force a plan belongs to: keyed so, a new schedule's plan takes the place of the old one's. */
+/* The purpose of the schedule that a plan belongs to. With this as key, a new schedule's plan replaces the old
+ * one's. */
 static uint64_t purpose_of_plan(const struct latest_records *latest, uint32_t schedule)
 {
     unsigned purpose = 0;
@@ -38,8 +39,7 @@ static bool begins(struct trace_text json, const char *with)
     return json.bytes > length && memcmp(json.at, with, length) == 0;
 }
 
-/* Of events are kept the last setting of each key, where the run came from, the last word on checkpoints, and the last
- * report of running out of memory. */
+/* Kept events: the last setting of each key, the run's origin, the last checkpoint, the last out-of-memory report. */
 static bool event_part(struct trace_text json, uint64_t *part)
 {
     static const char set[] = "{\"kind\":\"set\",\"detail\":{\"key\":\"";
@@ -53,7 +53,7 @@ static bool event_part(struct trace_text json, uint64_t *part)
     return *part = hash, true;
 }
 
-/* What tells two kept records of one kind and rank apart; false: of its kind this one is not kept. */
+/* The part of the key that tells records of one kind and rank apart. False: this record is not kept. */
 static bool part_of(const struct latest_records *latest, const struct trace_record *record, uint64_t *part)
 {
     *part = 0;
@@ -141,8 +141,7 @@ static void replace_schedule(struct latest_records *latest, unsigned purpose, ui
         if (belongs_to(&latest->entries[i], old)) latest->entries[i].sequence = 0;
 }
 
-/* A run that was started again has other ranks: what was said of those before holds no longer. Its last validation loss and
- * text still stand. */
+/* A relaunched run has other ranks: records of the earlier ranks are withdrawn. The validation loss and sample stay. */
 static void begin_part(struct latest_records *latest)
 {
     for (size_t i = 0; i < latest->room; i++) {

@@ -18,7 +18,7 @@ static int address_of(struct sockaddr_un *address, const char *path, struct erro
     return 0;
 }
 
-/* An address that is only a family asks Linux for a name that nobody else has: abstract, so it leaves nothing behind. */
+/* Binding an address with only a family asks Linux for a unique abstract name, which leaves no file behind. */
 static bool name_end(int fd)
 {
     return bind(fd, &(struct sockaddr){.sa_family = AF_UNIX}, sizeof(sa_family_t)) == 0;
@@ -43,8 +43,8 @@ int listen_at(int *out, const char *path, struct error *err)
     if (status) return status;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return error_set(err, STATUS_RUN, "no socket: %s", strerror(errno));
-    /* Linux gives the path the mode of the socket at bind(): no umask that other threads would see, and no moment at
-     * which the path stands open to others. */
+    /* Linux gives the path the mode of the socket at bind(). So no umask is needed, which other threads would see, and
+     * the path is never open to other users. */
     bool bound = fchmod(fd, 0600) == 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (!bound && errno == EADDRINUSE && is_left_over(&address)) {
         unlink(path);

@@ -4,11 +4,11 @@
 
 struct feed {
     struct trace_ring *ring;
-    uint16_t rank;           /* of a record seen: gap records need one */
-    uint64_t lost, since_ns; /* not yet said in a gap record */
+    uint16_t rank;           /* rank of the records in this ring, for GAP records */
+    uint64_t lost, since_ns; /* lost records that no GAP record has reported yet */
     struct bytes held;       /* whole records, drained and not yet released */
-    size_t at;               /* of them, released in this pass */
-    struct trace_head next;  /* of the record there, once peek() found one */
+    size_t at;               /* offset in `held` of the first record not yet released */
+    struct trace_head next;  /* head of the record at `at`, once peek() has found one */
 };
 
 struct merge {
@@ -70,7 +70,7 @@ static void take_added(struct merge *merge)
     pthread_mutex_unlock(&merge->lock);
 }
 
-/* What a ring lost comes after all that it kept: it was full when it lost, and has been drained now. */
+/* A ring's losses are later than the records it kept: it was full when it lost them, and has been drained now. */
 static void hold_gap(struct feed *feed, uint64_t now_ns)
 {
     struct trace_record gap = {.kind = TRACE_GAP,
@@ -124,8 +124,8 @@ static void close_feed(struct merge *merge, size_t place)
     memmove(at, at + 1, (merge->open_count - place) * sizeof *at);
 }
 
-/* What is stamped while rings are collected is younger than `now`, and may be overtaken as well. What is younger by more than a pass
- * is of another clock, and is not held until that time has come. */
+/* A record stamped while rings are collected is newer than `now`, and an older one may still come: it is held back. A
+ * record newer by more than a pass has another clock, and is released at once. */
 static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool everything, struct bytes *batch)
 {
     const uint64_t soon_ns = now_ns + (now_ns - cut);

@@ -1,5 +1,5 @@
-/* Chunks are numbered from 0 on and never change once the next one is begun; the last one grows. A reader copies what it
- * hands out, so that dropping a chunk never pulls the ground from under it. */
+/* The buffer of newest records. Chunks are numbered from 0 on; only the last one grows, the others never change. A
+ * reader copies the records that it returns, so that they stay valid when the buffer drops their chunk. */
 #include "engine/trace/record_buffer.h"
 
 #include <string.h>
@@ -15,7 +15,7 @@ struct kept_chunk {
     uint32_t step, flags; /* as in a file (format.h) */
 };
 
-/* Beside its records: its entry, and what the allocator adds. */
+/* Overhead of a chunk: its entry, and the allocator's bytes. */
 enum { CHUNK_OWN_BYTES = sizeof(struct kept_chunk) + 2 * sizeof(void *) };
 
 struct record_buffer {
@@ -73,8 +73,8 @@ static void keep_standing(struct record_buffer *buffer, const struct kept_chunk 
     }
 }
 
-/* The oldest steps, each with all chunks that belong to it, until at most `bytes` are left. The chunk that grows stays. Many go
- * at once, because what is left is moved down. */
+/* Drops the oldest steps, each with all of its chunks, until at most `bytes` are left; keeps the growing chunk. It
+ * drops many at once, because the rest is moved down. */
 static void drop_oldest(struct record_buffer *buffer, size_t bytes)
 {
     size_t dropped = 0;
@@ -90,7 +90,7 @@ static void drop_oldest(struct record_buffer *buffer, size_t bytes)
     memmove(buffer->chunks, buffer->chunks + dropped, buffer->count * sizeof *buffer->chunks);
 }
 
-/* It grows no more: gives back the room that it did not need. */
+/* Closes a chunk that grows no more: frees its unused room. */
 static void close_chunk(struct kept_chunk *chunk)
 {
     uint8_t *at = chunk->records.count ? realloc(chunk->records.at, chunk->records.count) : NULL;
@@ -166,7 +166,7 @@ static void append_record(void *user, const void *record)
     bytes_append(user, record, trace_peek(record).bytes);
 }
 
-/* What holds from before the chunk with this number: of those that were dropped, then of those that are passed over. */
+/* The records from before chunk `number` that still hold: first those of dropped chunks, then those of skipped ones. */
 static void collect_standing(struct bytes *out, const struct record_buffer *buffer, uint64_t until)
 {
     latest_records_each(buffer->standing, append_record, out);

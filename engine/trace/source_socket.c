@@ -1,4 +1,4 @@
-/* The socket of a live run as a source, and the sending of commands. The descriptor never makes us wait. */
+/* The socket of a live run as a source, and the sending of commands. The descriptor is non-blocking. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static enum source_result take_greeting(struct socket_source *socket, struct sou
     return SOURCE_RECORD;
 }
 
-/* Moves the chunk at the head of what was received to socket->stored. SOURCE_WAIT: it is not whole yet. */
+/* Moves the first received chunk to socket->stored. SOURCE_WAIT: it is not whole yet. */
 static enum source_result take_chunk(struct socket_source *socket, struct source_block *block)
 {
     struct bytes *received = &socket->received;
@@ -84,7 +84,7 @@ static int want_all(struct socket_source *socket, struct error *err)
     return send_line(socket, line, sizeof line - 1, err);
 }
 
-/* The chunk that the reader gets where the connection broke. */
+/* The chunk of LOG and GAP records that the reader gets where the connection broke. */
 static enum source_result tell_break(struct socket_source *socket, struct source_block *block)
 {
     static const char text[] = "the connection to the run broke and is back; what happened meanwhile is unknown";
@@ -101,7 +101,7 @@ static enum source_result tell_break(struct socket_source *socket, struct source
     return SOURCE_RECORD;
 }
 
-/* False: nobody listens there any more, or the run takes no more viewers (it has not even greeted). */
+/* False: no run listens there any more, or the run takes no more viewers (it did not send the stream's head). */
 static bool reattach(struct socket_source *socket, struct source_block *block)
 {
     int fd;

@@ -42,7 +42,7 @@ struct repeat {
     void *user;
 };
 
-/* Traffic is of one step and one rank: without that of the other ranks it would be counted as a whole step. */
+/* A TRAFFIC record is about one rank: without the other ranks' records it would be counted as a whole step. */
 static void repeat(void *user, const void *record)
 {
     const struct repeat *repeat = user;

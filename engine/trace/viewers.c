@@ -117,7 +117,7 @@ static bool enqueue_added(struct viewers *viewers, struct viewer *viewer)
     return done;
 }
 
-/* What is left out from now on; what comes back is queued. */
+/* Decides which records are left out from now on; queues the latest records of kinds that are sent again. */
 static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waiting)
 {
     if (viewer->gets_all) waiting = 0;
@@ -141,8 +141,8 @@ static uint32_t step_of_operation(const struct trace_record *record)
     return record->kind == TRACE_OP_BEGIN ? record->op_begin.step : record->op_end.step;
 }
 
-/* A late viewer would see the step it came into with half of its operations and could not know; so these are left out,
- * and everything else (state, log, answers to its commands) goes to it at once. A slow viewer gets what thin.h says. */
+/* A viewer that attaches within a step would get half of its operations and could not know it. So these are left out;
+ * all other records (state, log, answers to commands) go to it at once. A slow viewer gets what thin.h says. */
 static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, const struct bytes *records)
 {
     struct trace_record record;
@@ -288,7 +288,7 @@ bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
 
 /* --- life ----------------------------------------------------------------------------------------------------------- */
 
-/* They have been greeted. Without memory one is cut off, and may attach again. */
+/* Takes over viewers that already have the stream's head. Without memory a viewer is closed, and may attach again. */
 static void seat_handed(struct viewers *viewers, struct handed_viewer *from)
 {
     struct viewer *viewer = calloc(1, sizeof *viewer);

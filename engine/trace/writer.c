@@ -1,7 +1,7 @@
-/* The thread of the writer: about fifty times a second it merges what the rings hold (merge.h) and hands the records to its
- * sinks (sink.h): those of its options, the trace file, and the viewers (viewers.h). The viewers come last, so that they
- * also get the log records that other sinks append. In between it sleeps in poll(), where a command line or a stop wakes
- * it. */
+/* The thread of the writer: about fifty times a second it merges the rings (merge.h) and passes the records to its
+ * sinks (sink.h): those of its options, the trace file, and the viewers (viewers.h). The viewers come last, so that
+ * they also get the log records that other sinks append. In between it sleeps in poll(), where a command line or a stop
+ * wakes it. */
 #include "engine/trace/writer.h"
 
 #include <pthread.h>
@@ -48,7 +48,7 @@ static void end_sink(struct trace_writer *writer, struct sink *sink, bool goes_o
     sink->end = NULL;
 }
 
-/* What an error says is in the batch for the sinks after it. */
+/* Adds the error's text to the batch as a LOG record, for the sinks after this one. */
 static void put_into(struct trace_writer *writer, struct sink *sink, uint64_t now_ns)
 {
     struct error err;
@@ -58,7 +58,7 @@ static void put_into(struct trace_writer *writer, struct sink *sink, uint64_t no
     sink->end = NULL;
 }
 
-/* All but the viewers, who are told of errors. */
+/* All sinks but the viewers, which get the log records of errors. */
 static void end_sinks(struct trace_writer *writer, bool goes_on)
 {
     writer->batch.count = 0;
@@ -112,7 +112,7 @@ static int start_thread(struct trace_writer *writer)
     return problem;
 }
 
-/* A run that goes on does so without its trace, if need be; a run that begins would rather not. */
+/* If the file cannot be opened, a relaunched run continues without its trace; a new run does not start. */
 static int add_file(struct trace_writer *writer, const struct trace_writer_options *options, struct error *err)
 {
     const struct file_sink_options of_file = {.path = options->file,
@@ -137,7 +137,7 @@ static int add_sinks(struct trace_writer *writer, const struct trace_writer_opti
     return STATUS_OK;
 }
 
-/* What was given to a writer that cannot even begin: its sinks and its connection. */
+/* Ends the sinks and closes the connection given to a writer that cannot start. */
 static int refuse(const struct trace_writer_options *options, int status)
 {
     for (int i = 0; i < options->sink_count; i++) options->sinks[i].end(options->sinks[i].self, false, NULL);
