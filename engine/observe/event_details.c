@@ -1,12 +1,12 @@
-/* Events taken apart. "oom": which category held what at that instant, what was asked for, what would fit. "checkpoint": a save has
- * begun, is done, or came to nothing. */
+/* Parses the details of events. "oom": bytes by category at that instant, bytes wanted, changes that would fit.
+ * "checkpoint": a save has begun, is complete, or failed. */
 #include <string.h>
 
 #include "engine/base/json.h"
 #include "engine/base/named.h"
 #include "engine/observe/fold.h"
 
-/* Of bytes and the like; RUN_UNKNOWN: it is not said. */
+/* A number of the detail; RUN_UNKNOWN: the key is missing. */
 static int64_t number(const cJSON *object, const char *key)
 {
     return (int64_t)json_get_number(object, key, 1e18, RUN_UNKNOWN);

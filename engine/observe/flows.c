@@ -1,4 +1,4 @@
-/* Copies between tiers, folded step by step and rank by rank, and the figures that screens and reports make of them. */
+/* Folds copies between tiers by step and rank, and computes the figures for screens and reports. */
 #include "engine/observe/flows.h"
 
 #include <math.h>
@@ -75,7 +75,7 @@ static double per_second(uint64_t bytes, uint64_t ns)
     return ns ? (double)bytes * 1e9 / (double)ns : 0;
 }
 
-/* Without what pacing added. Where asynchronous I/O was told of, its own time is the better one. */
+/* The rate without the time that pacing added. With IO records, their own time is more exact. */
 static double own_rate(const struct run_flow *flow)
 {
     return flow->io_ns ? per_second(flow->io_bytes, flow->io_ns)
@@ -128,15 +128,15 @@ static void finish(struct flow_figures *out, const struct sum *sum)
     out->latency_ns = (double)flow->latency_ns / (double)flow->requests;
 }
 
-/* By slow motion, which a straggler has twice over. */
+/* The factor of slow motion; a slow rank's is SLOW_RANK_FACTOR times higher. */
 static double slowed(const struct run_pace *pace, int rank)
 {
     const double slow = pace->known && pace->slow_motion > 1 ? pace->slow_motion : 1;
     return pace->known && pace->slow_rank == rank ? slow * SLOW_RANK_FACTOR : slow;
 }
 
-/* What was moved would have taken without slow motion: as long as the machine or a paced link takes, whichever is longer. Slow
- * motion cannot be divided out, because it draws out what is short until it can be seen. */
+/* The time of the transfers without slow motion: the machine's or the paced link's, whichever is longer. Slow motion
+ * cannot be divided out, because it stretches short operations to a visible length. */
 static double seconds_at_speed(const struct flow_figures *figures, const struct run_flow *flow,
                                const struct config_link *link)
 {
@@ -145,7 +145,7 @@ static double seconds_at_speed(const struct flow_figures *figures, const struct 
     return fmax(own, traffic_seconds(&moved, link));
 }
 
-/* A paced link bounds the rate; what the machine does by itself is held against its best step. */
+/* The limit: the paced bandwidth; of a link that is not paced, the rate of its best step. */
 static void set_rate_and_limit(struct flow_figures *out, const struct sum *sum, enum flow flow)
 {
     if (out->bytes_per_s <= 0) return;

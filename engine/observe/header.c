@@ -1,4 +1,4 @@
-/* The RUN record: what this run is, from its JSON, and the part of the run that it begins. A key that is missing leaves its field
+/* Folds the RUN record: reads the header from its JSON and begins a part of the run. A missing key leaves its field
  * unknown. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,7 +96,7 @@ bool header_share(struct run_header *copy, struct run_header *from)
     return ++*from->holders > 0;
 }
 
-/* The header is said again to a viewer that came late; a new part has another number. */
+/* A viewer that attaches late gets the header again; a new part has another number. */
 static bool is_new(const struct run_model *model, int part)
 {
     return !model->header.known || !model->part_count || run_present_part(model)->number != part;

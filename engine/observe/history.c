@@ -1,5 +1,5 @@
-/* The past of a run in bounded memory: its life, and which part each record belongs to. The parts are history_spans.c
- * (operations), history_memory.c, history_steps.c (steps and gaps) and history_sums.c (what is left of what was dropped). */
+/* Creates the history and passes each record to the file for it: history_spans.c (operations), history_memory.c,
+ * history_steps.c (steps and gaps). history_sums.c keeps sums of dropped details. */
 #include "engine/observe/history_parts.h"
 
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static bool know_ranks(struct history *history, int ranks)
     return true;
 }
 
-/* The rank a record is about, made known if need be; NULL: none, or no memory for it. */
+/* The rank that a record is about, added if new; NULL: none, or no memory. */
 static struct history_rank *rank_of(struct history *history, const struct run_model *model, unsigned rank)
 {
     if ((int)rank >= model->ranks) return NULL;
@@ -125,7 +125,7 @@ void history_fold(struct history *history, const struct run_model *model, const 
     }
 }
 
-/* What was before the first header is of its part. */
+/* Records before the first header belong to its part. */
 int history_ranks(const struct history *history, uint64_t from_ns, uint64_t to_ns)
 {
     int most = 0;

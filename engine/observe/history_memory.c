@@ -1,5 +1,5 @@
-/* Who held what, at any instant: changes in blocks, each of which begins with the state before it. Records say absolute
- * values; those that change nothing (most of a step's keyframe) take no room. */
+/* Memory by category at any instant: changes lie in blocks, each of which begins with the state before it. Records have
+ * absolute values; those that change nothing (most records at a step's begin) take no room. */
 #include "engine/observe/history_parts.h"
 
 enum { BLOCKS_SHARE = 6, BLOCKS_LEAST = 4 }; /* a sixth of all bytes */
@@ -127,7 +127,7 @@ struct fullest {
     uint64_t when_ns;
 };
 
-/* Among the instants that the changes of a block in [from_ns, to_ns) lead to. */
+/* Updates *best with the fullest instant among a block's changes in [from_ns, to_ns). */
 static void fuller(struct fullest *best, const struct history_block *block, uint64_t from_ns, uint64_t to_ns)
 {
     int first = changes_before(block, from_ns), end = changes_before(block, to_ns);

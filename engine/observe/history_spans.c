@@ -1,5 +1,5 @@
-/* Operations: an open span when one begins, completed when it ends. A lane takes its operations in order, so its spans lie
- * in the order of their times, which every query relies on; what would break that order is dropped and its time is unknown. */
+/* Operations: an open span when one begins, completed when it ends. A lane runs its operations in order, so its spans
+ * are sorted by time, which every query relies on; a span that would break it is dropped, its time unknown. */
 #include "engine/observe/history_parts.h"
 
 enum { SPANS_SHARE = 2, SPANS_LEAST = 64 }; /* half of all bytes */
@@ -40,7 +40,7 @@ static struct span *open_span(const struct history_lane *lane)
     return newest && !newest->ended_ns ? newest : NULL;
 }
 
-/* The end of the one that is open was lost. */
+/* Drops the open span, whose end was lost, and records a gap. */
 static void forget_open(struct history *history, uint16_t rank, struct history_lane *lane, uint64_t until_ns)
 {
     const struct span *span = open_span(lane);
@@ -128,7 +128,7 @@ void history_op_end(struct history *history, struct history_rank *rank, const st
     sums_span(history, rank, op->lane, model->ranks, span);
 }
 
-/* As many as spans, one for each at most. What cannot be kept is unknown. */
+/* At most one IO record per span. A record that cannot be kept is unknown. */
 void history_io_add(struct history *history, struct history_rank *rank, const struct run_model *model,
                  const struct trace_record *record)
 {

@@ -1,5 +1,5 @@
-/* When each step was, over all ranks, and where records were lost. A step that ran out of memory and was taken again has
- * an entry for each attempt. */
+/* The times of each step over all ranks, and the gaps of lost records. A step that was retried after it ran out of
+ * memory has an entry for each attempt. */
 #include "engine/observe/history_parts.h"
 
 /* ---- steps ---- */
@@ -61,7 +61,7 @@ const struct history_step *history_step_at(const struct history *history, uint64
     return low ? history_step(history, low - 1) : NULL;
 }
 
-/* Newest attempt first; steps count up, save where a run was taken up again from an earlier one. */
+/* Newest attempt first. Step numbers increase, except where a run resumed from an earlier step. */
 const struct history_step *history_step_numbered(const struct history *history, uint32_t step)
 {
     for (int i = history_step_count(history) - 1; i >= 0; i--)

@@ -1,7 +1,7 @@
-/* What is left of the whole run when its details have gone: for each lane and interval how long it was busy with what and
- * waited for what, for each tier the fullest instant. All share one grid of intervals; when a run has filled it, pairs of
- * neighbours merge and intervals are twice as long. history_load() takes what it can from the sums (whole intervals), and only
- * the edges of a window from spans: a column of a picture of any width costs about the same. */
+/* Sums of the whole run, kept when details are dropped: per interval, each lane's busy time by phase or traffic and its
+ * waits by reason, and each tier's fullest instant. All share one grid of intervals; when a run has filled it, pairs of
+ * neighbours merge and intervals are twice as long. history_load() takes what it can from the sums (whole intervals),
+ * and only the edges of a window from spans: a column of a picture of any width costs about the same. */
 #include "engine/observe/history_parts.h"
 
 #include <string.h>
@@ -69,7 +69,7 @@ static uint64_t interval_begin(const struct sum_grid *grid, int place)
     return grid->origin_ns + ((uint64_t)place << grid->shift);
 }
 
-/* Where the interval that from_ns lies in ends, or to_ns if that comes first; the grid may reach past what 64 bits count. */
+/* End of the interval that contains from_ns, or to_ns if that is earlier; the grid may reach past 64 bits. */
 static uint64_t piece_end(const struct sum_grid *grid, int place, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t end_ns = interval_begin(grid, place + 1);
@@ -119,7 +119,7 @@ static void fuller(struct tier_sum *sum, uint64_t live_bytes, uint64_t when_ns)
     *sum = (struct tier_sum){live_bytes, when_ns};
 }
 
-/* What was live goes on into the intervals up to this change. */
+/* Extends the live bytes before this change into all intervals up to it. */
 void sums_hold(struct history *history, struct history_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes)
 {
     if (!history->grid.count) history->grid.count = grid_count(history, ranks);
@@ -176,7 +176,7 @@ static void add_span(struct history_load *load, enum lane lane, const struct spa
     load->waited_ns[STALL_PEERS] += overlap(span->started_ns, span->started_ns + span->peers_ns, from_ns, to_ns);
 }
 
-/* The one after the window may have waited in it. */
+/* The operation after the window may have waited within it. */
 static void load_spans(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
                        struct history_load *load)
 {

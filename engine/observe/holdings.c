@@ -1,6 +1,5 @@
-/* Who holds what: memory records are absolute per category, so a tier is their sum. The fullest instant of a step is kept
- * with its tenants: shown instead of whatever instant a frame happens to hit, it makes a calm picture and the one that
- * decides what fits. */
+/* Memory now: records have absolute bytes per category, so a tier is their sum. The fullest instant of a step is kept
+ * with its categories. Screens show it instead of a random instant: it is steady, and it decides what fits. */
 #include "engine/observe/fold.h"
 
 static struct run_tier *tier_of(struct run_model *model, const struct trace_record *record, unsigned tier)

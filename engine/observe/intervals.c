@@ -1,4 +1,4 @@
-/* Plain intervals of time: their unions and how they meet, by HTA's definitions (totals.h). */
+/* Plain intervals of time: their unions and overlaps, by HTA's definitions (totals.h). */
 #include <stdlib.h>
 
 #include "engine/observe/totals.h"
@@ -9,7 +9,7 @@ static int by_start(const void *left, const void *right)
     return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
 }
 
-/* Sorts, and makes those that touch one. */
+/* Sorts the intervals and merges those that touch. */
 static void unite(struct intervals *all)
 {
     int last = 0;

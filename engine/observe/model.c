@@ -1,4 +1,4 @@
-/* The state of a run: its life, and which function folds each kind of record (fold.h says where they are). */
+/* Creates and frees a run model, and passes each record to the function for its kind (fold.h). */
 #include "engine/observe/model.h"
 
 #include <limits.h>
@@ -55,8 +55,8 @@ void text_into(char *out, size_t room, struct trace_text text)
     out[bytes] = '\0';
 }
 
-/* Ranks are as many as the header says; without one (a trace that lost its head) as many as were heard of. A damaged trace
- * must not make us allocate for ranks that cannot be. */
+/* The header gives the number of ranks; without one (a trace that lost its head) it is the highest that a record named.
+ * A damaged trace must not cause allocations for impossible ranks. */
 struct run_rank *model_rank(struct run_model *model, unsigned rank)
 {
     if (rank == TRACE_RANK_ALL) return NULL;

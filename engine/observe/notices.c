@@ -1,5 +1,5 @@
-/* What a person should know, in one list in the order it happened: events, commands, log lines, validation losses, changes
- * of state, gaps. Each is one line of text; events keep their JSON for reports. */
+/* Folds news for people into one list in the order of the trace: events, commands, log lines, validation losses,
+ * changes of state, gaps. Each is one line of text; events keep their JSON for reports. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static void forget_old(struct run_model *model)
     model->notices_dropped += (uint64_t)dropped;
 }
 
-/* Adds a line; takes ownership of `text`. NULL: no memory, the notice is lost and said so. */
+/* Adds a line; takes ownership of `text`. NULL: no memory; the notice is lost and model->problem says so. */
 static struct run_notice *notice_add(struct run_model *model, enum run_notice_kind kind, uint64_t time_ns, int level,
                                      char *text)
 {
@@ -66,7 +66,7 @@ __attribute__((format(printf, 1, 2))) static char *format_text(const char *forma
     return text;
 }
 
-/* {"from": 0, "to": 3} as "from 0, to 3"; what is itself an object or a list stays in the JSON. */
+/* {"from": 0, "to": 3} as "from 0, to 3"; values that are objects or lists are only in the JSON. */
 static void write_detail(FILE *out, const cJSON *detail)
 {
     const char *separator = ": ";
@@ -120,7 +120,7 @@ void fold_event(struct run_model *model, const struct trace_record *record)
     cJSON_Delete(json);
 }
 
-/* Commands that make the run wait or go on: what they did is said by itself. */
+/* Commands that make the run wait or continue: their effect has a notice of its own. */
 static bool is_about_time(struct trace_text text)
 {
     for (int c = 0; c < COMMANDS; c++) {
@@ -179,7 +179,7 @@ void fold_state(struct run_model *model, const struct trace_record *record)
         at_step(notice_add(model, NOTICE_STATE, record->time_ns, 0, format_text("goes on")), record->state.step + 1);
 }
 
-/* One line for gaps that nothing else came between: a screen that cannot keep up has several in a second. */
+/* Consecutive gaps are one notice: a screen that cannot keep up gets several per second. */
 static void notice_gap(struct run_model *model, const struct trace_record *record)
 {
     struct run_notice *last = model->notice_count ? &model->notices[model->notice_count - 1] : NULL;
@@ -191,7 +191,7 @@ static void notice_gap(struct run_model *model, const struct trace_record *recor
     if (last) last->lost = lost;
 }
 
-/* Records of a rank (or of all) are missing: what is summed over the steps in progress cannot be known any more. */
+/* Records of a rank (or of all) are missing: sums over the steps in progress are unknown from now on. */
 void fold_gap(struct run_model *model, const struct trace_record *record)
 {
     model->lost_records += record->gap.records;

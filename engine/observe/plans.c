@@ -5,7 +5,7 @@
 #include "engine/observe/fold.h"
 #include "engine/plan/schedule_io.h"
 
-/* A run that is switched for hours keeps its last plans; steps remember their stage themselves. */
+/* A run that is switched for hours keeps only its last plans; each step stores its own stage. */
 enum { SCHEDULES_KEPT = 24 };
 
 static void schedule_drop(struct run_schedule *schedule)
@@ -15,7 +15,7 @@ static void schedule_drop(struct run_schedule *schedule)
     free(schedule->holders);
 }
 
-/* Operations do not change any more: whoever copies a model shares them. */
+/* Operations do not change any more, so copies of a model share them. */
 struct run_schedule *plans_share(struct run_schedule *from, int count)
 {
     struct run_schedule *copies = calloc(count ? (size_t)count : 1, sizeof *copies);

@@ -1,4 +1,4 @@
-/* How far a rank is in its step: the last record of each lane, read against the schedule. */
+/* How far a rank is in its step, from the last record of each lane and the schedule. */
 #include "engine/observe/progress.h"
 
 static const struct run_lane *newest_lane(const struct run_rank *rank)
@@ -44,8 +44,8 @@ static void find_plan(struct progress *at, const struct run_model *model, const 
     at->plan = with_ops(at->step && step ? run_schedule_numbered(model, step->schedule) : run_training(model));
 }
 
-/* The number of operations that a lane has ended, where nothing of its step is remembered any more (an evaluation ran after it): all
- * of them, but of a dropped step only those above the first that it skipped. */
+/* The number of operations that a lane has ended in a step whose records are no longer kept (an evaluation ran after
+ * it): all of them; of a dropped step, those before the first skipped one. */
 static int end_of_lane(const struct schedule *ops, bool dropped)
 {
     for (int op = 0; dropped && op < ops->op_count; op++)

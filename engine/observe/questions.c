@@ -86,7 +86,7 @@ static void recent_add(struct run_recent *recent, const struct run_step *step)
         recent->phase_ns[phase] += (double)step->split.phase_ns[phase] / step->timed;
 }
 
-/* Only steps of one schedule: across a switch of stage a mean would say nothing. */
+/* Only steps of one schedule: a mean across a switch of stage has no meaning. */
 bool run_recent(const struct run_model *model, struct run_recent *recent)
 {
     const struct run_step *last = NULL;

@@ -20,7 +20,7 @@ static void *copy_of(const void *from, size_t bytes)
     return copy && bytes ? memcpy(copy, from, bytes) : copy;
 }
 
-/* All that is in the struct itself; what it points to is nobody's yet. */
+/* Copies the struct itself; its pointers are set to NULL or copied afterwards. */
 static struct run_model *bare_copy(struct run_model *from)
 {
     struct run_model *model = copy_of(from, sizeof *from);
@@ -107,7 +107,7 @@ size_t run_snapshot_bytes(const struct run_snapshot *snapshot)
            (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
 }
 
-/* What newest has of the steps before the open ones, then these. */
+/* Copies the newest model's steps before the open ones, then the snapshot's open steps. */
 static bool restore_steps(struct run_model *model, const struct run_model *open, const struct run_model *newest)
 {
     int before = 0;

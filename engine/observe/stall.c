@@ -33,8 +33,8 @@ static bool is_staging(const struct schedule *schedule, int first, int count)
     return false;
 }
 
-/* It takes staging memory that the other one gives back: the fixed pool that NVMe is read into and written from, else memory
- * from and to which the device copies. STALL_NONE: it does not. */
+/* Whether the operation takes staging memory that the other one gives back: the fixed pool of NVMe's reads and writes
+ * (STALL_POOL), else pinned memory of device copies (STALL_PINNED). STALL_NONE: it does not. */
 static enum stall stall_for_staging(const struct schedule *schedule, const struct op *op, const struct op *awaited)
 {
     if (!is_staging(schedule, op->first_take, op->take_count) ||
@@ -43,7 +43,7 @@ static enum stall stall_for_staging(const struct schedule *schedule, const struc
     return op_swaps(op->kind) || op_swaps(awaited->kind) ? STALL_POOL : STALL_PINNED;
 }
 
-/* Somewhere between backward and the host's memory. */
+/* Whether `op` waits for a gradient on its way from the device to host memory. */
 static bool awaits_gradient(const struct op *op, const struct op *awaited)
 {
     return op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);

@@ -24,7 +24,7 @@ void steps_of_more_ranks(struct run_model *model)
     }
 }
 
-/* With a bound on the history, twice as many steps may stand before the older half goes: dropping stays cheap. */
+/* With a bound on the history, the older half is dropped when there are twice as many steps: dropping stays cheap. */
 static void forget_old(struct run_model *model)
 {
     int kept = model->options.steps;
@@ -75,7 +75,7 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     model->has_training = true;
 }
 
-/* The fullest rank stands for all; ranks differ by their last shards' padding at most. */
+/* The fullest rank represents all; ranks differ at most by the padding of their last shards. */
 static void note_fullest(struct run_fullest *memory, const struct run_tier *tier)
 {
     const struct run_instant *peak = &tier->step_peak;
@@ -112,7 +112,7 @@ static void curve_push(struct run_curve *curve, float value)
     curve->stride *= 2;
 }
 
-/* A point of every curve: of this step, or of one that was not seen. */
+/* Adds a point to every curve: this step's, or an unknown one for a step that was not seen. */
 static void push_step(struct run_model *model, uint32_t number, const struct run_step *step)
 {
     const double tokens_per_s = step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0;
@@ -204,7 +204,7 @@ static void traffic_subtract(struct run_traffic *sum, const struct run_traffic *
     sum->busy_ns -= part->busy_ns;
 }
 
-/* A step of which only some ranks told is taken out of the totals again: their means are over steps and ranks. */
+/* A step that only some ranks reported is subtracted from the totals: their means are over steps and ranks. */
 static void traffic_begin_step(struct run_model *model, uint32_t step)
 {
     for (int kind = 0; kind < TRAFFIC_KINDS && model->traffic_doubt && model->traffic_steps; kind++)

@@ -6,7 +6,7 @@
 
 #include "engine/observe/fold.h"
 
-/* One rank's window while it is summed. */
+/* State while one rank's window is summed. */
 struct window {
     struct totals *out;
     const struct history *history;
@@ -47,7 +47,7 @@ static void add_stall(struct totals *out, enum stall why, uint64_t wait_ns)
     out->stall_count[why]++;
 }
 
-/* The one after the window may have waited in it. */
+/* The operation after the window may have waited within it. */
 static void sum_waits(struct window *window)
 {
     struct totals *out = window->out;
@@ -273,7 +273,7 @@ enum {
     COLLECTIVE_SUMS = offsetof(struct collective_totals, algbw) / sizeof(uint64_t)
 };
 
-/* The place of the next run of sums; NULL: that was the last. */
+/* The next block of sums; NULL: that was the last. */
 static uint64_t *run_of_sums(struct totals *totals, size_t run, size_t *count)
 {
     if (run < RUNS) {
@@ -310,7 +310,7 @@ void totals_share(struct totals *sum, uint64_t parts)
 
 /* ---- one rank, and the mean of all ---- */
 
-/* True: something of this rank was found in the window. */
+/* True: the window has operations of this rank. */
 static bool totals_of_rank(struct totals *out, const struct history *history, const struct run_model *model, int rank)
 {
     struct window window = {.out = out, .history = history, .model = model};
