@@ -1,4 +1,4 @@
-/* What is known of each key, apart from how it is printed. */
+/* Collects the facts on each key for `zerolab plan --explain`; explain_print.c prints them. */
 #include "engine/advise/explain.h"
 
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static enum explain_part part_of(const struct explained *line, const struct conf
 
 /* ---- what it does ---- */
 
-/* What reading the file had to say about an honoured key: lines "path: text". */
+/* The notes from reading the file about an honoured key: lines "path: text". */
 static void read_note(struct explained *line, const struct config *config)
 {
     const char *path = line->key->path;
@@ -72,7 +72,7 @@ static void explain_nothing(struct explained *line)
     }
 }
 
-/* Where there is nothing to say of this run in particular. */
+/* The effect if there is no sentence for this run. */
 static void say_help(struct explained *line)
 {
     const char *help = line->key->text + (strncmp(line->key->text, "... ", 4) == 0 ? 4 : 0);

@@ -14,7 +14,7 @@ static void print_sentence(FILE *out, const char *lead, const char *text)
     words_print(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
 }
 
-/* Large numbers in groups; what is beyond counting has a name. */
+/* Large numbers are grouped; a number that means "no limit" gets a name. */
 static const char *shown_value(char text[80], const struct explained *line)
 {
     char *end, digits[32];
@@ -26,7 +26,7 @@ static const char *shown_value(char text[80], const struct explained *line)
     return text;
 }
 
-/* A name or a value that is too wide takes its columns from those behind it. */
+/* A name or a value that is too wide takes columns from the ones after it. */
 static void print_row(FILE *out, const struct explained *line)
 {
     static const char *const verdicts[] = {"n/a", "yes", "no", ""};
@@ -69,7 +69,7 @@ static void print_key(FILE *out, const struct explained *line)
     if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
 }
 
-/* Why a key that nobody gave does nothing; the title of its part has said that much. */
+/* The reason why a key that was not given has no effect, without the words of its part's title. */
 static const char *reason_of(char text[400], const struct explained *line)
 {
     const struct config_key *key = line->key;
@@ -90,7 +90,7 @@ static void print_nothing(FILE *out, const struct explained *line)
     if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
 }
 
-/* What stands before the last dot of a path. */
+/* The section: the path up to its last dot. */
 static const char *section_of(char section[CONFIG_PATH_MAX], const char *path)
 {
     int length = (int)(key_leaf(path) - path);

@@ -1,5 +1,5 @@
-/* The cheapest way to train a model as it is: every setup with every recomputation is planned; where it does not fit, with smaller
- * sizes of buckets and gathers too, and where only a step's working memory is in the way, with the MLPs cut into tiles. */
+/* Finds the cheapest setup for a model as it is. Plans every setup with every recomputation; if that does not fit, also
+ * with smaller buckets and gathers, and if only a step's working memory does not fit, with the MLPs cut into tiles. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static int by_numbers(const long double *one, const long double *other, int coun
     return 0;
 }
 
-/* What cannot be planned has no cost, and stands last. */
+/* A setup that cannot be planned has no cost and is sorted last. */
 static int by_cost(const void *a, const void *b)
 {
     const struct fit_candidate *const both[] = {a, b};
@@ -39,7 +39,7 @@ static struct fit_candidate *add(struct fit_cheapest *out, const struct config *
     return candidate;
 }
 
-/* Tiles make less of what a step needs at once, and of nothing else. */
+/* Tiles lower only the working memory of a step. */
 static bool tiles_may_help(const struct fit_plan *plan, const struct fit_limits *limits)
 {
     if (!plan->planned || fit_fits(plan, limits)) return false;
@@ -69,7 +69,7 @@ static void try_tiles(struct fit_candidate *best, const struct config *config, i
     }
 }
 
-/* With as few tiles as make it fit, where tiles may be chosen. */
+/* Plans the setup with the fewest tiles that fit, if tiles may be chosen. */
 static void add_smaller(struct fit_cheapest *out, const struct config *config, const struct fit_candidate *whole,
                         const struct fit_limits *limits, bool tiles_given)
 {

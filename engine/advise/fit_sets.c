@@ -1,4 +1,4 @@
-/* What to type to get from a configuration to a setup that fits. */
+/* The keys to set to get from a configuration to a setup that fits. */
 #include <string.h>
 
 #include "engine/advise/fit.h"
@@ -14,7 +14,7 @@ static bool put_back(struct config *without, struct setup *setup, const struct c
     return strcmp(before, after) && !config_set(without, key, before, NULL) && !setup_init(setup, without, NULL);
 }
 
-/* Sizes that make no difference to that step go back to what they were. */
+/* Restores the sizes that make no difference to the step. */
 static void keep_what_differs(struct config *changed, const struct config *config)
 {
     struct config without;
@@ -36,7 +36,7 @@ static bool within(const struct setup *setup, const uint64_t limits[TIERS], int6
     return true;
 }
 
-/* Those without which it fits as well go back. False: it does not fit, or no step can be planned. */
+/* Restores the sizes without which the step fits too. False: it does not fit, or no step can be planned. */
 static bool keep_what_helps(struct config *changed, const struct config *config, const uint64_t limits[TIERS],
                             int64_t peak_bytes[TIERS])
 {

@@ -1,4 +1,4 @@
-/* The head of `zerolab plan`: what the figures below it hang on, as many to a line as it has room for. */
+/* The head of `zerolab plan`: the settings that the figures depend on, as many per line as fit. */
 #include <inttypes.h>
 #include <stdarg.h>
 

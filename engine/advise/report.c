@@ -1,4 +1,4 @@
-/* The JSON report. Numbers are copied from struct run_model; unknown ones become null. */
+/* The JSON report. Copies figures from struct run_model; unknown ones become null. */
 #include "engine/advise/report.h"
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void add_seconds(cJSON *object, const struct run_step *step)
         NUMBER("paused", seconds(step->paused_ns)));
 }
 
-/* As many as the step had ranks. */
+/* An array with one element per rank of the step. */
 static void add_sent(cJSON *object, const struct run_step *step)
 {
     if (!step->sent_bytes && step->ranks != 1) { /* one rank alone sends nothing, and that is known */

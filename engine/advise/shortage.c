@@ -19,7 +19,7 @@ static void add_op(cJSON *json, const struct zero_shortage *shortage, const stru
     cJSON_AddStringToObject(json, "op", text);
 }
 
-/* What each category held, and the key that decides it. */
+/* The bytes of each category, and the key that owns it. */
 static void add_held(cJSON *json, const struct zero_shortage *shortage, const struct config *here,
                      const struct why_plan *now)
 {
@@ -58,7 +58,7 @@ static void add_fit(cJSON *list, const char *command, uint64_t peak_bytes)
     json_put(json_item(list), TEXT("command", command), NUMBER("peak_bytes", peak_bytes));
 }
 
-/* Stages, what backward makes again, and what is offloaded elsewhere, or not at all. */
+/* Changes to try: stages, recomputation, and the tier of offloaded states. */
 static const enum move_id moves[] = {
     MOVE_STAGE_0,        MOVE_STAGE_1,       MOVE_STAGE_2,        MOVE_STAGE_3,          MOVE_RECOMPUTE_ATTENTION,
     MOVE_RECOMPUTE_FULL, MOVE_OPTIMIZER_CPU, MOVE_OPTIMIZER_NVME, MOVE_OPTIMIZER_DEVICE, MOVE_PARAM_CPU,

@@ -1,4 +1,4 @@
-/* What changing a knob would give: the configuration with one change (why_moves.c), planned anew. */
+/* The effect of changing a key: plans the configuration with one change (why_moves.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +34,7 @@ void why_plan_of(struct why_plan *plan, const struct config *config, int rank, e
     setup_release(&setup);
 }
 
-/* It lowers the peak, and this category has a part in that. */
+/* Whether the change lowers the peak, and this category's share of it. */
 static bool helps(const struct why_change *change, const struct why_tenant *tenant, const struct why *why)
 {
     return change->plan.peak_bytes < why->plan.peak_bytes &&
@@ -48,8 +48,8 @@ static int by_peak(const void *a, const void *b)
     return (one->plan.peak_bytes > other->plan.peak_bytes) - (one->plan.peak_bytes < other->plan.peak_bytes);
 }
 
-/* Changes that help. Where no knob of the category's own does, the first of them all the same: that it changes nothing is
- * an answer too. */
+/* Keeps the changes that help. If no change of the category's own key helps, keeps the first of them all the same: that
+ * it changes nothing is an answer too. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why)
 {
     enum move_id moves[WHY_MOVES_MAX];

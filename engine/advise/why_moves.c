@@ -103,7 +103,7 @@ static void add_command(struct why_change *change, const char *key, const char *
                     value);
 }
 
-/* NVMe needs a folder, and only a new start can be told of one. */
+/* NVMe needs a folder, which can only be given at a start. */
 static void give_folder(struct why_change *change, struct config *config, const char *key)
 {
     const bool param = strstr(key, "offload_param") != NULL;

@@ -1,5 +1,5 @@
-/* What each switch of stage or knob changed, from the history of steps: the last steps before it against the first after,
- * none of them from beyond the next switch. */
+/* The measured effect of each switch of stage or key: the last steps before it against the first after it, none from
+ * beyond the next switch. */
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static bool describe(char *text, size_t room, const struct run_notice *notice)
     return is_number || is_set;
 }
 
-/* Several switches before one step are one: their texts stand side by side. */
+/* Several switches before one step count as one: their texts are joined. */
 static int list_switches(const struct run_model *model, struct why_switch out[], int room)
 {
     int count = 0;

@@ -1,5 +1,5 @@
-/* What a category is made of at the plan's peak: its live buffers, put together by what they are, each with the formula of
- * its size and the numbers in it. A term's bytes are sums of buffers' bytes, so terms add up to the plan exactly. */
+/* The terms of a category at the plan's peak: its live buffers grouped by name, each group with the formula of its size
+ * and the numbers in it. A term's bytes are sums of buffers' bytes, so terms add up to the plan exactly. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ struct group {
     int first_unit, last_unit; /* the lowest and the highest */
 };
 
-/* Which buffers are there at the peak: the canonical order up to and with the takes of the operation that reaches it. */
+/* Which buffers are live at the peak: the canonical order up to and with the takes of the operation that reaches it. */
 static bool *live_at(const struct schedule *schedule, int peak_op)
 {
     bool *live = calloc((size_t)schedule->buffer_count + 1, sizeof *live);
