@@ -21,7 +21,7 @@ static bool is_word(const char *text, size_t length, const char *word)
     return strlen(word) == length && memcmp(text, word, length) == 0;
 }
 
-/* Folders that are part of where progress lies, and of nobody's name. */
+/* Folders of the path to progress files; they are no learner's name. */
 static bool is_place(const char *text, size_t length)
 {
     return is_word(text, length, ".local") || is_word(text, length, "state") || is_word(text, length, "zerolab") ||
@@ -42,7 +42,7 @@ static void add_file_part(char *name, size_t room, const char *file, const char 
     if (length) add_part(name, room, file, length);
 }
 
-/* The folders above it, but for those that are always there; without any the name of the whole folder. */
+/* The learner's name: the folders above the file without the standard ones; if none is left, the gathered folder. */
 static void name_learner(struct class_lab *lab, const char *folder)
 {
     const char *at = lab->path, *slash;
@@ -72,14 +72,14 @@ static void add_damaged(struct class *class, const char *path, const char *why)
     snprintf(damaged->why, sizeof damaged->why, "%.150s", why);
 }
 
-/* JSON lies about in state folders; what stands where progress is kept, and cannot be read, is damaged. */
+/* State folders hold other JSON files too: only an unreadable file at a path for progress counts as damaged. */
 static bool should_be_progress(const char *path)
 {
     const char *labs = strstr(path, "labs/");
     return labs && (labs == path || labs[-1] == '/') && !strchr(labs + 5, '/');
 }
 
-/* STATUS_INPUT: no progress, or none that can be read. */
+/* STATUS_INPUT: not a progress file, or unreadable. */
 static int read_file(struct class_lab *read, const FTSENT *file, struct error *err)
 {
     char *text;
@@ -106,7 +106,7 @@ static void take_file(struct class *class, const FTSENT *file, const char *folde
     class->labs[class->count++] = read;
 }
 
-/* Links are not followed: a folder that many can write to leads nowhere else. */
+/* Does not follow links: many users may write to the folder, and a link could lead elsewhere. */
 static void walk(struct class *class, FTS *tree, const char *folder)
 {
     const size_t skip = strlen(folder);

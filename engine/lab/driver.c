@@ -11,7 +11,7 @@ bool run_waits(const struct run_model *model)
     return model->has_state && (model->state == RUN_PAUSED || model->state == RUN_OUT_OF_MEMORY);
 }
 
-/* Of the engine that runs now: it grows when another one is started. */
+/* The number of the present part: it grows with each relaunch. */
 static int run_part_number(const struct run_model *model)
 {
     return model->part_count ? model->parts[model->part_count - 1].number : 0;
@@ -47,7 +47,7 @@ static enum driver_says send(struct lab_driver *driver, const struct run_model *
     return DRIVER_SENDS;
 }
 
-/* The first notice since the line went out that `matches` it; NULL: none. */
+/* The first notice since the command was sent that `matches` it; NULL: none. */
 typedef bool notice_match(const struct run_notice *notice, const char *line);
 
 static const struct run_notice *since(const struct lab_driver *driver, const struct run_model *model,
@@ -80,7 +80,7 @@ static enum driver_says next_action(struct lab_driver *driver, const struct lab_
 
 /* ---- the kinds of action ------------------------------------------------------------------------------------------- */
 
-/* The engine refuses to do what is done already; a lab only wants it done. */
+/* The engine refuses a command whose effect is already there; for a lab that counts as done. */
 static bool stands_already(const struct command *command, const struct run_model *model)
 {
     const struct run_schedule *plan = run_training(model);
@@ -120,8 +120,8 @@ static bool time_has_told(const struct lab_driver *driver, const struct run_mode
     return run_waits(model) && strcmp(driver->reason, model->reason) != 0; /* it waits somewhere else now */
 }
 
-/* A run that was out of memory takes its step again as soon as something has changed; a lab says itself when to go on. So
- * that a pause gets there first, it follows at once. */
+/* After a change, a run that was out of memory retries its step at once. A lab decides itself when to go on, so a pause
+ * is sent right after the command, before the retry. */
 static enum driver_says go_on_command(struct lab_driver *driver, const struct lab_scene *scene)
 {
     if (driver->was_short && !driver->pausing) {

@@ -1,4 +1,4 @@
-/* What follows from a lab that was read. */
+/* Functions on a lab that was read: filled-in prose, checks, answers, settings and checkpoints of its steps. */
 #include "engine/lab/lab.h"
 
 #include <math.h>
@@ -86,8 +86,8 @@ static bool name_is_portable(const struct lab *lab, const char *name, int depth)
     return true;
 }
 
-/* Bytes, counts and what is planned are. Not so are times and losses; and what is held at a fullest instant, which depends on how lanes
- * met, and has scratch space for each thread of the kernels. */
+/* Bytes, counts and planned figures are the same. Times and losses are not; nor is memory at a fullest instant, which
+ * depends on the lanes' timing and includes scratch space per kernel thread. */
 static bool metric_is_portable(const struct node *node)
 {
     const bool of_peak = node->metric == METRIC_PEAK || node->metric == METRIC_AT_PEAK;

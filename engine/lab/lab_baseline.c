@@ -39,7 +39,7 @@ static bool read_change(struct baseline_change *change, const struct run_notice 
     return found && *change->from;
 }
 
-/* Of several changes of a setting, the first says what it was, the last what it is. */
+/* Of several changes of one setting, the first has the old value, the last the present one. */
 static int merge(struct baseline_change changes[BASELINE_CHANGES_MAX], int count, const struct baseline_change *change)
 {
     for (int c = 0; c < count; c++) {
@@ -51,7 +51,7 @@ static int merge(struct baseline_change changes[BASELINE_CHANGES_MAX], int count
     return count;
 }
 
-/* A command is recorded before what it did, so what stands before the first one is still the lab's own. */
+/* A command is recorded before its effects, so events before the first command are still the lab's own. */
 static int find_changes(const struct lab_baseline *baseline, const struct run_model *model,
                         struct baseline_change changes[BASELINE_CHANGES_MAX])
 {

@@ -32,7 +32,7 @@ static bool has_lost(const struct lab_scene *scene, const struct history_step *s
     return history_has_gap(scene->history, step->begun_ns, step->ended_ns);
 }
 
-/* A step of which everything is known: sums over less would be too small. NULL: no_step() says why. */
+/* A step with all of its records: sums over fewer would be too small. NULL: no_step() says why. */
 static const struct history_step *window_of(const struct lab_scene *scene, int64_t asked)
 {
     const struct history_step *step = kept_step(scene, asked);
@@ -66,7 +66,7 @@ static void at_span(struct lab_where *where, const struct lab_scene *scene, int 
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 
-/* What the node asks for of one rank, and the instant it belongs to; `step` is NULL of what is held now. False: unknown. */
+/* The node's bytes on one rank, and their instant. `step` NULL: the bytes held now. False: unknown. */
 static bool held_of(const struct node *node, const struct lab_scene *scene, int rank, const struct history_step *step,
                     uint64_t *held, uint64_t *when_ns)
 {
@@ -140,7 +140,7 @@ static double over_spans(const struct node *node, const struct lab_scene *scene,
     return sum;
 }
 
-/* Of one rank, or the mean over them. */
+/* The value of one rank, or the mean over ranks. */
 static struct lab_value spans_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
 {
     const struct history_step *step = window_of(scene, asked);
@@ -225,7 +225,7 @@ static double block_elems(const struct run_header *header)
     return (double)elems;
 }
 
-/* A stage can have been switched to, with no step taken under it yet: then the plan that will train says it. */
+/* The stage of the next step, from the present configuration: no step may have run under it yet. */
 static struct lab_value stage_now(const struct run_model *model)
 {
     struct config config;

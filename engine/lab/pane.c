@@ -35,7 +35,7 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     }
 }
 
-/* Somebody comes back to a step that they have answered. */
+/* The learner returned to a step that is already answered. */
 static void say_again(struct lab_pane *pane, const struct lab_play *play)
 {
     const char *said = play->progress.at[play->progress.step].said;

@@ -1,5 +1,5 @@
 /* Metrics of setups that are only planned, and the short names in which labs write settings. Building a plan takes from
- * fractions of a millisecond (nano) to some (gpt2-xl), so values are asked for when something happened, not in every frame. */
+ * fractions of a millisecond (nano) to some (gpt2-xl), so callers ask for values on events, not in every frame. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static const char *nearest_short(const char *text, size_t length)
     return nearest_name(typed, names, SHORT_NAMES);
 }
 
-/* A misspelt short name is said to be one; it would be held for a key of a configuration. */
+/* Reports a misspelt short name, which would otherwise be taken for a configuration key. */
 static int unknown_key(const char *text, const struct error *found, struct error *err)
 {
     for (text += strspn(text, " \t"); *text; text += strcspn(text, " \t"), text += strspn(text, " \t")) {
@@ -187,7 +187,7 @@ static double sent(const struct node *node, const struct setup *setup)
     return ranks ? sum / ranks : 0;
 }
 
-/* As others count them: of the plan only its stage, ranks and number of parameters are asked. */
+/* Model states as a preset counts them: needs only the plan's stage, ranks and number of parameters. */
 static struct lab_value accounted(const struct node *node, const struct setup *setup)
 {
     const struct accounting *accounting;

@@ -110,7 +110,7 @@ static void begin_step(struct lab_play *play)
              play->progress.step + 1, play->at + 1);
 }
 
-/* A step that wants another setup has the run started anew; its values stay kept. */
+/* A step with another setup restarts the run; kept values stay. */
 static void enter_step(struct lab_play *play, int step)
 {
     play->at = step;
@@ -159,7 +159,7 @@ static void act(struct lab_play *play)
     carry_out(play, is_task ? &step->solution : &step->actions, !is_task);
 }
 
-/* What stands before the question has been carried out. */
+/* The step's before: actions have been carried out. */
 static void prepared(struct lab_play *play, const struct lab_scene *scene)
 {
     lab_baseline_take(&play->baseline, scene->model);
@@ -171,7 +171,7 @@ static void prepared(struct lab_play *play, const struct lab_scene *scene)
     page_ask(play, scene);
 }
 
-/* What the learner has changed goes back first; the actions in hand follow. */
+/* Restores the learner's changes first; then carries out the actions. */
 static void look_back(struct lab_play *play, const struct run_model *model)
 {
     if (!play->looks_back) return;

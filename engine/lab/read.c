@@ -27,7 +27,7 @@ int read_fail(struct reader *reader, const char *format, ...)
 
 /* ---- steps --------------------------------------------------------------------------------------------------------- */
 
-/* What the whole of a step lacks is said at its title's line. */
+/* An error about a whole step gives the line of its title. */
 static int step_fails(struct reader *reader, const char *lacks)
 {
     reader->line = reader->step->line;
@@ -232,7 +232,7 @@ static void name_from(char *name, size_t room, const char *file)
     snprintf(name, room, "%.*s", (int)length, begin);
 }
 
-/* What can be said of a text before it is taken apart. */
+/* Checks of the whole text before it is parsed. */
 static int check_text(const char *file, const char *text, size_t length, struct error *err)
 {
     const bool too_long = length > LAB_FILE_BYTES_MAX;

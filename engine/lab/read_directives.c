@@ -1,4 +1,4 @@
-/* The directives of a lab's file: a table, and a function for each that puts what it says into the lab. */
+/* The directives of a lab's file: a table, and for each a function that stores its contents in the lab. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static int read_minutes(struct reader *reader, const char *text)
     return reader->lab->minutes = (int)minutes, STATUS_OK;
 }
 
-/* Settings are checked against those that they stand upon. */
+/* Settings are checked together with the ones that they extend. */
 static int read_settings(struct reader *reader, const char *text, const char **sets, int *count)
 {
     char *read[LAB_SETS_MAX];
@@ -67,7 +67,7 @@ static int read_try(struct reader *reader, const char *text)
     return reader->status;
 }
 
-/* A setup stands upon the lab's own settings, not on those of the step before. */
+/* A setup extends the lab's own settings, not those of the step before. */
 static int read_setup(struct reader *reader, const char *text)
 {
     struct lab_step *step = reader->step;
@@ -87,7 +87,8 @@ static int read_resume(struct reader *reader, const char *text)
     return read_setup(reader, "");
 }
 
-/* The views of the screen (tui/view/views.def) that show a run; tests/engine/test_lab_frames.c holds them against it. */
+/* The views of the screen (tui/view/views.def) that show a run; tests/engine/test_lab_frames.c compares them with
+ * it. */
 static const char *const looks[] = {"overview", "timeline", "memory", "tiers",  "buckets",
                                     "shards",   "schedule", "why",    "knobs",  "collectives",
                                     "loss",     "steps",    "text",   "events", "oom"};

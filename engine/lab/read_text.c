@@ -1,4 +1,4 @@
-/* What stands in the lines of a lab: prose with {expressions}, answers, checks, kept values, actions. */
+/* Parses the contents of a lab's lines: prose with {expressions}, answers, checks, kept values, actions. */
 #include "engine/lab/read_parts.h"
 
 #include <ctype.h>
