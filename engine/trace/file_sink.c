@@ -2,9 +2,9 @@
  *
  * A file with a limit stops between two steps, before the step that might not fit. From there on it leaves out the
  * ranks' records, and headers and schedules of later parts. While they fit, it still takes records about the whole run
- * (events, answers to commands, log, validation loss, hash, sample), and always the END. So the file replays up to the
- * last whole step and says how the run ended; a GAP record before the end, and an event `trace_limit`, say from which
- * step on nothing is known. */
+ * (events, answers, log, validation loss, hash, sample), and always the END. So the file replays up to the last whole
+ * step and says how the run ended; a GAP record before the end, and an event `trace_limit`, say from which step on
+ * nothing is known. */
 #include <stdio.h>
 #include <stdlib.h>
 

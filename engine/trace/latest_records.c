@@ -24,8 +24,7 @@ static unsigned purpose_of(uint8_t purpose)
     return purpose < PURPOSES_KEPT ? purpose : PURPOSES_KEPT - 1;
 }
 
-/* The purpose of the schedule that a plan belongs to. With this as key, a new schedule's plan replaces the old
- * one's. */
+/* The purpose of the schedule that a plan belongs to. As a key it lets a new schedule's plan replace the old. */
 static uint64_t purpose_of_plan(const struct latest_records *latest, uint32_t schedule)
 {
     unsigned purpose = 0;

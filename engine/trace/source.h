@@ -3,9 +3,9 @@
  *
  *     struct source *source; struct trace_record record;
  *     if (source_open_file(&source, path, &err)) ...
- *     while (source_next(source, &record) == SOURCE_RECORD) run_run_model_fold(model, &record);
+ *     while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
  *     source_close(source);
- *  */
+ */
 #ifndef ENGINE_TRACE_SOURCE_H
 #define ENGINE_TRACE_SOURCE_H
 

@@ -1,7 +1,7 @@
 /* The thread of the writer: about fifty times a second it merges the rings (merge.h) and passes the records to its
  * sinks (sink.h): those of its options, the trace file, and the viewers (viewers.h). The viewers come last, so that
- * they also get the log records that other sinks append. In between it sleeps in poll(), where a command line or a stop
- * wakes it. */
+ * they also get the log records that other sinks append. In between it sleeps in poll(); a command line or a stop wakes
+ * it. */
 #include "engine/trace/writer.h"
 
 #include <pthread.h>
