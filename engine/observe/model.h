@@ -7,8 +7,7 @@
  *     const struct run_step *step = run_last_step(model);
  *     run_model_free(model);
  *
- * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, a NULL pointer. Unknown
- * is never 0. */
+ * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, NULL. Never 0. */
 #ifndef ENGINE_OBSERVE_MODEL_H
 #define ENGINE_OBSERVE_MODEL_H
 
@@ -232,8 +231,8 @@ struct run_shortage {
     struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
 };
 
-/* How much a front end keeps: enough to scroll back. At twice as many the older half is dropped; curves and sums cover
- * the whole run. */
+/* How much a front end keeps to scroll back. At twice as many it drops the older half; curves and sums cover the
+ * run. */
 enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
 
 struct run_step;

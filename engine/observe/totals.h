@@ -3,8 +3,7 @@
  *   temporal  = compute busy | only other work ("non-compute") | idle, of (last end - first start); work hidden under
  *               compute counts as compute
  *   exposed   = communication that no compute hides: communication - overlapped
- * Operations that cross an edge of the window are clipped to it. Pure functions of a history (or of plain
- * intervals). */
+ * Operations that cross an edge of the window are clipped to it. Pure functions of a history or of intervals. */
 #ifndef ENGINE_OBSERVE_TOTALS_H
 #define ENGINE_OBSERVE_TOTALS_H
 
@@ -15,8 +14,7 @@ struct interval { uint64_t from_ns, to_ns; };
 struct intervals { struct interval *at; int count; };
 
 /* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last
- * end. `moving`: all work other than compute: communication, copies between tiers, the host lane. Sorts the lists in
- * place. */
+ * end. `moving`: all work other than compute: communication, copies between tiers, the host lane. Sorts the lists. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
 void temporal_of(struct temporal *out, struct intervals compute, struct intervals communication, struct intervals moving);
 
@@ -34,8 +32,7 @@ struct collective_totals {
 /* NVMe only: the slowest request; the most in flight at once. A sum or mean of several has the highest of each. */
 struct io_most { uint64_t longest_ns, deepest; };
 
-/* Totals of the gathers that a stage-3 step needs in forward and backward. A gather's hidden time is the part in which
- * compute ran. */
+/* Totals of the gathers that a stage-3 step needs in forward and backward. hidden: while compute ran. */
 struct prefetch_totals {
     int64_t gathers, prefetched;   /* prefetched: issued ahead of need */
     uint64_t early_ns;             /* sum over gathers that ended before their use: how long before */
