@@ -1,7 +1,6 @@
 /* Prints DeepSpeed's log lines from the records of a run: progress (steps_per_print), where the time of a step went
  * (wall_clock_breakdown), memory between the phases (memory_breakdown), collectives by size (comms_logger), floating
- * point operations of one step (flops_profiler). docs/LOGS.md says what each figure is, and where DeepSpeed's is
- * another.
+ * point operations of one step (flops_profiler). docs/LOGS.md defines each figure and its differences.
  *
  *     struct logs *logs = logs_new(&config);          NULL: no log is asked for
  *     run_model_fold(model, &record);

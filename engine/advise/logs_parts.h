@@ -11,7 +11,7 @@
 /* ---- wall_clock_breakdown: logs_clock.c ---- */
 
 /* Sums over steps and ranks, in ns. On every rank the parts of a step follow each other without gaps, so forward +
- * inner + reduce + gradients + update + allgather is the whole step, from the first rank's begin to the last rank's
+ * inner + reduce + gradients + update + allgather is the whole step, from the first rank's begin to the last one's
  * end. */
 struct log_clock {
     uint64_t forward, inner;              /* until the compute lane ended the phase, its waits included */
@@ -35,8 +35,7 @@ void log_memory_print(const struct history *history, const struct history_step *
 
 /* ---- comms_logger: logs_comms.c ---- */
 
-/* Collectives of one kind, size and number of ranks. Sums are over operations and ranks; divide by `ranks` for one
- * rank's. */
+/* Collectives of one kind, size and number of ranks. Sums are over operations and ranks; divide by `ranks`. */
 struct log_comm {
     enum traffic kind;
     enum op_kind op;       /* kind of the operation; rows differ by it only if by_op */

@@ -4,7 +4,8 @@
  *     struct why why = {0};
  *     while (...) if (why_peak(&why, model, rank, TIER_DEVICE, &err) == STATUS_OK) show(&why);
  *
- * *why keeps the plans; they are made again only when the run or its keys change. Measured bytes are read each time. */
+ * The result keeps the plans; they are made again only when the run or its keys change. Measured bytes are read each
+ * time. */
 #ifndef ENGINE_ADVISE_WHY_H
 #define ENGINE_ADVISE_WHY_H
 
