@@ -63,7 +63,7 @@ struct lab_value expression_evaluate(const struct expression *expression, const 
  * Writes "key=value" texts, which the caller frees, and checks that they, after `sets`, make a valid configuration. */
 int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count, struct error *err);
 
-/* STATUS_USAGE: this key sets a path where a run would write files. A lab's author must not choose one; the learner may
+/* STATUS_USAGE: this key sets a path where a run would write files. A lab's author must not choose it; a learner may
  * type it. */
 int lab_refuse_place(const char *key, struct error *err);
 

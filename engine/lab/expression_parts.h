@@ -86,8 +86,7 @@ int parser_add(struct parser *parser, struct node node);
 struct dimension parser_dimension(const struct parser *parser, int node);
 
 int parse_sum(struct parser *parser);
-/* Called after a metric's name, and after the word plan. `plan`: a plan's settings (ownership moves); NULL:
- * measured. */
+/* Called after a metric's name, and after the word plan. `plan`: a plan's settings (takes ownership); or NULL. */
 int parse_metric(struct parser *parser, int id, char *plan);
 int parse_plan(struct parser *parser);
 int metric_named(const char *name); /* -1: none */

@@ -3,8 +3,7 @@
  *
  *     lab_read(&lab, "labs/zero-1/lab.md", text, length, &err)  ...  lab_free(lab)
  *
- * A struct lab is constant afterwards. progress.h holds a learner's progress, play.h the state of a lab that is
- * played. */
+ * A struct lab is constant afterwards. progress.h holds a learner's progress, play.h the state of a played lab. */
 #ifndef ENGINE_LAB_LAB_H
 #define ENGINE_LAB_LAB_H
 
@@ -61,7 +60,8 @@ struct lab_step {
     struct lab_choice choice[LAB_CHOICES_MAX];
     struct lab_check check[LAB_CHECKS_MAX];
     struct prose hint[LAB_HINTS_MAX];
-    struct lab_actions before, actions, solution; /* on entering; after the answer (task: keeps); solves a task */
+    struct lab_actions before, actions, solution; /* before: on entering the step; actions: after the answer (in a task,
+                                                     the values to keep once it is solved); solution: solves a task */
     bool has_setup;                  /* the run is restarted for this step ... */
     const char *sets[LAB_SETS_MAX];  /* ... with these settings, "key=value" */
     int set_count;
@@ -86,7 +86,7 @@ struct lab {
 int lab_read(struct lab **out, const char *file, const char *text, size_t length, struct error *err);
 void lab_free(struct lab *lab);
 
-/* Returns the text with its values filled in; an unknown value becomes "(not known yet)". The caller frees; NULL: no
+/* Returns the text with values filled in; an unknown one becomes "(not known yet)". The caller frees; NULL: no
  * memory. */
 char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
 

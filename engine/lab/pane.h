@@ -25,8 +25,7 @@ struct lab_pane {
 /* Fills *pane, whose page points into the play. presents: keys reveal answers. */
 void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents);
 
-/* The pane as JSON for the trace (the caller frees it; NULL: no memory). Panes with equal JSON without time look the
- * same. */
+/* The pane as JSON for the trace (the caller frees it; NULL: no memory). Equal JSON without time: equal looks. */
 char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 
 /* Parses a pane into *pane, which holds a pane or is all-zero. STATUS_INPUT: not a pane; nothing was changed. */

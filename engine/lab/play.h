@@ -8,7 +8,7 @@
  *
  * Steps before the learner's step are carried out without asking, so that the run has the same state when a learner
  * returns to the middle of a lab or resets a step. Settings that the learner changed (stage, any key) are restored
- * before the lab goes on, and the page says so; in a task they are the learner's to change. */
+ * before the lab goes on, and the page says so; in a task the learner may change them. */
 #ifndef ENGINE_LAB_PLAY_H
 #define ENGINE_LAB_PLAY_H
 
@@ -18,13 +18,11 @@
 
 /* ---- lab_baseline.c: settings to restore after the learner changed some. All keys work while a lab asks, so a learner
  * may have switched the stage or another setting; the lab's next step needs the run as the lab left it. The trace has
- * the changes: events give old and new value; those after a command later than the lab's last are the learner's.
- * ---- */
+ * the changes: events give old and new value; those after a command later than the lab's are the learner's. ---- */
 
 enum { BASELINE_CHANGES_MAX = 8, BASELINE_VALUE_BYTES = 160, BASELINE_LINE_BYTES = 96 + BASELINE_VALUE_BYTES };
 
-/* A changed setting: the command that sets it, without its value; old and new value, as long as a command's or an
- * event's. */
+/* A changed setting: the command without its value; the old and the new value, as long as a command's or an event's. */
 struct baseline_change { char setting[96], from[BASELINE_VALUE_BYTES], to[BASELINE_VALUE_BYTES]; };
 
 struct lab_baseline {
@@ -92,7 +90,7 @@ void lab_play_init(struct lab_play *play, const struct lab *lab, const struct la
 void lab_play_release(struct lab_play *play);
 void lab_play_started(struct lab_play *play); /* a run with lab_sets_at(play->at) started; computes the contest */
 
-/* What the caller must do next; play->driver.line is the command or the target. Call it again until WISH_NOTHING. */
+/* The caller's next action; play->driver.line is the command or the target. Call it again until WISH_NOTHING. */
 enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model, const struct history *history);
 
 /* The learner's inputs. If one is not possible, play->notice says why. */

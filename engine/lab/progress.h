@@ -1,5 +1,4 @@
-/* A learner's progress in a lab: a pure fold of inputs, so the same inputs always give the same progress. No files, no
- * clock. */
+/* A learner's progress in a lab: a pure fold of inputs: equal inputs give equal progress. No files, no clock. */
 #ifndef ENGINE_LAB_PROGRESS_H
 #define ENGINE_LAB_PROGRESS_H
 

@@ -26,8 +26,7 @@ const struct unit_name *unit_at(const char *text, size_t *length);
 bool quantity_read(struct quantity *out, const char *text, const struct unit_name *unit);
 bool quantity_is_grouped(const char *text); /* whether it begins with a number in which commas group thousands */
 
-/* Formats as "5.34 MB", "198,272", "25.0%" in `unit`, or (NULL) in a suitable one; `decimals` -1: by size. Returns
- * out. */
+/* Formats as "5.34 MB", "198,272", "25.0%" in `unit`, or (NULL) in a suitable one; `decimals` -1: by size. */
 enum { QUANTITY_ROOM = 48 };
 char *quantity_format(char out[QUANTITY_ROOM], struct quantity quantity, const struct unit_name *unit, int decimals);
 

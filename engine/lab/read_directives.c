@@ -87,8 +87,7 @@ static int read_resume(struct reader *reader, const char *text)
     return read_setup(reader, "");
 }
 
-/* The views of the screen (tui/view/views.def) that show a run; tests/engine/test_lab_frames.c compares them with
- * it. */
+/* The views of the screen (tui/view/views.def) that show a run; tests/engine/test_lab_frames.c compares both. */
 static const char *const looks[] = {"overview", "timeline", "memory", "tiers",  "buckets",
                                     "shards",   "schedule", "why",    "knobs",  "collectives",
                                     "loss",     "steps",    "text",   "events", "oom"};

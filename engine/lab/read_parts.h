@@ -1,5 +1,4 @@
-/* Internals of the labs' reader: lines and steps (read.c), directives (read_directives.c), their contents
- * (read_text.c). */
+/* Internals of the labs' reader: lines, steps (read.c), directives (read_directives.c), contents (read_text.c). */
 #ifndef ENGINE_LAB_READ_PARTS_H
 #define ENGINE_LAB_READ_PARTS_H
 
