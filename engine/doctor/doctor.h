@@ -1,5 +1,5 @@
-/* What `zerolab doctor` looks at. A check is a row of the table in doctor.c and a function that looks and says what it found;
- * bad is only what would stop a run, a note is what makes it slower, plainer or smaller. */
+/* The checks of `zerolab doctor`. A check is a row of the table in engine/cli/doctor.c and a function that tests one
+ * thing. VERDICT_BAD: it would stop a run; VERDICT_NOTE: it makes a run slower, plainer or smaller. */
 #ifndef ENGINE_DOCTOR_DOCTOR_H
 #define ENGINE_DOCTOR_DOCTOR_H
 
@@ -11,15 +11,15 @@
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 
 struct finding {
-    const char *folder; /* whose storage is looked at: set before */
+    const char *folder; /* set by the caller: the folder whose storage is checked */
     enum verdict verdict;
     char found[256];
-    char next[256]; /* what to do; "": nothing */
+    char next[256]; /* the remedy; "": none */
 };
 
 typedef void doctor_look(struct finding *finding);
 
-/* Say what was found; the last two also what to do. */
+/* Set the finding's verdict and texts; doctor_note() and doctor_bad() also take the remedy. */
 void doctor_say(struct finding *finding, enum verdict verdict, const char *next, const char *found, ...) __attribute__((format(printf, 4, 5)));
 #define doctor_good(finding, ...) doctor_say(finding, VERDICT_GOOD, "", __VA_ARGS__)
 #define doctor_note(finding, ...) doctor_say(finding, VERDICT_NOTE, __VA_ARGS__)
@@ -35,8 +35,8 @@ doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look
 /* doctor_gpu.c */
 doctor_look look_gpu_memory, look_gpu_link;
 
-/* `zerolab doctor --storage`: how fast the disk of a folder is for what the NVMe tier does. Takes some ten seconds. Says on `progress`
- * what is being measured, on one line that it removes again (NULL: nobody looks). */
+/* `zerolab doctor --storage`: measures the disk of a folder with the accesses of the NVMe tier. Takes some ten
+ * seconds. progress: a terminal for one line that names the current measurement and is removed again; NULL: none. */
 int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, struct error *err);
 
 #endif

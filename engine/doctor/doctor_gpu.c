@@ -1,5 +1,5 @@
-/* What the doctor looks at in GPUs: their memory, and how fast bytes go to the first of them and back. What is measured is what a
- * lane does: one copy after another on a stream, from memory that is pinned, as offload does, and from memory that is not. */
+/* Checks of GPUs: their memory, and the bandwidth to the first GPU and back. The measurement works as a lane does:
+ * one copy after another on a stream, from pinned memory (as offload uses) and from pageable memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the doctor looks at in the machine itself: terminal, processor, memory. */
+/* Checks of the machine itself: terminal, processor, memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <langinfo.h>
@@ -23,7 +23,7 @@ static double gib(uint64_t bytes)
     return (double)bytes / (1 << 30);
 }
 
-/* The first line of a file that begins with `key`, without it and without its end; false: there is none. */
+/* The first line of a file that begins with `key`, without the key and the newline; false: there is none. */
 static bool read_line(const char *path, const char *key, char *out, size_t room)
 {
     char line[512];
@@ -81,7 +81,7 @@ static int usable_cores(void)
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
 }
 
-/* Processors' worth of time that the container may use; 0: no limit. */
+/* The container's limit of processor time, in cores; 0: no limit. */
 static double cgroup_cores(void)
 {
     char line[64];
@@ -167,7 +167,7 @@ void look_huge_pages(struct finding *finding)
     doctor_good(finding, "transparent: %.*s; reserved: %s", length, chosen ? chosen + 1 : "", reserved);
 }
 
-/* Ranks open each other's memory as /proc/PID/fd/N: a child does the same to us. */
+/* Ranks open each other's memory as /proc/PID/fd/N; here a child opens this process's memory so. */
 static int open_from_child(int fd)
 {
     char path[64];

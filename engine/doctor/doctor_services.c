@@ -1,4 +1,4 @@
-/* What the doctor looks at around the machine: starting ranks, storage, GPUs. */
+/* Checks of starting ranks, storage and GPUs. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -97,7 +97,7 @@ void look_space(struct finding *finding)
                 finding->folder, free_gib);
 }
 
-/* A file of one block past the page cache, unlinked at once. 0, or errno. */
+/* Writes a file of one block past the page cache and unlinks it. Returns 0 or an errno. */
 static int write_direct(const char *folder)
 {
     enum { BLOCK = 4096 };
@@ -137,7 +137,7 @@ void look_aio(struct finding *finding)
     doctor_good(finding, "asynchronous I/O can be set up");
 }
 
-/* ---- GPUs: what the machine has; a run that does not ask for one needs none of it ---- */
+/* ---- GPUs: needed only by runs that ask for one ---- */
 
 static bool has_library(const char *name)
 {

@@ -1,5 +1,5 @@
-/* A disk as the NVMe tier sees it. Two rows say what one direction can do alone, in order and anywhere; the last says what
- * matters while an optimizer's states stream through: both directions at once. */
+/* Measures a disk with the accesses of the NVMe tier. Two rows show one direction alone, sequential and random. The
+ * last row shows both directions at once, which matters while optimizer states stream through. */
 #include "engine/doctor/doctor.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static void say_nothing(FILE *progress)
     if (progress) fputs("\r\033[K", printable_below(progress));
 }
 
-/* A quarter of what is free is enough to ask for, and 1 GiB enough to measure with. */
+/* The test file takes at most a quarter of the free space, and at most 1 GiB. */
 static int file_size(const char *folder, struct findings *found, struct error *err)
 {
     struct statvfs disk;
@@ -110,7 +110,7 @@ static void print_row(FILE *out, const struct disk_job *job, const struct disk_r
             1e3 * latency_s(rate, direction), 1e-6 * (double)rate->flow[direction].longest_ns);
 }
 
-/* What the mixed rates mean: Adam keeps 12 bytes a parameter, all of which are read and written in every step. */
+/* Explains the mixed rates: Adam keeps 12 bytes a parameter, and reads and writes all of them in every step. */
 static void print_meaning(FILE *out, const struct disk_rate *mixed)
 {
     double read = bytes_per_second(mixed, AIO_READ), write = bytes_per_second(mixed, AIO_WRITE);

@@ -20,7 +20,7 @@ static bool read_number(const char *path, const char *format, uint64_t *value)
     return found;
 }
 
-/* The machine's, or what is left to the container we are in, whichever is less. */
+/* The less of the machine's available memory and the rest of this container's limit. */
 uint64_t capacity_available_bytes(void)
 {
     uint64_t available = UINT64_MAX, kib, limit, used;
@@ -33,7 +33,7 @@ uint64_t capacity_available_bytes(void)
     return available;
 }
 
-/* Of the disk of a folder; 0: it cannot be looked at. */
+/* Free bytes on the disk of a folder; 0: not known. */
 static uint64_t free_disk_bytes(const char *folder)
 {
     struct statvfs disk;
@@ -74,7 +74,7 @@ struct capacity capacity_beside(const struct config *config, const struct gpu_ra
 
 /* ---- what would fit ---- */
 
-/* What was given holds, for whatever machine it was meant; what was not is what this one has. */
+/* A given budget limits its tier, even if it was meant for another machine; other tiers are limited by this machine. */
 struct fit_question capacity_question(const struct config *config, const struct capacity *room, bool any_model)
 {
     const uint64_t *budget = config->budget_bytes, available = room->memory_bytes;
@@ -98,7 +98,7 @@ struct fit_question capacity_question(const struct config *config, const struct 
 
 /* ---- is there room? ---- */
 
-/* What a rank will hold at its fullest: of each tier its plan, or its budget where that is less. */
+/* The most that a rank will hold of each tier: the planned peak, or the budget if that is less. */
 static int fullest(const struct config *config, uint64_t bytes[TIERS], struct error *err)
 {
     struct setup setup;
@@ -112,7 +112,7 @@ static int fullest(const struct config *config, uint64_t bytes[TIERS], struct er
     return status;
 }
 
-/* Of these, what lies in the machine's memory. */
+/* The part of these bytes that lies in the machine's memory. */
 static uint64_t in_memory(const uint64_t bytes[TIERS], const struct capacity *room)
 {
     return bytes[TIER_HOST] + (room->on_gpu ? 0 : bytes[TIER_DEVICE]);

@@ -80,7 +80,7 @@ bool capture_wait(struct capture *capture, int timeout_ms)
 {
     struct pollfd ended = {.fd = capture->ended_fd, .events = POLLIN};
     if (!capture->thread) return true;
-    if (poll(&ended, 1, timeout_ms) <= 0) return false; /* its clock is no wall clock */
+    if (poll(&ended, 1, timeout_ms) <= 0) return false; /* unaffected by setting the wall clock */
     pthread_join(capture->thread, NULL);
     capture->thread = 0;
     return true;

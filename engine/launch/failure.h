@@ -4,11 +4,11 @@
 
 #include "engine/base/error.h"
 
-/* launcher: what was started, "mpirun" or "the engine". Sets err, also its status, and returns it; STATUS_OK and err
- * untouched when nothing tells of a failure. */
+/* launcher: the process that was started, "mpirun" or "the engine". Sets err and returns its status; STATUS_OK and an
+ * untouched err when nothing indicates a failure. */
 int failure_explain(int wait_status, const char *printed, const char *launcher, struct error *err);
 
-/* Of processes that had to be ended by force, so that their status says nothing. */
+/* The same for processes that were ended by force, whose wait status says nothing. */
 int failure_explain_forced(const char *printed, struct error *err);
 
 #endif

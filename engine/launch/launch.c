@@ -25,7 +25,7 @@ struct engine {
     bool reaped;
     int wait_status;
     const struct launcher *launcher;
-    bool has_called;         /* rank 0 has: there are ranks, or were */
+    bool has_called;         /* rank 0 has called, so ranks were started */
     uint64_t alone_since_ns; /* when the launcher was first seen without ranks; 0: it has some */
     struct capture *capture;
 };
@@ -45,8 +45,8 @@ void launch_environment(const struct launcher *launcher, const struct config *co
     if (launcher->environment) launcher->environment(folder);
 }
 
-/* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe. When the front end
- * dies, however it does, the kernel asks the engine to stop: nobody else is left to end it. */
+/* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe.
+ * When the front end dies, the kernel asks the engine to stop, because no other process could. */
 static void become_engine(const struct launcher *launcher, const struct config *config, const char *program,
                           const char *folder, bool passes, int output_fd, pid_t front)
 {
@@ -154,7 +154,7 @@ int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct 
     }
 }
 
-/* Is a process there that has not ended? One that nobody has waited for yet does not count. */
+/* Whether a process exists and has not ended; a zombie has ended. */
 static bool lives(long pid)
 {
     char path[64], state = 'Z';
@@ -172,14 +172,14 @@ static bool has_children(pid_t pid)
     bool any = false;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
     FILE *children = fopen(path, "re");
-    if (!children) return true; /* not known: then it is waited for */
+    if (!children) return true; /* not known: assume that it has, and wait */
     while (!any && fscanf(children, "%ld", &child) == 1) any = lives(child);
     fclose(children);
     return any;
 }
 
-/* A launcher ends with its ranks. One that stays is stopped, or waits for somebody (mpirun listens for connections, and
- * others may make some): nobody waits for that. */
+/* A launcher normally ends with its ranks. True if it stays ALONE_MS longer: it is stopped, or waits for others
+ * (mpirun listens for connections, and other programs may make some). */
 static bool is_alone(struct engine *engine)
 {
     enum { ALONE_MS = 1500 };
@@ -195,8 +195,8 @@ bool engine_wait(struct engine *engine, int timeout_ms)
     return capture_wait(engine->capture, timeout_ms) || is_alone(engine);
 }
 
-/* Ranks that are only starting find nobody to call, and end: mpirun asks them seconds after it is asked, and they would train
- * until then. */
+/* Closes the socket first: ranks that are still starting then cannot call and end. mpirun passes SIGTERM on only
+ * after seconds, and they would train until then. */
 void engine_kill(struct engine *engine)
 {
     if (engine->home_fd >= 0) close(engine->home_fd);
@@ -219,7 +219,8 @@ static void force_end(struct engine *engine)
     if (!capture_wait(engine->capture, ASK_MS)) kill_all(engine);
 }
 
-/* Ranks whose launcher ended before them have become our children. They are on their way out; those that are not are killed. */
+/* Ranks whose launcher ended before them have become children of this process. Waits one second for them, then kills
+ * the rest. */
 static void reap_orphans(void)
 {
     enum { TICKS = 100, TICK_NS = 10000000 };
@@ -235,7 +236,7 @@ static void reap_orphans(void)
     if (children) fclose(children);
 }
 
-/* False: not within grace_ms. */
+/* False: the engine did not end within grace_ms. */
 static bool wait_for_end(struct engine *engine, int grace_ms)
 {
     enum { TICK_MS = 100 };

@@ -17,7 +17,7 @@
 
 enum { RANKS = 2 };
 
-/* Each rank tells all others its number, so nobody says hello who has not heard from everybody. */
+/* Each rank sends its number to all others, and prints hello only when it has heard from every rank. */
 static int say_hello(struct comm *comm, struct error *err)
 {
     struct comm_stat stat;
@@ -79,7 +79,7 @@ static void become_launcher(const struct launcher *launcher, const struct rundir
     _exit(STATUS_RUN);
 }
 
-/* Reads until the pipe ends. False: it did not within the time. */
+/* Reads until the pipe ends. False: it did not end within timeout_ms. */
 static bool read_until_end(int fd, char *text, size_t room, int timeout_ms)
 {
     const uint64_t end_ns = clock_ns() + (uint64_t)timeout_ms * 1000000u;
@@ -106,7 +106,7 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-/* The first line of what was printed that says something. */
+/* The first line of the output, without leading blanks, dashes and empty lines. */
 static void first_line(char *out, size_t room, const char *text)
 {
     text += strspn(text, "-\n ");

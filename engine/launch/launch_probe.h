@@ -1,4 +1,5 @@
-/* Two ranks that are started as a run's are, meet, and end: whether launching works here, and how long it takes. */
+/* Tests a launcher: starts two ranks as a run would, waits until each has heard from the other, and measures the
+ * time. */
 #ifndef ENGINE_LAUNCH_LAUNCH_PROBE_H
 #define ENGINE_LAUNCH_LAUNCH_PROBE_H
 
@@ -6,11 +7,12 @@
 
 struct launcher;
 
-/* launcher: the local one or mpirun's. STATUS_RUN: they could not be started, or did not meet within timeout_ms; the text
- * says why. */
+/* launcher: launcher_local or launcher_mpirun. STATUS_RUN: the ranks could not be started, or did not meet within
+ * timeout_ms; the text says why. */
 int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
 
-/* What `zerolab --worker-hello LAUNCHER` does, LAUNCHER being its name: one rank of mpirun's, or the supervisor with all ranks. */
+/* `zerolab --worker-hello LAUNCHER`: one rank that mpirun started, or the supervisor with all ranks. launcher: its
+ * name. */
 int launch_probe_process(const char *launcher);
 
 #endif

@@ -28,10 +28,11 @@ int launcher_check(const struct config *config, struct error *err)
     return status || !launcher->check ? status : launcher->check(err);
 }
 
-/* ---- a launcher that is not ours: this program was itself started as one rank of several, by an mpirun or srun. Joining those ranks is
+/* ---- external launcher: another mpirun or srun started this program as one rank of several. Joining those ranks is
  * not built yet. Without this check each of them would train a whole run of its own. ---- */
 
-/* What launchers tell each process that they start. srun's is of the job step, so a shell in an allocation is not meant. */
+/* Environment variables that launchers set in each process. srun's belongs to the job step, so a shell in an
+ * allocation lacks it. */
 static const struct {
     const char *ranks, *rank;
 } marks[] = {

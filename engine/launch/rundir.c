@@ -17,7 +17,7 @@
 
 static const char prefix[] = "zerolab-", of_lab[] = "-lab";
 
-/* A folder is ours if it is a real one (no link), belongs to us and lets nobody else in. */
+/* Whether the path is a folder (no link), belongs to this user and is closed to all others. */
 static bool is_private(const char *path)
 {
     struct stat s;
@@ -42,8 +42,8 @@ static int refuse_base(const char *base, struct error *err)
         base, (unsigned)s.st_uid);
 }
 
-/* Where the folders of this user's runs are; `make`: it is made if it is missing. A socket's path must stay under 108 bytes,
- * so a long XDG_RUNTIME_DIR is not used. */
+/* The folder that holds this user's run folders; make: create it if it is missing. A socket's path must stay under
+ * 108 bytes, so a long XDG_RUNTIME_DIR is not used. */
 static int base_folder(char *base, int room, bool make, struct error *err)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -64,8 +64,8 @@ static int remove_entry(const char *path, const struct stat *s, int type, struct
     return 0;
 }
 
-/* mpirun's daemons may still be removing their own files: what vanishes meanwhile is no error, and a second pass takes
- * what they added. */
+/* mpirun's daemons may still be removing or adding files: a file that vanishes meanwhile is no error, and later
+ * passes remove added ones. */
 static void remove_tree(const char *path)
 {
     for (int pass = 0; pass < 3 && access(path, F_OK) == 0; pass++) nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
@@ -78,7 +78,8 @@ static int open_lock(const char *folder, int flags)
     return open(path, flags | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
-/* While a folder is being made its lock is missing or not yet held: then its process is alive and the folder young. */
+/* While a folder is being made, its lock is missing or not yet held. So a young folder of a live process is not
+ * stale. */
 static bool is_stale(const char *folder, pid_t pid)
 {
     enum { YOUNG_S = 5 };
@@ -92,7 +93,7 @@ static bool is_stale(const char *folder, pid_t pid)
     return stale;
 }
 
-/* The folder of all runs goes with the last of them; $XDG_RUNTIME_DIR is not ours to remove. */
+/* Removes /tmp/zerolab-UID with the last run; $XDG_RUNTIME_DIR belongs to the system and stays. */
 static void remove_empty_base(void)
 {
     char own[64];
@@ -140,7 +141,7 @@ static int take_lock(struct rundir *dir, int flags, struct error *err)
     return error_set(err, STATUS_RUN, "cannot lock %s/lock: %s", dir->path, strerror(errno));
 }
 
-/* Twice: another run that ends may just have removed the folder of all runs, when it was empty. */
+/* Tries twice, because another run that ends may have removed the empty folder of all runs in between. */
 static int create(struct rundir *dir, const char *ending, struct error *err)
 {
     char base[64];
@@ -196,7 +197,7 @@ void rundir_remove(const struct rundir *dir, const char *name)
     remove_tree(path);
 }
 
-/* Beside the run's own folder, under a name that no start takes for a stale one. */
+/* Moves it beside the run's folder, under a name that rundir_sweep() leaves alone. */
 int rundir_keep(const struct rundir *dir, const char *name, char *out, int room, struct error *err)
 {
     char path[128];
@@ -233,7 +234,7 @@ struct finding {
     int count, room;
 };
 
-/* Of a process. The wall clock may have been set meanwhile. */
+/* Seconds since the process began, by the boot clock, because the wall clock may have been set meanwhile. */
 static int64_t age_s(pid_t pid)
 {
     char path[48], stat[1024] = "";
@@ -292,7 +293,7 @@ int home_listen(const struct rundir *dir, int *listen_fd, struct error *err)
 {
     struct sockaddr_un address;
     int fd = make_socket(dir, &address);
-    unlink(address.sun_path); /* that of the engine before */
+    unlink(address.sun_path); /* the socket of the previous engine */
     /* Linux gives the path the mode that the socket has at bind(). */
     if (fd >= 0 && fchmod(fd, 0600) == 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
         listen(fd, 1) == 0)

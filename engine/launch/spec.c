@@ -50,7 +50,7 @@ static void put_part(cJSON *json, const struct run_spec *spec)
     put_text(part, "from", spec->part.from);
     put_text(part, "wanted", spec->part.wanted);
     put_text(part, "failure", spec->part.failure);
-    put_text(part, "since_ns", since); /* a number of JSON would be rounded */
+    put_text(part, "since_ns", since); /* as text: a JSON number would be rounded */
 }
 
 static void get_part(const cJSON *part, struct run_spec *spec)

@@ -1,5 +1,6 @@
-/* What the engine is to do, as the front end tells it: run.json in the run's folder. An engine that is to be started again
- * (relaunch.h) writes it anew for the one that goes on, and beside it back.json: how to go on as before, should that fail. */
+/* The order of the front end to the engine: run.json in the run's folder. Before a relaunch (relaunch.h) the engine
+ * replaces it with the order for the next engine, and writes back.json: how to continue unchanged if that engine
+ * cannot start. */
 #ifndef ENGINE_LAUNCH_SPEC_H
 #define ENGINE_LAUNCH_SPEC_H
 
@@ -9,29 +10,29 @@
 
 struct run_spec {
     const char *config_path; /* NULL: the built-in default */
-    const char *config_text; /* what stands in it, or the configuration of what is resumed; NULL: neither */
+    const char *config_text; /* its content, or the configuration saved with `resume`; NULL: neither */
     struct text_list sets, at;
     int64_t steps;           /* 0: until stopped */
-    int64_t sample_tokens;   /* at the end; 0: none */
-    const char *trace;       /* NULL: no file */
+    int64_t sample_tokens;   /* tokens to sample at the end; 0: none */
+    const char *trace;       /* path of the trace file; NULL: no file */
     int64_t trace_limit_bytes; /* 0: no limit */
-    bool trace_tells;        /* how fast it grows */
+    bool trace_tells;        /* the log says how fast the trace grows */
     const char *resume;      /* folder of a checkpoint, with its tag, or a file of weights; NULL: from initial values */
-    bool weights_only;       /* of it */
+    bool weights_only;       /* take only the weights of `resume` */
     struct text_list own;     /* folders whose checkpoints are this run's (save_claims.h) */
-    bool interactive;        /* somebody can send commands: running out of memory waits for them */
-    bool detached;           /* goes on without an owner */
-    struct {                 /* of a part that is not the first: it goes on where another engine stopped */
+    bool interactive;        /* a viewer can send commands: when memory runs out, the run waits for one */
+    bool detached;           /* the run continues without an owner */
+    struct {                 /* for a part after the first, which continues where another engine stopped */
         int number;          /* 0: the first */
         int64_t steps_done;
         const char *state;   /* folder of the checkpoint to load, in the run's folder; NULL: none, the initial state */
-        struct text_list lines; /* commands that are still to be heard */
+        struct text_list lines; /* commands received but not applied yet */
         bool paused;
-        const char *key, *from; /* what was changed, and from what; NULL: nothing */
-        const char *wanted, *failure; /* this is not the part that was asked for: which was that, and why not; NULL: it is */
+        const char *key, *from; /* the key that was changed, and its old value; NULL: none */
+        const char *wanted, *failure; /* of a way back: the "KEY=VALUE" that failed, and why; NULL: no way back */
         uint64_t since_ns;   /* when the command was applied */
     } part;
-    void *storage;           /* of what was read; spec_release() */
+    void *storage;           /* owns the texts that spec_read() read; spec_release() */
 };
 
 #define SPEC_FILE "run.json"
@@ -39,7 +40,7 @@ struct run_spec {
 
 int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
 int spec_read(struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
-/* The configuration that it comes to. */
+/* Loads config_text, or the file config_path, and applies `sets`. */
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err);
 void spec_release(struct run_spec *spec);
 

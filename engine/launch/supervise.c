@@ -14,14 +14,14 @@
 
 struct supervisor {
     struct comm_group *group;
-    pid_t starter; /* of this process: the front end */
+    pid_t starter; /* the process that started this one: the front end */
     pid_t pid[64]; /* by rank; 0: has ended */
     int ranks, alive;
-    uint64_t kill_ns;    /* when the ranks that are left are killed; 0: they are not */
-    struct error reason; /* status 0: all is well */
+    uint64_t kill_ns;    /* when remaining ranks are to be killed; 0: never */
+    struct error reason; /* status 0: no rank ended badly */
 };
 
-/* The child. Between fork() and prctl() the parent may have died: then nobody would end this process. */
+/* The child. If the parent died between fork() and prctl(), no signal will end this process, so it exits at once. */
 static _Noreturn void become_rank(struct supervisor *s, int rank, pid_t parent, const sigset_t *before,
                                   supervise_live *live, void *user)
 {
@@ -40,7 +40,7 @@ static void end_within(struct supervisor *s, int ms)
     if (!s->kill_ns || at_ns < s->kill_ns) s->kill_ns = at_ns;
 }
 
-/* The first bad end is what the run ends with. */
+/* The first bad end is the reason of the run's end. */
 static void end_badly(struct supervisor *s, const struct error *reason)
 {
     if (s->reason.status) return;
@@ -57,7 +57,7 @@ static void kill_all(struct supervisor *s)
         if (s->pid[r]) kill(s->pid[r], SIGKILL);
 }
 
-/* A front end that asks is in a hurry. One that died leaves the run the time to finish its step and to save. */
+/* A front end that asks wants a quick end. If it died, the run has time to finish its step and to save. */
 static void pass_on(struct supervisor *s, int number)
 {
     if (s->pid[0]) kill(s->pid[0], number);
@@ -98,7 +98,8 @@ static void note_end(struct supervisor *s, pid_t pid, int wait_status)
     if (number || code) end_badly(s, &err);
 }
 
-/* Until a child has ended, a signal has come, or it is time to kill. */
+/* Sleeps until a child ends or a signal arrives, at most 0.1 s once kill_ns is set; kills all ranks when kill_ns has
+ * passed. */
 static void sleep_until_news(struct supervisor *s, const sigset_t *news)
 {
     struct timespec limit = {.tv_sec = 3600};

@@ -1,5 +1,5 @@
-/* What each command does to a rank. All ranks run this with the same command at the same boundary, so that config and
- * engine stay equal everywhere; only rank 0 writes about it. */
+/* Applies each command to a rank. All ranks run this with the same command between the same two steps, so that config
+ * and engine stay equal on all ranks; only rank 0 writes records. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static struct trace_ring *rank0_ring(struct rank *rank)
     return rank->rank == 0 ? rank->ring : NULL;
 }
 
-/* Causes stand before effects in the trace: said before anything is recorded of what the command did. */
+/* Records the command as accepted before its effects are recorded, so that causes come before effects in the trace. */
 static void accept(struct rank *rank, const struct command *command)
 {
     if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
@@ -53,7 +53,7 @@ static int find_room(struct rank *rank, const struct config *changed, struct err
     return rank_agree(rank, capacity_check_change(changed, rank_count_here(rank), held_bytes, &room, err), err);
 }
 
-/* Brings the engine to `knobs`; the config follows only if the engine did. */
+/* Switches the engine to `knobs`; changes the config only if that succeeded. */
 static int switch_knobs(struct rank *rank, const struct config_zero *knobs, struct error *err)
 {
     struct zero_result result;
@@ -148,7 +148,8 @@ static int apply_set(struct rank *rank, const struct command *command, struct er
     return STATUS_OK;
 }
 
-/* At most as many tokens as the run has trained on, so that measuring never costs more than a third of the training. */
+/* Uses at most as many tokens as the run has trained on, so that validation never costs more than a third of the
+ * training. */
 int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err)
 {
     enum { MOST_TOKENS = 16384 };

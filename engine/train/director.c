@@ -31,17 +31,17 @@ struct director {
     struct planned plan[TEXT_LIST_MAX];
     int plan_count;
     enum run_state state;
-    int64_t stepped_from; /* a single step was ordered after this many; -1: none */
-    uint32_t operations;  /* that were asked for, of the step to come or in progress; 0: all of it */
+    int64_t stepped_from; /* a single step was ordered after this many steps; -1: none */
+    uint32_t operations;  /* how many operations of the next or current step were asked for; 0: the whole step */
 
     int wake_fd;
-    _Atomic uint64_t gone_ns; /* when the owner went, or the run began without one; 0: here */
+    _Atomic uint64_t gone_ns; /* when the owner left, or the run began without one; 0: there is one */
     uint64_t short_ns;        /* when memory ran out last */
     pthread_mutex_t lock;     /* of the queue */
     struct lines queue;
-    struct lines kept; /* heard within a step, for its end */
-    bool in_step;      /* at the gate */
-    bool stop;         /* ... and so was a stop */
+    struct lines kept; /* commands received within a step, to be applied at its end */
+    bool in_step;      /* waiting at the gate */
+    bool stop;         /* `stop` was received at the gate */
 };
 
 static bool lines_put(struct lines *lines, const char *line)
@@ -66,7 +66,7 @@ int director_new(struct director **out, const struct director_options *options, 
     if (!director) return error_set(err, STATUS_RUN, "no memory for the command queue");
     director->options = *options;
     director->stepped_from = -1;
-    if (options->paused) director->state = RUN_PAUSED; /* that it is, its caller has said */
+    if (options->paused) director->state = RUN_PAUSED; /* without on_state(): the caller has recorded it */
     if (options->detached) atomic_store(&director->gone_ns, clock_ns());
     director->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&director->lock, NULL);
@@ -102,7 +102,7 @@ static void hurry(struct director *director)
     if (director->options.gate) gate_hurry(director->options.gate);
 }
 
-/* Whoever wants the run to end does not want to wait for a step in slow motion. */
+/* `stop` also ends slow motion, so that the run does not wait for a slow step. */
 void director_push(struct director *director, const char *line)
 {
     pthread_mutex_lock(&director->lock);
@@ -147,8 +147,8 @@ static bool is_waiting(const struct director *director)
     return director->state == RUN_PAUSED || director->state == RUN_OUT_OF_MEMORY;
 }
 
-/* Nanoseconds until a run without an owner ends; 0: now; UINT64_MAX: never. One that is detached trains without an owner, but
- * when memory runs out it needs somebody. */
+/* Nanoseconds until a run without an owner ends; 0: now; UINT64_MAX: never. A detached run trains without an owner,
+ * but needs one when memory runs out. */
 static uint64_t owner_grace(const struct director *director)
 {
     uint64_t gone_ns = atomic_load(&director->gone_ns), now_ns = clock_ns();
@@ -163,7 +163,7 @@ static bool is_control(enum command_id id)
     return command_table[id].class == COMMAND_CLASS_TIME;
 }
 
-/* Why a command that only the director needs to know cannot be applied now; NULL: it can. */
+/* Why a command that the director itself applies is refused now; NULL: it is not. */
 static const char *refusal_of(const struct director *director, enum command_id id)
 {
     bool waiting = is_waiting(director);
@@ -222,7 +222,7 @@ static enum outcome outcome_of_stop(const struct director *director)
     return director->state == RUN_OUT_OF_MEMORY ? OUTCOME_OUT_OF_MEMORY : OUTCOME_STOPPED;
 }
 
-/* True if the command makes an order; else it has been dealt with here. */
+/* True if the command makes an order; false: the director has applied or refused it. */
 static bool handle(struct director *director, const struct command *command, int64_t steps_done, struct order *order)
 {
     if (!is_control(command->id)) {
@@ -242,7 +242,7 @@ static struct planned *planned_now(struct director *director, int64_t steps_done
     return NULL;
 }
 
-/* What was sent after `step` or `op` is for what comes after it. */
+/* True if `step` or `op` has asked for the next step: commands sent later apply after that step. */
 static bool step_is_asked_for(const struct director *director, int64_t steps_done)
 {
     return director->state == RUN_RUNNING && director->stepped_from == steps_done;
@@ -280,10 +280,10 @@ static void sleep_until_woken(struct director *director, int timeout_ms)
                               {.fd = director->options.signal_fd, .events = POLLIN}};
     if (poll(woken, 2, timeout_ms) <= 0) return;
     ssize_t size = read(director->wake_fd, &count, sizeof count);
-    (void)size; /* nothing to read: another wake-up was taken with it */
+    (void)size; /* may fail: an earlier read took this wake-up too */
 }
 
-/* A front end that keeps every record, and is stopped or slow, holds up the run as a pipe would. */
+/* A stopped or slow front end that keeps every record delays the run, as a full pipe would. */
 static bool waits_for_reader(const struct director *director)
 {
     const struct director_options *options = &director->options;
@@ -324,7 +324,7 @@ void director_next(struct director *director, int64_t steps_done, struct order *
 
 /* ---- within a step ---- */
 
-/* A command that cannot be applied in the middle of a step is kept, and the run says so. */
+/* Keeps a command that cannot be applied within a step, and records a note. */
 static void keep(struct director *director, const struct command *command, int64_t steps_done)
 {
     char line[LINE_BYTES], note[LINE_BYTES + 64];
@@ -337,7 +337,7 @@ static void keep(struct director *director, const struct command *command, int64
     director->options.on_note(director->options.user, note);
 }
 
-/* The next command that lets the step go on and was applied; false: none has come. */
+/* The next command that was applied at the gate; false: none has arrived. */
 static bool next_control(struct director *director, int64_t steps_done, struct command *command)
 {
     char line[LINE_BYTES];
@@ -355,7 +355,7 @@ static bool next_control(struct director *director, int64_t steps_done, struct c
     }
 }
 
-/* How far the gate is to open; 0: it stays. */
+/* How far to open the gate; 0: not yet. */
 static uint32_t hear_at_gate(struct director *director, int64_t steps_done, uint32_t next_op)
 {
     struct command command;
@@ -375,7 +375,7 @@ void director_at_gate(struct director *director, int64_t steps_done, uint32_t ne
 {
     enum { LOOK_MS = 200 }; /* a rank that finds a peer dead opens the gate, but cannot wake us */
     struct gate *gate = director->options.gate;
-    uint32_t limit = next_op < operations ? 0 : GATE_OPEN; /* nothing is left to wait before */
+    uint32_t limit = next_op < operations ? 0 : GATE_OPEN; /* no operation is left */
     char reason[160];
     director->in_step = true;
     snprintf(reason, sizeof reason, "before op %u %s of step %lld", next_op, what, (long long)steps_done + 1);

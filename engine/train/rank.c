@@ -1,4 +1,4 @@
-/* A rank between its beginning and its end: takes steps, carries out orders, and records its results at the end. */
+/* The loop of a rank: takes steps, carries out orders, and records its results at the end. */
 #include "engine/train/rank.h"
 
 #include <math.h>
@@ -14,12 +14,12 @@
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 
-enum { OUTSIDE_STEPS = 50 }; /* between two looks at what lies outside of all tiers */
+enum { OUTSIDE_STEPS = 50 }; /* steps between two measurements of GPU memory outside of all tiers */
 
 int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage, struct error *err)
 {
     int status =
-        comm_barrier(rank->comm, err); /* all have given back what they had taken: the report shows them alike */
+        comm_barrier(rank->comm, err); /* all ranks have given back their buffers: the report shows them alike */
     if (status || rank->rank != 0) return status;
     const struct schedule *schedule = zero_ready(rank->zero) ? zero_schedule(rank->zero) : NULL;
     cJSON *detail = shortage_json(shortage, &rank->config, &rank->model, schedule, rank->ranks);
@@ -64,14 +64,14 @@ static void diverged(struct rank *rank, int64_t step, const struct zero_divergen
     record_event(rank->ring, step, "diverged", detail);
 }
 
-/* After the order has been broadcast nobody is in the last step any more; after the meeting the next one may begin. */
+/* After the broadcast of the order all ranks have left the last step; after the barrier the next one may begin. */
 static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
 {
     if (rank->rank == 0) gate_close(rank->gate, operations);
     return comm_barrier(rank->comm, err);
 }
 
-/* Overflows, and every change of the loss scale. */
+/* Records overflows and every change of the loss scale. */
 static void tell_scale(struct rank *rank, const struct zero_result *result)
 {
     if (rank->rank != 0 || (!result->skipped && result->loss_scale == result->next_loss_scale)) return;
@@ -79,7 +79,7 @@ static void tell_scale(struct rank *rank, const struct zero_result *result)
                  json_object(NUMBER("from", result->loss_scale), NUMBER("to", result->next_loss_scale)));
 }
 
-/* What the end saves anyway need not be saved just before it. */
+/* Whether to save now; not just before the end of the run if that saves anyway. */
 static bool is_due(const struct rank *rank)
 {
     const int64_t every = rank->config.checkpoint.every;
@@ -87,7 +87,8 @@ static bool is_due(const struct rank *rank)
     return *rank->config.checkpoint.path && every > 0 && rank->steps_done % every == 0 && !is_end;
 }
 
-/* A save that fails is told of, and training goes on. (A rank that died meanwhile is found out by the next order.) */
+/* A failed save is recorded, and training continues. (The broadcast of the next order detects a rank that died
+ * meanwhile.) */
 static void save(struct rank *rank, bool at_once)
 {
     struct error why;
@@ -101,7 +102,7 @@ static int take_step(struct rank *rank, struct error *err)
     int status = STATUS_OK;
     if (!zero_ready(rank->zero))
         status =
-            zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no room for the state at first */
+            zero_switch(rank->zero, &rank->config.zero, &result, err); /* there was no memory for the state before */
     if (!status && result.outcome == ZERO_DONE) status = zero_step(rank->zero, &result, err);
     if (status) return status;
     rank_close_source(rank);
@@ -127,7 +128,8 @@ static void apply(struct rank *rank, const struct command *command)
     if (status && rank->rank == 0) director_applied(rank->director, command, err.text);
 }
 
-/* A pause is rank 0 waiting here for a command; the others wait for rank 0, and are told how long it was. */
+/* In a pause rank 0 waits here for a command. The other ranks wait for its broadcast, which says how long the wait
+ * was. */
 static void next_order(struct rank *rank, struct order *order)
 {
     const uint64_t since_ns = clock_ns();
@@ -149,8 +151,8 @@ static int follow_orders(struct rank *rank, struct order *order, struct error *e
     }
 }
 
-/* No step comes that would find out whether the state, or what it predicts, is finite. What cannot be measured (no held-out
- * text, no memory for it) is missing from the report; it fails nothing. */
+/* Checks that the state and the validation loss are finite, because no later step will. A validation that is not
+ * possible (no held-out text, no memory) is missing from the report, but is no failure. */
 static int check_end(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct zero_divergence found;
@@ -168,8 +170,8 @@ static int check_end(struct rank *rank, enum outcome outcome, struct error *err)
     return STATUS_OK;
 }
 
-/* What a run leaves behind: its validation loss and sample if it came to its end, and the hash of its state. One that diverged
- * saves nothing more. */
+/* Records the results of a run: validation loss and sample if it finished, and the hash of its state. Saves the last
+ * checkpoint, unless the run diverged. */
 static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct error why;
@@ -191,7 +193,7 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     return status ? status : comm_barrier(rank->comm, err);
 }
 
-/* ... and one that another engine goes on with: a save under way comes to its end, and all have said what they had to say. */
+/* The same before a relaunch: waits for a save in progress, and until all ranks have written their records. */
 static int finish_part(struct rank *rank, struct error *err)
 {
     bool is_saved;
@@ -212,7 +214,7 @@ int rank_live(struct rank *rank, struct error *err)
     if (is_diverged) explain_end(rank, &end);
     saver_free(rank->saver);
     rank_close_trace(rank, status || is_diverged ? OUTCOME_FAILED : order.outcome, status ? err->text : end.text);
-    comm_close(rank->comm); /* the rings lay in its memory; and after it no peer reads ours */
+    comm_close(rank->comm); /* the rings are in its memory; afterwards no peer reads this rank's */
     rank->comm = NULL;
     zero_close(rank->zero);
     checkpoint_close(rank->from);

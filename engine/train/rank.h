@@ -1,5 +1,5 @@
 /* Lifecycle of one rank: open (rank_open.c, rank_trace.c), carry out orders, close (rank.c). worker.c
- * starts it, as a process or as a thread (worker.c); apply_command.c carries out the commands. */
+ * starts it, as a process or as a thread; apply_command.c carries out the commands. */
 #ifndef ENGINE_TRAIN_RANK_H
 #define ENGINE_TRAIN_RANK_H
 
@@ -16,7 +16,7 @@
 struct checkpoint;
 struct gpu_rank;
 struct saver;
-/* How far saving or loading is. */
+/* Progress of a relaunch's saving or loading, in elements. said_ns: when it was last recorded. */
 struct rank_progress { int64_t elems, all; uint64_t said_ns; };
 
 struct rank {
@@ -29,54 +29,55 @@ struct rank {
     struct data *data;
     struct zero *zero;
     struct gpu_rank *gpu; /* NULL: the processor computes */
-    struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains those of all */
-    struct trace_ring *ring;              /* its control thread's: for records of the run */
+    struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains the rings of all ranks */
+    struct trace_ring *ring;              /* the control thread's ring, for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
-    uint64_t told_outside_bytes; /* UINT64_MAX: nothing has been */
+    uint64_t told_outside_bytes; /* last recorded GPU memory outside of all tiers; UINT64_MAX: none recorded */
     struct process_told told_process;
-    bool told_pinning; /* that the system does not lock all of the host tier */
+    bool told_pinning; /* recorded that the system does not lock all of the host tier */
     int64_t steps_done;
-    struct checkpoint *from;    /* what it was resumed from, while it is read; NULL: nothing, or done */
-    struct weights_file *weights; /* ... or the file of weights that it begins with */
-    struct state_source source; /* ... as that */
+    struct checkpoint *from;    /* the checkpoint to resume from, while it is being read; NULL: none, or done */
+    struct weights_file *weights; /* ... or the file of weights to begin with */
+    struct state_source source; /* reads `from` or `weights` */
     struct saver *saver;
-    struct command applied; /* while it is being applied */
-    char diverged[256];         /* how, and in which step; "": it has not. Equal on every rank */
-    int64_t updated_at;         /* the last step that made an update, or that this engine began after */
+    struct command applied; /* the command that is being applied */
+    char diverged[256];         /* how and in which step the run diverged; "": it has not. Equal on every rank */
+    int64_t updated_at;         /* the last step that made an update, or after which this engine began */
 
     /* Of a relaunch (relaunch.h). */
-    bool leaves;                     /* this engine is to end, and another to go on */
-    char left_key[CONFIG_PATH_MAX], left_value[160]; /* what is to change */
-    uint64_t left_ns;
-    int left_batch, left_micro;      /* samples of a step, and of a rank's micro-batch, from there on; rank 0 */
-    struct state_source saved;       /* what rank->source reads from, telling how far it is */
+    bool leaves;                     /* this engine is to end, and the next engine continues the run */
+    char left_key[CONFIG_PATH_MAX], left_value[160]; /* the key that changes, and its new value */
+    uint64_t left_ns;                /* when the change was applied */
+    int left_batch, left_micro;      /* samples of a step and of a rank's micro-batch after the relaunch; rank 0 */
+    struct state_source saved;       /* the real source; rank->source wraps it to record progress */
     struct rank_progress moved;
     struct relaunch_config next;
 
     /* Rank 0 only. */
     void *saver_ring;
-    struct save_claims own;             /* where it may save */
-    bool opened, told, settled; /* told: what changed; settled: what was saved for this engine has been read and is gone */
+    struct save_claims own;             /* folders into which the run may save */
+    bool opened, told, settled; /* told: the change is recorded; settled: the saved state is loaded and removed */
     int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     struct director *director;
     struct trace_writer *writer;
 };
 
-/* The whole life, on an open comm, which it closes. */
+/* Runs the rank from opening to closing, on an open comm, which it closes. */
 int rank_live(struct rank *rank, struct error *err);
 
-/* Carries out a command that changes the run or asks it for something. Collective. 0: the director has been told, before
- * what came of it was recorded. Else refused: err says why, nothing has changed, and the caller tells the director. (A rank
- * that died meanwhile is found out by the next order.) */
+/* Carries out a command that changes the run or asks it for something. Collective. 0: director_applied() was called,
+ * before the effects were recorded. Else the command is refused: err says why, nothing has changed, and the caller
+ * calls director_applied(). (The broadcast of the next order detects a rank that died meanwhile.) */
 int rank_apply(struct rank *rank, const struct command *command, struct error *err);
 
-/* Collective: the error of the first rank that has one is the error of all ranks. status, err: this rank's. */
+/* Collective: every rank gets the error of the first rank that has one. status, err: this rank's own error, or 0. */
 int rank_agree(struct rank *rank, int status, struct error *err);
 
 /* Ranks on this rank's machine. */
 int rank_count_here(const struct rank *rank);
 
-/* Collective; records what came out of it. command: that asked for it; NULL: none did. loss: equal on every rank. */
+/* Collective; record the validation loss, or a sample of `tokens` tokens. command: the command that asked for it, or
+ * NULL. loss: equal on every rank. */
 int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err);
 int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err);
 

@@ -1,5 +1,5 @@
-/* A rank begins: configuration, model, trace, data, what it is resumed from, saver, engine, in this order; and rank 0 says
- * what the run is. */
+/* Opens a rank: configuration, model, trace, data, checkpoint or weights to begin from, saver, engine, in this order.
+ * Rank 0 records what the run is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static void tell_changed_data(struct rank *rank, const struct data_fingerprint *
     if (change != DATA_SAME) record_log(rank->ring, change == DATA_CHANGED, text);
 }
 
-/* Where the run comes from, and what keeps it from repeating the bits of one that never stopped. */
+/* Records from where the run was resumed, and why it may differ bit for bit from a run that never stopped. */
 static void tell_resumed(struct rank *rank)
 {
     const struct checkpoint_info *info = checkpoint_info(rank->from);
@@ -80,7 +80,7 @@ static void introduce(struct rank *rank)
     record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
 }
 
-/* ---- what it begins from ---- */
+/* ---- the checkpoint or weights to begin from ---- */
 
 static int open_weights(struct rank *rank, struct error *err)
 {
@@ -102,7 +102,7 @@ static int open_source(struct rank *rank, struct error *err)
     return status;
 }
 
-/* Said once the state is there: of a file that is damaged nothing was taken. */
+/* Recorded once the state is loaded: a damaged file contributes nothing. */
 static void tell_source(struct rank *rank)
 {
     if (rank->rank != 0 || rank->spec->part.number != 0) return;
@@ -122,7 +122,7 @@ void rank_close_source(struct rank *rank)
 
 /* ---- opening ---- */
 
-/* What saves in the background writes its own records: a ring has one producer. */
+/* Makes a ring for the saver's background thread, because a ring has one producer. */
 static int open_saver(struct rank *rank, struct error *err)
 {
     struct trace_ring *ring = NULL;
@@ -187,7 +187,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
-    if (!status) status = comm_barrier(rank->comm, err); /* all have read their part of what it begins from */
+    if (!status) status = comm_barrier(rank->comm, err); /* all ranks have read their part of the source */
     if (!status) rank_close_source(rank);
     if (!status) relaunch_opened(rank);
     rank->updated_at = rank->steps_done;

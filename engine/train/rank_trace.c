@@ -1,5 +1,5 @@
-/* A rank's end of the trace: its rings in shared memory; and at rank 0 the writer that drains them, and the director that
- * hears what viewers say. */
+/* Opens and closes a rank's side of the trace: its rings in shared memory; on rank 0 also the writer that drains
+ * them, and the director that receives the viewers' commands. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ static void on_owner_gone(void *user)
     director_owner_gone(user);
 }
 
-/* A pause between two steps is an event of the run; standing within a step is only a state. */
+/* A pause between two steps is an event of the run; waiting within a step is only a state. */
 static void on_state(void *user, enum run_state state, const char *reason, bool in_step)
 {
     struct rank *rank = user;
@@ -57,7 +57,7 @@ static bool reader_lags(void *user)
     return rank->writer && trace_writer_lags(rank->writer);
 }
 
-/* One for all ranks, in rank 0's shared memory, behind its rings; NULL on another machine. */
+/* The gate of all ranks, in rank 0's shared memory, after its rings; NULL on another machine. */
 static struct gate *gate_of(const struct rank *rank)
 {
     char *segment = comm_segment_of(rank->comm, 0);
@@ -94,8 +94,9 @@ static int start_director(struct rank *rank, struct error *err)
 
 /* ---- the writer ---- */
 
-/* Calls the front end. A run that begins: the call is its driver; one that is detached has none, and only lets the front end
- * know that it is up (below). One that goes on is given what the engine before it had. */
+/* Calls the front end. In part 0 the call becomes the driver's connection; a detached run has none, and only tells
+ * the front end that it is up (let_watch()). In later parts the front end sends the previous engine's socket and
+ * viewers. */
 static int call_home(struct rank *rank, struct handover *handed, int *driver_fd, struct error *err)
 {
     const bool goes_on = rank->spec->part.number > 0;
@@ -107,7 +108,8 @@ static int call_home(struct rank *rank, struct handover *handed, int *driver_fd,
     return status;
 }
 
-/* Tells the front end that the run is up. It closes the call when it watches, if it is to; no record may come before that. */
+/* Tells the front end that the run is up, and waits until it closes the call: it may connect as a viewer first, to
+ * see all records. */
 static int let_watch(struct rank *rank, struct error *err)
 {
     char none;
@@ -170,7 +172,7 @@ int rank_open_trace(struct rank *rank, struct error *err)
     if (!status && rank->rank == 0) status = start_writer(rank, err);
     if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
     if (status || rank->rank != 0) return status;
-    for (int of = 0; of < rank->ranks; of++) /* those of this machine, whatever virtual node they are on */
+    for (int of = 0; of < rank->ranks; of++) /* ranks of this machine, on any virtual node */
         for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++)
             trace_writer_add_ring(rank->writer, ring_of(rank, of, lane));
     return STATUS_OK;

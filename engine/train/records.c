@@ -19,7 +19,7 @@ static struct trace_text text_of(const char *text)
     return (struct trace_text){text, strlen(text)};
 }
 
-/* A record of the run as a whole, but for its rank and time. */
+/* Writes a record of all ranks, with the present time. */
 static void emit(struct trace_ring *ring, struct trace_record record)
 {
     record.rank = TRACE_RANK_ALL;
@@ -40,7 +40,7 @@ static cJSON *model_json(const struct model *model)
     return json;
 }
 
-/* The entropy of single tokens is what a model reaches that has learned nothing but their frequencies. */
+/* The entropy of single tokens is the loss of a model that has learned only their frequencies. */
 static cJSON *data_json(const struct data *data)
 {
     cJSON *json = json_object(NUMBER("bytes", data_bytes(data)), NUMBER("tokens", data_tokens(data)));

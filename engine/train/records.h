@@ -1,4 +1,4 @@
-/* The records that a rank's control thread writes between two steps (those of the steps come from the engine). */
+/* Writes the records of a rank's control thread between two steps. (The engine writes the records within a step.) */
 #ifndef ENGINE_TRAIN_RECORDS_H
 #define ENGINE_TRAIN_RECORDS_H
 
@@ -12,35 +12,37 @@
 
 struct cJSON;
 
-/* Where in the run this engine begins, and on what. resumed: the folder of the checkpoint that the run goes on from, or NULL. */
+/* Where in the run this engine begins, and on which machine. resumed: the checkpoint folder from which the run
+ * continues, or NULL. */
 struct run_place { int part, ranks, ranks_per_node, gpus; int64_t steps_done; const char *isa, *resumed; };
 
-/* What the run is, for the first record. The caller frees; NULL: no memory. */
+/* The JSON text of the first record, which describes the run. The caller frees; NULL: no memory. */
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data, const struct run_place *place);
 
 void record_run(struct trace_ring *ring, const char *json);
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);
-/* The command is about to apply before the step after steps_done. refusal NULL: accepted. */
+/* The command applies before step steps_done + 1. refusal NULL: accepted. */
 void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal);
-void record_event(struct trace_ring *ring, int64_t step, const char *kind, struct cJSON *detail); /* takes detail */
+void record_event(struct trace_ring *ring, int64_t step, const char *kind, struct cJSON *detail); /* frees detail */
 void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens);
 void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes);
 void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash);
 void record_log(struct trace_ring *ring, int level, const char *text);
-/* Once, when the system, or a GPU's driver, has refused to lock what pin_memory asks for. */
+/* Records once (*told) that the system, or a GPU's driver, refused to lock memory that pin_memory asks for. */
 void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told);
-void record_lines(struct trace_ring *ring, char *text); /* a note for each line; text is cut up */
+void record_lines(struct trace_ring *ring, char *text); /* one note for each line; modifies text */
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
 
-/* The GPU of a rank; and, if that is the one to measure it, what lies outside of all tiers there, where that has changed by a page
- * since *told_bytes (UINT64_MAX: never told). */
+/* record_gpu() records a rank's GPU. record_outside() records the GPU's memory outside of all tiers, if this rank
+ * measures it and it changed by a page since *told_bytes (UINT64_MAX: not recorded yet). */
 struct gpu_rank;
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu);
 void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes);
 
-/* What the kernel says of this process, after a step. Its files are slow to read, so this is left out within PROCESS_EVERY_MS of
- * the last record; pss, a walk over all pages, is read every 50 steps and at most once a second. at_once: now, with pss. */
+/* Records the kernel's figures for this process after a step. Its files are slow to read, so nothing is recorded
+ * within PROCESS_EVERY_MS of the last record. Reading pss visits all pages: every 50 steps, at most once a second.
+ * at_once: now, with pss. */
 enum { PROCESS_EVERY_MS = 20 };
 struct process_told {
     uint64_t at_ns, pss_ns; /* of the last record, and of the last with pss; 0: none yet */

@@ -22,7 +22,7 @@ static void say(struct rank *rank, const char *reason)
     if (rank->rank == 0) record_state(rank->ring, rank->steps_done, RUN_RELAUNCHING, reason);
 }
 
-/* Rank 0 speaks for all: their shards are of one size. */
+/* Rank 0 records its own progress for all ranks, because all shards have one size. */
 static void advance(struct rank *rank, const char *doing, int64_t elems)
 {
     struct rank_progress *progress = &rank->moved;
@@ -36,7 +36,7 @@ static void advance(struct rank *rank, const char *doing, int64_t elems)
     say(rank, reason);
 }
 
-/* How much a rank has to move: a shard of each array. */
+/* Computes how much a rank has to move: a shard of each array. */
 static void begin_moving(struct rank *rank, const char *doing)
 {
     const int arrays = 1 + optimizer_table[rank->model.optimizer].states;
@@ -48,7 +48,7 @@ static void begin_moving(struct rank *rank, const char *doing)
 
 /* ---- would it work? ---- */
 
-/* Collective: everybody does what rank 0 found. */
+/* Collective: rank 0 checks the change, and all ranks get its result. */
 static int agree_on_change(struct rank *rank, const char *key, const char *value, struct error *err)
 {
     struct verdict {
@@ -108,7 +108,7 @@ static int save_state(struct rank *rank, struct error *err)
     snprintf(tag, sizeof tag, "part-%d", rank->spec->part.number + 1);
     struct checkpoint_target target = {.dir = dir, .tag = tag, .shards = rank->ranks};
     int status = rank->rank == 0 ? checkpoint_begin(&save, &target, err) : STATUS_OK;
-    status = rank_agree(rank, status, err); /* the folder is there */
+    status = rank_agree(rank, status, err); /* the folder exists now */
     if (!status) status = rank_agree(rank, write_shard(rank, &target, err), err);
     if (!status && rank->rank == 0) status = commit(rank, save, err);
     if (rank->rank == 0) checkpoint_end(save);
@@ -117,8 +117,8 @@ static int save_state(struct rank *rank, struct error *err)
 
 /* ---- applying ---- */
 
-/* Other ranks with the same micro-batches are other steps, or the same steps have other micro-batches: nobody should be
- * surprised by the curve, nor by the memory. */
+/* Another number of ranks changes either the batch of a step or the micro-batch. The log says which, because that
+ * explains the new loss curve or the new memory. */
 static void tell_batch(struct rank *rank)
 {
     const int batch = rank->config.train_batch_size, micro = rank->config.micro_batch_size;
@@ -160,7 +160,7 @@ static void call_and_send(struct rank *rank, const struct handover *handover)
 {
     struct error err;
     int fd;
-    if (home_call(rank->dir, &fd, &err)) return; /* nobody is left to go on */
+    if (home_call(rank->dir, &fd, &err)) return; /* the front end is gone, so no engine will follow */
     handover_send(fd, handover, &err);
     close(fd);
 }
@@ -171,7 +171,7 @@ static void write_spec(struct rank *rank, const struct run_spec *spec, const cha
     if (spec_write(spec, rank->dir, file, &err)) fprintf(stderr, "zerolab: %s\n", err.text);
 }
 
-/* What goes on, and what would if that cannot. */
+/* Writes run.json for the next engine, and back.json for the way back. */
 static void write_specs(struct rank *rank, bool trace_is_whole)
 {
     struct run_spec spec = *rank->spec;
@@ -180,7 +180,7 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     config_show(&rank->config, rank->left_key, from, sizeof from);
     spec.part.number++;
     spec.part.steps_done = rank->steps_done;
-    if (zero_ready(rank->zero)) { /* else what it was itself to begin with */
+    if (zero_ready(rank->zero)) { /* else the next engine begins with the same source as this one */
         spec.resume = spec.part.state = state;
         spec.weights_only = false;
     }
@@ -205,7 +205,7 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     write_spec(rank, &spec, SPEC_FILE);
 }
 
-/* "starting 3 ranks": the last that is heard of this engine. */
+/* Records "starting 3 ranks" as the last state of this engine. */
 void relaunch_hand_over(struct rank *rank)
 {
     struct handover handover;
@@ -214,7 +214,7 @@ void relaunch_hand_over(struct rank *rank)
     snprintf(reason, sizeof reason, count ? "starting %s rank%s" : "starting", rank->left_value,
              strcmp(rank->left_value, "1") == 0 ? "" : "s");
     say(rank, reason);
-    bool whole = trace_writer_hand_over(rank->writer, &handover); /* from here on no line is heard */
+    bool whole = trace_writer_hand_over(rank->writer, &handover); /* from here on no commands are received */
     rank->writer = NULL;
     write_specs(rank, whole || !rank->spec->trace);
     call_and_send(rank, &handover);
@@ -267,7 +267,7 @@ void relaunch_watch_loading(struct rank *rank)
     rank->source.lend = lend_saved;
 }
 
-/* What changed, and how long it took, for the list of events. */
+/* Records what changed and how long it took, for the list of events. */
 static void tell(struct rank *rank)
 {
     const char *key = rank->spec->part.key, *from = rank->spec->part.from, *failure = rank->spec->part.failure;
@@ -289,7 +289,7 @@ static void tell(struct rank *rank)
     record_event(rank->ring, rank->steps_done + 1, count ? "ranks" : "set", detail);
 }
 
-/* What was saved is kept until it has been read, and the way back until then. */
+/* Removes the saved state and back.json, once the state has been loaded. */
 static void forget_saved(struct rank *rank)
 {
     char path[96];
@@ -303,7 +303,7 @@ void relaunch_opened(struct rank *rank)
     if (rank->rank != 0 || rank->settled || !rank->spec->part.number) return;
     if (!rank->told) tell(rank);
     rank->told = true;
-    if (!zero_ready(rank->zero)) return; /* no room for the state yet */
+    if (!zero_ready(rank->zero)) return; /* no memory for the state yet */
     forget_saved(rank);
     rank->settled = true;
 }

@@ -1,7 +1,8 @@
-/* The engine's side of a relaunch: applies a command that needs a new engine (`ranks`, or `set` of a key that is not live).
+/* The engine's side of a relaunch: applies a command that needs a new engine (`ranks`, or `set` of a key that is not
+ * live).
  *
  *     relaunch_apply()       every rank: checks the change, saves the state into the run's folder, and sets rank->leaves
- *     relaunch_hand_over()   rank 0, when all ranks have saved: writes run.json of the next engine, and gives socket and viewers to
+ *     relaunch_hand_over()   rank 0, when all ranks have saved: writes run.json of the next engine, and passes socket and viewers to
  *                            the front end (relauncher.h), which starts that engine when this one has ended
  *     relaunch_opened()      every rank of the next engine, when it has loaded the state: removes what was saved
  *     relaunch_go_back()     rank 0 of the next engine, when it cannot begin: asks the front end to start the engine before it
@@ -12,19 +13,19 @@
 
 #include "engine/train/rank.h"
 
-/* Rank 0, before anything is done: STATUS_USAGE or STATUS_RUN, and why the change cannot be (relaunch_check.c). */
+/* Rank 0, before anything changes: STATUS_USAGE or STATUS_RUN, and why the change is impossible (relaunch_check.c). */
 int relaunch_check(struct rank *rank, const char *key, const char *value, struct error *err);
 
-/* As rank_apply(), collective. If the state could not be saved, the run goes on as it was, and the log says so. */
+/* As rank_apply(), collective. If the state cannot be saved, the run continues unchanged, and the log says so. */
 int relaunch_apply(struct rank *rank, const struct command *command, struct error *err);
 
-/* The caller's writer is stopped by this. */
+/* Stops rank->writer. */
 void relaunch_hand_over(struct rank *rank);
 
-void relaunch_watch_loading(struct rank *rank); /* what is read from rank->source from here on is told as progress */
-void relaunch_opened(struct rank *rank);        /* after the state was made, if it was; again and again does no harm */
+void relaunch_watch_loading(struct rank *rank); /* wraps rank->source, so that reads from it are recorded as progress */
+void relaunch_opened(struct rank *rank);        /* callable repeatedly; removes the saved state once it is loaded */
 
-/* False: there is no way back. Else as relaunch_hand_over(). */
+/* False: there is no back.json or no writer. Else as relaunch_hand_over(), for the engine of back.json. */
 bool relaunch_go_back(struct rank *rank, const char *why);
 
 #endif

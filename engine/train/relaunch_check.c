@@ -1,4 +1,4 @@
-/* Would a change that needs a new start work? Found out while the run still goes on: a refusal costs nothing. */
+/* Checks whether a change that needs a relaunch would work, while the run still continues: a refusal costs nothing. */
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
@@ -33,7 +33,7 @@ static int check_state_fits(const struct rank *rank, const struct config *change
     return status;
 }
 
-/* What is free once the ranks of now have given back theirs. */
+/* The capacity after the present ranks have freed their memory. */
 static struct capacity room_after(const struct rank *rank, const struct config *changed)
 {
     struct memory_snapshot memory;
@@ -48,7 +48,7 @@ static struct capacity room_after(const struct rank *rank, const struct config *
     return room;
 }
 
-/* In the run's folder, which is perhaps memory; and memory for the next ranks. */
+/* Checks room in the run's folder, which may lie in memory, and memory for the next ranks. */
 static int check_room(const struct rank *rank, const struct config *changed, struct error *err)
 {
     struct statfs folder;
@@ -67,7 +67,7 @@ static int check_room(const struct rank *rank, const struct config *changed, str
     return capacity_check(changed, &room, err);
 }
 
-/* What the next engine would open is opened once here. */
+/* Opens the data once, as the next engine would. */
 static int check_data(const struct config *changed, struct error *err)
 {
     struct data *data;

@@ -11,7 +11,7 @@ static void key_of(char path[CONFIG_PATH_MAX], const char *set)
     config_path(path, typed);
 }
 
-/* The place of the one with this key, else a new one; NULL: none is left. */
+/* The place of the setting with this key, else a new place; NULL: the list is full. */
 static char **place_of(struct relaunch_config *settings, const char *path)
 {
     char other[CONFIG_PATH_MAX];
@@ -34,7 +34,7 @@ static void take(struct relaunch_config *settings, const char *path, char *set)
 void relaunch_config_init(struct relaunch_config *settings, const struct text_list *sets)
 {
     *settings = (struct relaunch_config){0};
-    for (int i = 0; i < sets->count; i++) { /* as they are: the last of two of a key wins there too */
+    for (int i = 0; i < sets->count; i++) { /* texts as given; the last setting of a key wins */
         char path[CONFIG_PATH_MAX];
         key_of(path, sets->at[i]);
         take(settings, path, strdup(sets->at[i]));
@@ -53,7 +53,7 @@ static void set_number(struct relaunch_config *settings, const char *key, int va
 {
     char text[16];
     snprintf(text, sizeof text, "%d", value);
-    relaunch_config_set(settings, key, value ? text : "null"); /* null: it follows from the others */
+    relaunch_config_set(settings, key, value ? text : "null"); /* null: derived from the other two */
 }
 
 void relaunch_config_change(struct relaunch_config *settings, const struct config *now, const char *key,

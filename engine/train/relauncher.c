@@ -25,7 +25,7 @@ static bool is_late(const struct relauncher *relauncher, int patience_ms)
     return clock_ns() - relauncher->since_ns > (uint64_t)patience_ms * 1000000;
 }
 
-/* The engines add to the log. What is no file yet, or a pipe, is empty already. */
+/* Empties the log, because engines append to it. A missing file or a pipe needs no emptying. */
 static void empty(const char *log)
 {
     struct stat about;
@@ -47,7 +47,7 @@ int relauncher_fd(const struct relauncher *relauncher)
     return listens && relauncher->engine ? engine_home(relauncher->engine) : -1;
 }
 
-/* ---- when nothing can go on ---- */
+/* ---- when no engine can continue ---- */
 
 /* The front end itself ends the trace: it holds the file and the viewers. */
 static void end_trace(struct relauncher *relauncher, const struct run_spec *spec, const char *text)
@@ -106,7 +106,7 @@ static int start(struct relauncher *relauncher, struct error *err)
     return status;
 }
 
-/* Once: back.json is gone then. */
+/* Makes back.json the order for the next engine. Works only once, because it removes back.json. */
 static bool take_way_back(struct relauncher *relauncher, const char *why)
 {
     struct run_spec back;
@@ -134,14 +134,14 @@ static void start_next(struct relauncher *relauncher)
     if (start(relauncher, &err)) go_back(relauncher, err.text);
 }
 
-/* ---- what has come ---- */
+/* ---- calls of engines ---- */
 
 static void take_handover(struct relauncher *relauncher, int fd)
 {
     struct error err;
     const struct timeval patience = {.tv_sec = HANDOVER_PATIENCE_S};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    handover_receive(fd, &relauncher->held, &err); /* what did not come is closed: those viewers see an end */
+    handover_receive(fd, &relauncher->held, &err); /* a descriptor that is lost is closed: its viewer sees an end */
     close(fd);
     enter(relauncher, RELAUNCHER_AWAITS_END);
 }
@@ -190,7 +190,7 @@ int relauncher_advance(struct relauncher *relauncher)
 
 bool relauncher_is_over(struct relauncher *relauncher, int timeout_ms)
 {
-    bool waits = relauncher_advance(relauncher) >= 0; /* what was handed over before the end is taken first */
+    bool waits = relauncher_advance(relauncher) >= 0; /* first receives what the engine handed over before its end */
     if (waits) usleep((unsigned)(timeout_ms < TICK_MS ? timeout_ms : TICK_MS) * 1000);
     if (waits || relauncher->state != RELAUNCHER_WATCHES) return relauncher->state == RELAUNCHER_FAILED;
     return engine_wait(relauncher->engine, timeout_ms) && relauncher_advance(relauncher) < 0 && relauncher->state == RELAUNCHER_WATCHES;

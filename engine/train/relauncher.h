@@ -17,10 +17,10 @@
 #include "engine/trace/handover.h"
 
 enum relauncher_state {
-    RELAUNCHER_WATCHES, /* the engine runs */
-    RELAUNCHER_AWAITS_END,
-    RELAUNCHER_AWAITS_CALL,
-    RELAUNCHER_FAILED, /* there is no engine any more, and the trace says why */
+    RELAUNCHER_WATCHES,     /* the engine runs */
+    RELAUNCHER_AWAITS_END,  /* socket and viewers are taken over; the engine is ending */
+    RELAUNCHER_AWAITS_CALL, /* the next engine is started; its rank 0 has not called yet */
+    RELAUNCHER_FAILED,      /* no engine is left, and the trace says why */
 };
 
 struct relauncher {
@@ -29,22 +29,23 @@ struct relauncher {
     struct engine *engine; /* NULL: none */
     enum relauncher_state state;
     struct handover held;
-    uint64_t since_ns; /* in this state */
+    uint64_t since_ns; /* when the state was entered */
 };
 
 int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
 
 int relauncher_fd(const struct relauncher *relauncher); /* -1: nothing to poll for */
 
-/* Does what can be done now. Returns in how many ms to call again; -1: when relauncher_fd() is readable. */
+/* Does all that is possible without blocking. Returns in how many ms to call again; -1: when relauncher_fd() is
+ * readable. */
 int relauncher_advance(struct relauncher *relauncher);
 
-/* True if the engine has ended, or ends within timeout_ms, and none is to follow. */
+/* True if the engine has ended, or ends within timeout_ms, and no other engine follows. */
 bool relauncher_is_over(struct relauncher *relauncher, int timeout_ms);
 
-void relauncher_kill(struct relauncher *relauncher); /* as engine_kill(); none will follow */
+void relauncher_kill(struct relauncher *relauncher); /* as engine_kill(); no other engine follows */
 
-/* As engine_end(). */
+/* As engine_end(); STATUS_OK after RELAUNCHER_FAILED, because the trace says why. */
 int relauncher_end(struct relauncher *relauncher, int grace_ms, struct error *err);
 
 #endif

@@ -20,19 +20,19 @@ struct saver {
 
     /* Of the save under way, or the last. */
     pthread_t thread;
-    bool has_thread, stands; /* stands: in `dir`, which is ours from then on */
+    bool has_thread, stands; /* stands: the checkpoint's folder is in `dir`, which is then claimed */
     _Atomic bool done, cancelled;
     char dir[sizeof((struct config *)0)->checkpoint.path], tag[CHECKPOINT_TAG_BYTES];
     struct checkpoint_target target;
     struct checkpoint_info info;  /* config_json: rank 0 */
     struct checkpoint_save *save; /* rank 0 */
     struct checkpoint_writer *writer;
-    struct zero_snapshot *snapshot; /* NULL: in the foreground */
+    struct zero_snapshot *snapshot; /* the copy that is written; NULL: in the foreground */
     bool has_buffers, background;
     bool weights_too;        /* rank 0: as it was when the save began */
-    void *weights_buffers;   /* rank 0, where weights are to be written beside it; NULL: */
-    struct error no_weights; /* ... what refused them */
-    char why[152];           /* not in the background */
+    void *weights_buffers;   /* rank 0, if weights are written beside the checkpoint; NULL: no memory, */
+    struct error no_weights; /* ... with this error */
+    char why[152];           /* why the save is not in the background; "": it is, or was asked not to be */
     uint64_t begun_ns;
 };
 
@@ -69,7 +69,7 @@ static void tell_saved(const struct saver *saver)
     record_event(saver->ring, saver->info.progress.steps_done, "checkpoint", detail);
 }
 
-/* Through what its shard was written through, and the same again. */
+/* Reads with the buffers with which the shard was written, and writes with a second set. */
 static int write_beside(const struct saver *saver, struct error *err)
 {
     const struct convert_buffers buffers = {saver->target.buffers, saver->weights_buffers};
@@ -134,7 +134,8 @@ static void give_up_memory(struct saver *saver)
     saver->save = NULL;
 }
 
-/* While it waits for the others' shards: the run has come to its end, or training stands still and somebody has died. */
+/* Whether to stop waiting for the other ranks' shards: the save is cancelled, or it is in the foreground and a rank
+ * has died. */
 static bool is_over(void *user)
 {
     const struct saver *saver = user;
@@ -146,7 +147,7 @@ static void *work(void *user)
     struct saver *saver = user;
     struct error err;
     int status = write_shard(saver, &err);
-    if (saver->save) { /* a shard's own failure is found there too */
+    if (saver->save) { /* rank 0; its wait also detects that another rank's shard failed */
         if (!status) status = checkpoint_gather(saver->save, is_over, saver, &err);
         if (!status) status = checkpoint_commit(saver->save, &saver->info, &err);
         saver->stands = checkpoint_stands(saver->save);
@@ -158,7 +159,7 @@ static void *work(void *user)
     return NULL;
 }
 
-/* A folder is the run's own once something of it stands there, no earlier: another may have come first. */
+/* Adds the folder to the run's own only once a checkpoint of this run is there: another run may have come first. */
 static void join(struct saver *saver)
 {
     if (saver->has_thread) pthread_join(saver->thread, NULL);
@@ -168,13 +169,14 @@ static void join(struct saver *saver)
 
 /* ---- beginning ---- */
 
-/* What a rank says, and what they all come to. */
+/* One rank's result, and then the common result of all ranks. */
 struct verdict {
     int32_t status, in_foreground;
     char text[248], why[152];
 };
 
-/* Collective: the first rank's error is everybody's, and what one cannot do in the background nobody does there. */
+/* Collective: all ranks get the error of the first rank that has one. If one rank cannot save in the background, none
+ * does. */
 static int agree(struct saver *saver, struct verdict *verdict, int own_status, const struct error *failure,
                  struct error *err)
 {
@@ -214,14 +216,15 @@ static void describe(struct saver *saver, const char *tag)
         .tag = saver->tag,
         .shards = rank->ranks,
         .fresh = rank->rank == 0 && !save_claims_has(&rank->own, saver->dir),
-        .keep = rank->updated_at == rank->steps_done ? rank->config.checkpoint.keep : 0, /* not for a state that overflows */
+        .keep = rank->updated_at == rank->steps_done ? rank->config.checkpoint.keep : 0, /* 0: the last step overflowed */
     };
     saver->begun_ns = clock_ns();
     atomic_store(&saver->done, false);
 }
 
-/* Rank 0, before the others: whether the last save has come to its end, the folder, and what the manifest will say. (Other
- * ranks have ended theirs, or nearly so, when rank 0 has, which waits for their shards.) */
+/* Rank 0, before the others: checks that the last save has ended, claims and makes the folder, and prepares the
+ * manifest. (Rank 0 waits for all shards, so when its save has ended, the other ranks' saves have ended or nearly
+ * so.) */
 static int open_save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     if (saver->has_thread && !request->waits && !atomic_load(&saver->done))
@@ -234,7 +237,7 @@ static int open_save(struct saver *saver, const struct saver_request *request, s
     return saver->info.config_json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a checkpoint's manifest");
 }
 
-/* A copy of the state, where one is wanted, and the machine and the budget have room. */
+/* Copies the state, if a copy is wanted and the machine and the budget have room for it. */
 static int try_snapshot(struct saver *saver, struct verdict *verdict, struct error *err)
 {
     struct rank *rank = saver->rank;
@@ -252,8 +255,8 @@ static int try_snapshot(struct saver *saver, struct verdict *verdict, struct err
     return wanted == BACKGROUND_ON ? error_set(err, STATUS_RUN, "checkpoint.background is on%s", why) : STATUS_OK;
 }
 
-/* All memory of a save is taken between steps: a step has foreseen by then what its update finds. Where there is none for the
- * weights, the checkpoint stands without them. */
+/* All memory of a save is taken between steps, because a running step counts on the memory that its update will find.
+ * Without memory for the weights, the checkpoint is written without them. */
 static void make_room_for_weights(struct saver *saver)
 {
     saver->weights_too = saver->save && saver->rank->config.checkpoint.weights_too;
@@ -290,7 +293,8 @@ static void start(struct saver *saver, const struct verdict *verdict)
     work(saver);
 }
 
-/* Collective. A state that is not finite is not written: so it takes no tag, does not become `latest`, and removes nothing. */
+/* Collective. A state that is not finite is not written, so it gets no tag, does not become `latest`, and removes
+ * nothing. */
 static int check_state(struct saver *saver, struct error *err)
 {
     struct zero_divergence found;
@@ -311,7 +315,7 @@ static int save(struct saver *saver, const struct saver_request *request, struct
     status = agree(saver, &verdict, status, &own, err);
     if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, &own), &own, err);
     if (status) {
-        if (!saver->has_thread) give_up_memory(saver); /* else it is the last save that goes on */
+        if (!saver->has_thread) give_up_memory(saver); /* else the last save is still in progress and uses it */
         return status;
     }
     if (request->began) request->began(request->user);
@@ -319,7 +323,7 @@ static int save(struct saver *saver, const struct saver_request *request, struct
     return STATUS_OK;
 }
 
-/* What it holds up the training counts as waiting, in the record of the next step. */
+/* The time for which the save delays training counts as waiting, in the record of the next step. */
 int saver_save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     const uint64_t since_ns = clock_ns();
@@ -337,7 +341,7 @@ void saver_failed(const struct saver *saver, const char *tag, const char *why)
         tell_failed(rank->ring, rank->config.checkpoint.path, *tag ? tag : of_step, rank->steps_done, why);
 }
 
-/* A save under way has found its folder free, and keeps others out of it. */
+/* A save in progress has already claimed its folder, so that folder needs no check. */
 static int check_folder(struct saver *saver, const char *dir, struct error *err)
 {
     const bool under_way = saver->has_thread && !atomic_load(&saver->done);
@@ -357,7 +361,7 @@ int saver_check_folder(struct saver *saver, const char *dir, struct error *err)
     return agree(saver, &verdict, status, &own, err);
 }
 
-/* ---- its life ---- */
+/* ---- opening and closing ---- */
 
 int saver_new(struct saver **out, struct rank *rank, struct trace_ring *ring, struct error *err)
 {

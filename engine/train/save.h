@@ -1,11 +1,12 @@
-/* A rank's part in saving checkpoints. All ranks decide together, between two steps; then each writes its own shard, in a
- * thread beside the training from a copy of its state, or at once where there is no room for one. Rank 0 waits for all
- * shards in the folder itself and gives the checkpoint its name, so no rank waits for another's disk.
+/* Saves a rank's part of checkpoints. All ranks begin a save together, between two steps. Then each writes its own
+ * shard: a background thread writes a copy of the state, or the rank writes at once if there is no room for a copy.
+ * Rank 0 waits in the folder for all shards and gives the checkpoint its name, so no rank waits for another rank's
+ * disk.
  *
  *     saver_new()
- *     saver_save()     collective, as often as wanted; ends when the copy is made, or the shard is written
- *     saver_finish()   collective: what is under way has come to its end
- *     saver_free()     what is still under way is given up */
+ *     saver_save()     collective, any number of times; returns when the copy is made, or the shard is written
+ *     saver_finish()   collective: waits for a save in progress
+ *     saver_free()     cancels a save in progress */
 #ifndef ENGINE_TRAIN_SAVE_H
 #define ENGINE_TRAIN_SAVE_H
 
@@ -14,36 +15,37 @@
 
 struct saver;
 
-/* STATUS_RUN. ring: rank 0's thread tells the trace there what became of a save; NULL on other ranks. */
+/* STATUS_RUN. ring: rank 0's thread records the outcome of each save there; NULL on other ranks. rank, ring:
+ * borrowed. */
 int saver_new(struct saver **out, struct rank *rank, struct trace_ring *ring, struct error *err);
 void saver_free(struct saver *saver); /* may be NULL */
 
-/* tag "": of the step. began (may be NULL) is called once it is certain that it is tried. An error says why it could not be
- * begun, on every rank; what goes wrong later is told to the trace. */
+/* tag "": the step's tag. began (may be NULL) is called when all ranks are ready to write. An error, the same on
+ * every rank, says why the save could not begin; later failures are recorded in the trace. */
 struct saver_request {
     const char *tag;
-    bool waits;   /* for the save before it to be completed; else that is an error */
+    bool waits;   /* wait for a save in progress; false: a save in progress is an error */
     bool at_once; /* not in the background */
     void (*began)(void *user);
     void *user;
 };
 int saver_save(struct saver *saver, const struct saver_request *request, struct error *err);
 
-/* Tells the trace of a save that could not be begun. tag "": of the step. */
+/* Records a save that could not begin (rank 0). tag "": the step's tag. */
 void saver_failed(const struct saver *saver, const char *tag, const char *why);
 
 /* Collective: whether the run may save into this folder (save_claims.h). */
 int saver_check_folder(struct saver *saver, const char *dir, struct error *err);
 
-/* Also tells whether the state as it is now has been saved. */
+/* Collective. *is_saved: whether the state after the last step has been saved. */
 int saver_finish(struct saver *saver, bool *is_saved, struct error *err);
 
-/* ---- for whoever else writes the state of a rank ---- */
+/* ---- for other code that writes the state of a rank ---- */
 
-/* What a manifest says of it as it is now, all but the configuration; and which arrays there are. */
+/* What a manifest says about the current state, without the configuration, and which arrays the state has. */
 struct checkpoint_info save_info(const struct rank *rank);
 
-/* The rank's own shard out of a source (the state itself, or a copy), to the end of the writer. */
+/* Writes the rank's own shard from a source (the state itself, or a copy), and ends the writer. */
 int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const bool has[STATE_ARRAYS], const struct state_source *source, struct error *err);
 
 #endif

@@ -66,18 +66,18 @@ struct text_list save_claims_folders(const struct save_claims *claims)
     return list;
 }
 
-/* ---- for as long as the run goes on ---- */
+/* ---- claims that other runs see ---- */
 
 enum { WHOLE_BYTES = 2 * PATH_MAX };
 
-/* From the root, also of a folder that is not there yet: what stands of it has its real name, the rest is as it is written. */
+/* The absolute path of a folder that may not exist yet: the existing part by its real name, the rest as written. */
 static void name_whole(char out[WHOLE_BYTES], const char *folder)
 {
     char path[PATH_MAX], real[PATH_MAX], *rest = NULL;
     snprintf(path, sizeof path, "%s", folder);
     size_t cut = strlen(path);
     while (!realpath(cut ? path : *folder == '/' ? "/" : ".", real)) {
-        if (!cut) { /* the working folder is gone: nothing is saved there */
+        if (!cut) { /* the working folder was removed: no run can save there */
             strcpy(real, "/");
             break;
         }
@@ -91,7 +91,7 @@ static void name_whole(char out[WHOLE_BYTES], const char *folder)
         if (strcmp(name, ".") != 0) strcat(strcat(out, "/"), name);
 }
 
-/* The names are each ended by a zero. */
+/* The file holds NUL-terminated names. */
 static bool is_taken(const char *rundir, const char *folder)
 {
     char path[128], *taken = NULL;
@@ -107,7 +107,7 @@ static bool is_taken(const char *rundir, const char *folder)
 
 struct search {
     const char *folder;
-    int64_t pid; /* of the run that has it; 0: none */
+    int64_t pid; /* of the run that has claimed the folder; 0: none */
 };
 
 static void ask(void *user, const char *rundir, int64_t pid)
@@ -129,7 +129,7 @@ int save_claims_check_others(const struct rundir *dir, const char *folder, struc
                      (long long)search.pid, folder);
 }
 
-/* The folder of all runs, locked: of two runs that begin at once one is the first. */
+/* Locks the folder of all runs, so that of two runs that begin at the same time one is first. */
 static int lock_all(const struct rundir *dir)
 {
     char base[sizeof dir->path];

@@ -29,7 +29,7 @@ static sigset_t stop_signals(void)
     return signals;
 }
 
-/* SIGINT and SIGTERM are taken from a descriptor, between two steps, by rank 0. They are blocked before any thread is
+/* Rank 0 reads SIGINT and SIGTERM from a descriptor, between two steps. They are blocked before any thread is
  * made, so that no library's thread gets them. */
 static void block_signals(void)
 {
@@ -79,7 +79,7 @@ int worker_process(const char *folder)
     struct workplace place = {.signal_fd = -1};
     struct error err;
     struct comm *comm;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* mpirun gone, however it went: no rank stays */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun has ended in any way, no rank stays */
     block_signals();
     int status = enter(&place, folder, &err);
     if (!status) status = comm_open_mpi(&comm, place.config.topology.ranks_per_node, &err);
@@ -134,7 +134,7 @@ static int open_rank(struct rank_thread *rank, struct comm **comm, struct gpu_ra
     int status = comm_open_thread(comm, all->group, rank->number, &rank->err);
     if (!status && all->gpu) status = gpu_rank_open(gpu, all->gpu, rank->number, &rank->err);
     if (!status || !*comm) return status;
-    comm_abort(*comm, &rank->err); /* of several reasons the first stands, and is everyone's */
+    comm_abort(*comm, &rank->err); /* the first of several errors becomes the error of all ranks */
     status = comm_check(*comm, &rank->err);
     comm_close(*comm);
     return status;
@@ -153,7 +153,7 @@ static void *run_rank(void *user)
     return NULL;
 }
 
-/* Those that wait for a rank that could not be started would wait for ever. */
+/* Ends the process if the thread cannot be started: the other ranks would wait for it for ever. */
 static void start(struct rank_thread *rank)
 {
     if (pthread_create(&rank->thread, NULL, run_rank, rank) == 0) return;
