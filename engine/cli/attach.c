@@ -1,4 +1,4 @@
-/* `zerolab attach`: finds the runs of this user that go on, says what they are, and watches one. */
+/* `zerolab attach`: lists the live runs of this user, or watches one of them. */
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +116,7 @@ static int choose(const struct rundir_found **chosen, const struct rundir_found 
                      (long long)found[0].pid);
 }
 
-/* An engine that is being started anew takes no viewers for some seconds. */
+/* During a relaunch, the engine takes no viewers for some seconds. */
 static int await_answer(const struct source *source, const struct rundir_found *run, struct error *err)
 {
     enum { PATIENCE_MS = 10000 };

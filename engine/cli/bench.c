@@ -1,6 +1,6 @@
-/* `zerolab bench`: what it costs a step to be recorded and to be watched, as ratios to steps to which nobody listens. What stands
- * in a row is a median over rounds, each against the steps to which nobody listened in the same round; beside it the range in which
- * half of the rounds lie. Processor time tells the same on a machine that others use too. */
+/* `zerolab bench`: the cost of recording and watching a step, as ratios to steps without a listener. Each row shows
+ * the median over rounds, each compared with the steps without a listener of the same round, and the range of the
+ * middle half of the rounds. Processor time stays meaningful on a machine that runs other programs too. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +39,8 @@ static struct spread spread_of(double *values, int count)
                            values[count - 1 - count / 4]};
 }
 
-/* Of one figure of a block, by its place there; over that of the audience `nobody` in the same round, if asked for. */
+/* The spread of one figure of a block, given by its offset; ratio: divided by the figure of AUDIENCE_NOBODY in the
+ * same round. */
 static struct spread figure(const struct bench_found *found, enum audience audience, size_t place, bool ratio)
 {
     double values[BENCH_ROUNDS_MAX];
@@ -101,7 +102,7 @@ static void print_part(FILE *out, const char *name, double part_s, double step_s
     fprintf(out, "  %-30s%10.3f ms  %6.2f %%\n", name, 1e3 * part_s, 100 * part_s / step_s);
 }
 
-/* The same from the other end, part by part: steady also where the rows above are not. */
+/* The cost again, as processor time of each part: steady even if the rows above are not. */
 static void print_parts(FILE *out, const struct config *config, const struct bench_found *found)
 {
     const double step_s = FIGURE(found, AUDIENCE_NOBODY, processor_s).median,
@@ -205,8 +206,8 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     return error_set(err, STATUS_USAGE, "topology.ranks_as: the ranks of a bench are threads of one process");
 }
 
-/* How many threads an OpenMP pool has, and whether they spin, it reads when a program is loaded: so this one is loaded again, with
- * the environment that an engine has. Returns only if that cannot be: STATUS_RUN. */
+/* OpenMP reads the number of threads, and whether they spin, when a program is loaded. So this program is loaded
+ * again, with the environment of an engine. Returns only if that fails: STATUS_RUN. */
 static int load_again(const struct config *config, const struct cli *cli, struct error *err)
 {
     launch_environment(&launcher_threads, config, gpu_passes(config), NULL);

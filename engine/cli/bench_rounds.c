@@ -154,7 +154,7 @@ static int clamp(double value, int least, int most)
     return value < least ? least : value > most ? most : (int)value;
 }
 
-/* How many steps are a block; and by now the view is there, or will not be. */
+/* Chooses how many steps make a block, and waits until the view draws or has failed. */
 static int prepare(struct bench_rank *rank)
 {
     struct bench *bench = rank->bench;
@@ -173,7 +173,7 @@ static int prepare(struct bench_rank *rank)
     return status ? status : comm_barrier(rank->comm, rank->err);
 }
 
-/* Every other round goes the other way around, and each begins with another audience. */
+/* Every other round has the reverse order, and each round begins with another audience. */
 static int take_rounds(struct bench_rank *rank)
 {
     const struct bench_found *found = rank->bench->found;
@@ -219,7 +219,7 @@ static int introduce(struct bench_rank *rank)
     return STATUS_OK;
 }
 
-/* Of a record as lanes write them most, into a ring that has room. */
+/* Processor time for the most frequent record of a lane, written into a ring with room. */
 static double time_emit(struct trace_ring *ring)
 {
     struct trace_record record = {.kind = TRACE_OP_END};
@@ -236,7 +236,7 @@ static double time_emit(struct trace_ring *ring)
     return 1e-9 * (double)took_ns / EMITTED;
 }
 
-/* Of what a rank says of its process after a step. */
+/* Processor time for a rank's record of its process. */
 static double time_process(struct trace_ring *ring, const struct memory *memory)
 {
     enum { TIMES = 64 };

@@ -19,7 +19,7 @@
 enum { PICTURE_BYTES = 1000 }; /* a screen takes more, a line that says what is wrong less */
 static const uint64_t patience_ns = 20000000000u;
 
-/* In the child. Settings and the tour are the user's, who is not here. */
+/* In the child: without the user's settings and the offer of a tour. */
 static void become_view(pid_t run)
 {
     char number[16];
@@ -47,7 +47,7 @@ static void come_to(struct bench_view *view, enum bench_view_state state)
     futex_wake_all(&view->state);
 }
 
-/* The last line of those that hold letters. */
+/* Keeps the last line that has letters. */
 static void keep_said(struct bench_view *view, const char *text, ssize_t length)
 {
     size_t room = 0;

@@ -1,12 +1,12 @@
-/* A front end on a terminal of its own, for `zerolab bench`: the program itself as `zerolab attach`, and this process is the terminal
- * that it draws on. What it draws is read and thrown away.
+/* A front end on a pseudo-terminal, for `zerolab bench`: starts the program itself as `zerolab attach`. This process
+ * acts as its terminal: it reads the output and discards it.
  *
  *     bench_view_start(&view, err)            watches the run in the folder of this process (rundir.h), whose socket is open
- *     bench_view_serve(&view, until_fd)       is the terminal, until that descriptor can be read: a thread's whole work
- *     bench_view_wait(&view)                  another thread: until there is a picture. False: there will be none
- *     bench_view_stop(&view)                  after the thread that serves has returned
+ *     bench_view_serve(&view, until_fd)       on a thread of its own: acts as the terminal until until_fd is readable
+ *     bench_view_wait(&view)                  on another thread: waits for the first picture; false: there will be none
+ *     bench_view_stop(&view)                  after bench_view_serve() has returned
  *
- * A machine may lack what a terminal takes: then bench_view_alive() is false, and `said` is the last that the front end said. */
+ * If the front end cannot draw on this machine, bench_view_alive() is false, and `said` is its last message. */
 #ifndef ENGINE_CLI_BENCH_VIEW_H
 #define ENGINE_CLI_BENCH_VIEW_H
 
@@ -23,7 +23,7 @@ struct bench_view {
     pid_t pid;
     int terminal_fd;
     _Atomic uint32_t state; /* enum bench_view_state */
-    _Atomic uint64_t bytes; /* that it has drawn with */
+    _Atomic uint64_t bytes; /* written by the front end so far */
     char said[160];
 };
 
@@ -32,7 +32,7 @@ void bench_view_serve(struct bench_view *view, int until_fd);
 bool bench_view_wait(struct bench_view *view);
 bool bench_view_alive(const struct bench_view *view);
 void bench_view_resize(const struct bench_view *view, int columns, int rows);
-uint64_t bench_view_processor_ns(const struct bench_view *view); /* that the front end has taken so far; 0: it is gone */
+uint64_t bench_view_processor_ns(const struct bench_view *view); /* used by the front end so far; 0: it has ended */
 void bench_view_stop(struct bench_view *view);
 
 #endif

@@ -1,4 +1,4 @@
-/* `zerolab checkpoint convert` and `export`: from one form of a model to another, and what that took. */
+/* `zerolab checkpoint convert` and `export`: converts a model to another format, and prints the cost. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static int choose_format(struct destination *to, const struct cli *cli, struct e
     return STATUS_OK;
 }
 
-/* A folder gets what transformers' from_pretrained() opens. */
+/* A folder gets the files that transformers' from_pretrained() opens. */
 static void choose_file(struct destination *to, const char *into)
 {
     struct stat about;
@@ -170,7 +170,7 @@ static void print_json(const struct cli *cli, const struct destination *to, int6
     free(text);
 }
 
-/* What is written takes the place of a file of weights, or of none: not of what it is made from, nor of what is something else. */
+/* The output may replace a file of weights, but neither its own input nor a file of another kind. */
 static int check_place(const struct destination *to, const struct origin *origin, struct error *err)
 {
     struct stat there;

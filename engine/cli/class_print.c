@@ -1,4 +1,4 @@
-/* The class as tables and as JSON. */
+/* `zerolab class`: prints the progress of a class of learners as tables or as JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static const char *ago(char out[32], time_t then, time_t now)
     return out;
 }
 
-/* In a column of so many characters; a name that is longer ends in a dot more. */
+/* Prints a name in a column of `columns` characters; a longer name is cut and ends in a dot. */
 static void print_name(FILE *out, const char *name, int columns)
 {
     int characters = 0;
@@ -75,7 +75,7 @@ static const char *place(char out[24], const struct lab_progress *progress)
     return out;
 }
 
-/* How it goes at the step that they are at: that tells who is stuck. */
+/* Shows how learners do at their present step, which tells which of them are stuck. */
 static void print_class(FILE *out, const struct class *class, time_t now)
 {
     char seen[32], where[24];

@@ -118,7 +118,7 @@ static int unknown_option(enum verb verb, const char *text, struct error *err)
     return error_set(err, STATUS_USAGE, "no option %s; see zerolab%s%s --help", text, space, cli_verbs[verb].name);
 }
 
-/* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"), and in *value what is glued to it, or NULL. */
+/* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"); *value: the text attached to it, or NULL. */
 static const struct option_info *find_option(enum verb verb, const char *arg, const char **value)
 {
     *value = NULL;
@@ -168,7 +168,8 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     return STATUS_OK;
 }
 
-/* "[NAME]": with nothing glued to it, and nothing or another option behind it. argv ends with NULL. */
+/* Whether an option with "[NAME]" has no argument: no attached text, and no or another option follows. argv ends with
+ * NULL. */
 static bool may_lack_argument(const struct option_info *option, const char *value, const char *next)
 {
     return option->argument && option->argument[0] == '[' && !value && (!next || next[0] == '-');

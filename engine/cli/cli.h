@@ -1,5 +1,5 @@
-/* The command line: which subcommand, its options, its operands. Two tables, verbs.def and options.def, give parsing, help
- * and docs/REFERENCE.md, so adding an option is one row (and its use). */
+/* Parses the command line: subcommand, options, operands. Parser, help and docs/REFERENCE.md are made from two tables,
+ * verbs.def and options.def, so a new option is one row (and its use). */
 #ifndef ENGINE_CLI_CLI_H
 #define ENGINE_CLI_CLI_H
 
@@ -24,23 +24,24 @@ typedef struct text_list cli_LIST;
 
 struct cli {
     enum verb verb;
-    char *const *argv;   /* all of it, as main() got it; ends with NULL */
-    bool bare;           /* nothing was given at all */
-    const char *family;  /* "data": help of all verbs whose names begin with it; else NULL */
+    char *const *argv;   /* the argv of main(); ends with NULL */
+    bool bare;           /* no arguments at all */
+    const char *family;  /* "data": help for all verbs whose names begin with this word; NULL: no family */
     const char *operand; /* NULL: none */
-    const char *second;  /* the one after it; NULL: none */
+    const char *second;  /* the second operand; NULL: none */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/cli/options.def"
 #undef OPTION
 };
 
-/* Text fields point into argv. STATUS_USAGE names what is wrong and the nearest valid name. */
+/* Text fields point into argv. STATUS_USAGE: err names the wrong word and the nearest valid name. */
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err);
 
-/* No file that a command reads (operand, option of the type READS) may be one that it writes, and it writes none twice (files.h). */
+/* STATUS_USAGE: the command would write a file that it also reads (operand, option of the type READS), or write one
+ * twice (files.h). */
 int cli_check_files(const struct cli *cli, struct error *err);
 
-/* Help of one subcommand, or of a family of them; of VERB_VIEW: of the whole program. */
+/* Prints the help of one subcommand or of a family of subcommands; for VERB_VIEW, of the whole program. */
 void cli_print_help(FILE *out, const struct cli *cli);
 
 /* For docs/REFERENCE.md: every subcommand with its options. */
@@ -49,8 +50,8 @@ void cli_print_reference(FILE *out);
 /* The man page, in roff. */
 void cli_print_manual(FILE *out);
 
-/* What Tab offers for the last of `count` words, which stand behind the program's name: lines of "word TAB help". No line: a shell offers
- * files. */
+/* Prints the completions of the last of `count` words, which follow the program's name: lines of "word TAB help". No
+ * line: the shell offers files. */
 void cli_complete(FILE *out, int count, char *const words[]);
 
 #endif

@@ -11,7 +11,7 @@ struct verb_info { const char *name, *operands; int least, most; enum file_use_k
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST, OPTION_READS, OPTION_WRITES };
 struct option_info {
     enum option_type type;
-    size_t offset; /* of its field in struct cli */
+    size_t offset; /* of the option's field in struct cli */
     char letter;
     const char *name, *argument;
     unsigned verbs;
@@ -23,7 +23,7 @@ extern const struct option_info cli_options[];
 extern const int cli_option_count;
 extern const char cli_exit_codes[]; /* one line */
 
-/* Whether a verb's name is of two words, the first being `family`. */
+/* Whether a verb's name has two words and the first is `family`. */
 bool cli_is_of_family(enum verb verb, const char *family);
 
 #endif

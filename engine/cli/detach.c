@@ -10,7 +10,7 @@
 #include "engine/cli/session.h"
 #include "engine/trace/source.h"
 
-/* What the child tells its parent when the run is up, or is not. */
+/* The child's message to its parent: the run is up, or could not start. */
 struct up {
     int status;
     struct error err;
@@ -45,7 +45,7 @@ static int wait_for_call(struct session *session, struct source **watched, struc
     return status;
 }
 
-/* Folds what has come. False: the run has closed the connection, or there is none. */
+/* Folds the records that have arrived. False: the run has closed the connection, or there is none. */
 static bool fold_watched(struct source *watched, struct run_model *model)
 {
     struct trace_record record;
@@ -69,7 +69,7 @@ static bool is_signalled(const struct session *session)
 
 enum { TICK_MS = 500 };
 
-/* Until there is something to read from the run, a signal, or a call of the next engine. */
+/* Waits for a record of the run, a signal, or a call of the next engine. */
 static void wait_for_more(struct session *session, struct source *source, struct source *watched)
 {
     const int soon_ms = relauncher_advance(&session->relauncher);

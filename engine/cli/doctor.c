@@ -1,5 +1,5 @@
-/* `zerolab doctor`: checks what a run needs of this machine, a row of the table after the other. Each line says what was found,
- * and the remedy if there is one. */
+/* `zerolab doctor`: runs the checks of a table, one after the other. Each line says what a check found, and the
+ * remedy if there is one. */
 #include "engine/doctor/doctor.h"
 #include "engine/base/version.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* One that is not there yet is a name in a folder. */
+/* A file that does not exist yet is known by its folder and its name. */
 struct place {
     bool known;
     dev_t device;
@@ -44,7 +44,7 @@ static bool is_same(const char *one, const char *other)
            strcmp(first.name, second.name) == 0;
 }
 
-/* Whether a file stands somewhere below a folder. */
+/* Whether a file lies in a folder or one of its subfolders. */
 static bool is_below(const char *path, const char *folder)
 {
     struct stat above, there;

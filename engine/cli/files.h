@@ -1,5 +1,5 @@
-/* What a command reads is not what it writes: a file that were both would be lost, whatever came of the command. Files are told
- * apart by device and inode, so links and other spellings of a path do not hide it. */
+/* Refuses commands that would write a file which they also read or write otherwise, because that file would be lost.
+ * Files are compared by device and inode, so links and other spellings of a path are recognized. */
 #ifndef ENGINE_CLI_FILES_H
 #define ENGINE_CLI_FILES_H
 
@@ -7,12 +7,13 @@
 
 #include "engine/base/error.h"
 
-enum file_use_kind { FILE_NONE, FILE_READ, FILE_READ_ALL, FILE_WRITTEN }; /* READ_ALL: of a folder, every file */
+enum file_use_kind { FILE_NONE, FILE_READ, FILE_READ_ALL, FILE_WRITTEN }; /* READ_ALL: every file in a folder */
 
-/* path NULL, "" or "-": none. What is no plain file (a folder, a pipe, /dev/null) may be used as often as one likes. */
+/* path NULL, "" or "-": no file. A path that is not a plain file (a folder, a pipe, /dev/null) may be used any number
+ * of times. */
 struct file_use { enum file_use_kind kind; const char *name, *path; };
 
-/* STATUS_USAGE: two uses are of one file, at least one of which writes it; the text names both. */
+/* STATUS_USAGE: two uses name one file, and at least one of them writes it; the text names both. */
 int files_check(const struct file_use *uses, int count, struct error *err);
 
 #endif

@@ -56,7 +56,7 @@ static bool is_standard(const char *path)
     return !path || strcmp(path, "-") == 0;
 }
 
-static bool output_is_told_of; /* that standard output could not be written: once is enough */
+static bool output_is_told_of; /* the failure of standard output has been printed, which is enough */
 
 static int cannot_write(const char *path, int cause, struct error *err)
 {
@@ -78,14 +78,14 @@ static int put_text(FILE *file, const char *text)
     return put ? 0 : errno;
 }
 
-/* `cause`: of what went wrong before, or 0; what goes wrong now is the newer news. */
+/* cause: the errno of an earlier failure, or 0; a new failure replaces it. */
 static int put_away(FILE *file, int cause)
 {
     const bool stays = file == stdout || file == printable_below(stdout);
     return (stays ? fflush(file) : fclose(file)) == 0 ? cause : errno;
 }
 
-/* The file that a path leads to, so that a link stays one. False: it may not be written, or not through this link. */
+/* Resolves a path, so that a link stays a link. False: the file may not be written, or not through this link. */
 static bool real_path(char real[static 4096], const char *path)
 {
     char of_fd[40];
@@ -98,8 +98,8 @@ static bool real_path(char real[static 4096], const char *path)
     return true;
 }
 
-/* Into a new file beside it, which then takes its name: what could not be written whole leaves what there was. False, and
- * nothing done: it is no plain file, or protected, or nothing can be made beside it. */
+/* Opens a new file beside `path`, which later takes its name; if writing fails, the old file stays. False, and
+ * nothing done: the path is no plain file, or is protected, or no file can be made beside it. */
 static bool open_beside(struct beside *beside, const char *path, bool frame)
 {
     struct stat there;
@@ -108,7 +108,7 @@ static bool open_beside(struct beside *beside, const char *path, bool frame)
     if (!exists && snprintf(beside->path, sizeof beside->path, "%s", path) >= (int)sizeof beside->path) return false;
     bool named = snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", beside->path, (long)getpid()) <
                  (int)sizeof beside->partial;
-    beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* a file of that name is somebody's */
+    beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* x: never overwrite a file of that name */
     if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
     if (beside->file && !frame && !(beside->file = printable_over(beside->file))) unlink(beside->partial);
     return beside->file;
@@ -171,7 +171,7 @@ FILE *front_open(const char *path, struct error *err)
 
 int front_close(FILE *out, const char *path, struct error *err)
 {
-    const int before = ferror(out) ? EIO : 0; /* which it was, nobody has kept */
+    const int before = ferror(out) ? EIO : 0; /* stdio does not keep the errno */
     if (out == opened.file) return close_beside(&opened, before, err);
     const int cause = put_away(out, before);
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
@@ -185,7 +185,7 @@ void front_drop(FILE *out)
     unlink(opened.partial);
 }
 
-/* Whoever read it has seen enough, or the terminal has gone. */
+/* Whether the reader of standard output has closed it (a pipe), or the terminal is gone. */
 static bool reader_has_left(void)
 {
     struct pollfd output = {.fd = STDOUT_FILENO, .events = POLLOUT};

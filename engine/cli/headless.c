@@ -83,7 +83,7 @@ static double mib(int64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
-/* Out of memory teaches: who held what, and what would fit. */
+/* Prints what each category held when memory ran out, and what would fit. */
 static void show_shortage(FILE *out, const struct run_shortage *shortage)
 {
     if (shortage->has_held) {
@@ -105,7 +105,7 @@ static void show_shortage(FILE *out, const struct run_shortage *shortage)
 static bool is_worth_a_line(const struct run_notice *notice)
 {
     if (notice->kind == NOTICE_STATE) return false;             /* the progress line says it */
-    return notice->kind != NOTICE_COMMAND || notice->level > 0; /* what an accepted one did is said by itself */
+    return notice->kind != NOTICE_COMMAND || notice->level > 0; /* its effects have lines of their own */
 }
 
 static void show_notices(struct headless *headless, const struct run_model *model)
@@ -122,7 +122,7 @@ static void show_notices(struct headless *headless, const struct run_model *mode
     headless->shown_notices = run_notices_seen(model);
 }
 
-/* A plain line for the first step, each tenth of the way, the last, and when ten seconds have gone by. */
+/* A plain line is due at the first step, at each tenth of the steps, at the last, and after ten seconds without one. */
 static bool plain_is_due(const struct headless *headless, const struct run_model *model, uint64_t now_ns)
 {
     uint32_t seen = model->steps_seen, tenth = headless->steps >= 10 ? (uint32_t)(headless->steps / 10) : 1;

@@ -1,6 +1,6 @@
-/* A run without a screen: reads the trace to its end, folds it into the model, and says how it goes: on a terminal one
- * line rewritten in place, elsewhere a plain line now and then. What a person should know (out of memory, a refused
- * command) is printed as it comes, and so are the logs that the configuration asks for. */
+/* Follows a run without a screen: reads the trace to its end, folds it into the model, and prints progress: on a
+ * terminal one line that is rewritten in place, elsewhere a plain line now and then. Notices (out of memory, a
+ * refused command) and the logs that the configuration asks for are printed as they arrive. */
 #ifndef ENGINE_CLI_HEADLESS_H
 #define ENGINE_CLI_HEADLESS_H
 
@@ -17,13 +17,13 @@ struct headless {
     int64_t steps;      /* to be trained; 0: until stopped */
     int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
     struct relauncher *relauncher;
-    struct logs *logs;  /* the caller's; NULL: none are asked for */
-    bool own_pace;      /* plain lines at tenths of the way; false: the logs have a pace of their own */
-    /* Its own. */
+    struct logs *logs;  /* borrowed; NULL: the configuration asks for none */
+    bool own_pace;      /* plain lines at each tenth of the steps; false: the logs set the pace */
+    /* Private to headless.c. */
     uint64_t shown_ns;
     uint32_t shown_steps;
     uint64_t shown_notices;
-    bool line_open, stopping, forced; /* forced: it was ended at once, because somebody asked twice */
+    bool line_open, stopping, forced; /* forced: a second signal ended the run at once */
     char line[256];
 };
 

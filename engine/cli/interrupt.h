@@ -1,5 +1,5 @@
-/* Ends a command between two pieces of its work, so that it can remove what it has written in part. SIGINT, SIGTERM and
- * SIGHUP only set a flag, which is the process's; a second one ends it at once. */
+/* Lets a command stop between two pieces of its work, so that it can remove partly written files. SIGINT, SIGTERM and
+ * SIGHUP only set a flag of the process; a second signal ends the process at once. */
 #ifndef ENGINE_CLI_INTERRUPT_H
 #define ENGINE_CLI_INTERRUPT_H
 
@@ -8,7 +8,7 @@
 void interrupt_watch(void);
 bool interrupt_asked(void);
 
-/* After the command has cleaned up: ends the process by the signal that asked for it. Returns if none did. */
+/* Called after the cleanup: ends the process with the signal that was received. Returns if there was none. */
 void interrupt_end(void);
 
 #endif

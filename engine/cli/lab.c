@@ -60,7 +60,7 @@ static void list_own_one(const char *name)
     else if (list_one(name, &err)) printf("%-15s %6s %s\n", name, "", err.text);
 }
 
-/* One that is still being written, and cannot be read, hides no other. */
+/* Lists the user's own labs. A lab that cannot be read yet does not hide the others. */
 static void list_own(void)
 {
     struct dirent **names;
@@ -87,7 +87,7 @@ int front_lab_list(const struct cli *cli, struct error *err)
 
 /* ---- check and print ----------------------------------------------------------------------------------------------- */
 
-/* A learner who wrote labs/NAME, or was given it, hears that another lab of that name is read. */
+/* Warns that the built-in lab is read if labs/NAME has the same name. */
 static int open_named(struct lab **lab, const char *name, struct error *err)
 {
     if (lab_hides_own(name))
@@ -203,7 +203,7 @@ int front_lab_reset(const struct cli *cli, struct error *err)
     return status;
 }
 
-/* For docs/LABS.md, which tests/program/test_readme.sh holds against it. */
+/* For docs/LABS.md, which tests/program/test_readme.sh compares with it. */
 int front_lab_metrics(const struct cli *cli, struct error *err)
 {
     return front_give(cli->output, lab_metrics_markdown(), err);

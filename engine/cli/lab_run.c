@@ -10,7 +10,7 @@
 
 #include "engine/base/clock.h"
 
-/* Checkpoints of a lab outlive the runs that it is about, so they have a folder of their own. */
+/* Checkpoints of a lab outlive its single runs, so they have a folder of their own. */
 struct lab_saves {
     struct rundir dir;
     char path_set[112]; /* "checkpoint.path=...", as a setting; "": this lab saves none */
@@ -33,7 +33,8 @@ static int go_on_from(struct session *session, const struct lab_saves *saves, co
     return resume_prepare(&session->resume, &session->spec, from, false, err);
 }
 
-/* Ranks are threads of one process: a lab starts its run anew every few minutes, and that takes a tenth of a second so. */
+/* Ranks are threads of one process, because a lab restarts its run every few minutes; so a start takes a tenth of a
+ * second. */
 static int spec_of(struct session *session, const struct lab_play *play, struct lab_saves *saves, struct error *err)
 {
     const struct text_list *more = &session->cli->sets;
@@ -92,8 +93,8 @@ int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
     return status;
 }
 
-/* ---- a robot that plays a lab as its own answers say, and holds it to them: right answers are right, wrong ones are wrong, a task's
- * check fails before the task is done, every check holds, and no text has a hole where a number should stand ---- */
+/* ---- playing a lab with its own answers, to check it: right answers are accepted, wrong ones rejected, a task's check
+ * fails before the task is done, every check holds, and no text lacks a number ---- */
 
 __attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial, int line, const char *format, ...)
 {
@@ -107,7 +108,7 @@ __attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial,
              text);
 }
 
-/* ---- holding a step to what it says -------------------------------------------------------------------------------- */
+/* ---- checking the claims of a step ----------------------------------------------------------------------------- */
 
 static void hold_wrongs(struct lab_trial *trial, const struct lab_step *step, const struct lab_scene *scene)
 {
@@ -231,7 +232,7 @@ static void act_told(struct lab_trial *trial, const struct lab_scene *scene)
     lab_play_next(play);
 }
 
-/* Everything that can be done without another record. False: the run is over for us. */
+/* Does all that is possible without another record. False: this run is no longer needed. */
 static bool play_on(struct lab_trial *trial, struct source *source, const struct run_model *model,
                     const struct history *history)
 {

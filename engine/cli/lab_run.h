@@ -1,29 +1,30 @@
-/* Playing a lab against the engine: the run is started as each of its setups says, and read to where the lab wants another
- * one or has ended. On the screen a learner plays; without one, a robot does. */
+/* Plays a lab against the engine: starts a run with each setup of the lab, and follows it until the lab wants another
+ * run or has ended. On the screen a learner plays; without a screen the lab's own answers are played and checked. */
 #ifndef ENGINE_CLI_LAB_RUN_H
 #define ENGINE_CLI_LAB_RUN_H
 
 #include "engine/cli/session.h"
 
-/* Starts runs until `play` wants no other one. With `follow` there is no screen; else stage, if it is not NULL, is one that
- * is there already. */
+/* Starts runs until lab->play wants no other run. follow: reads each run without a screen; NULL: on the screen, which
+ * is `stage` if that is not NULL. user: for follow. */
 int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage, void (*follow)(struct session *, struct source *), void *user, struct error *err);
 
 /* Lets the user play a lab; stage as above. */
 int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err);
 
-/* What became of a lab that the robot played. */
+/* The result of playing a lab with its own answers. */
 struct lab_trial {
     struct lab_play *play;
     FILE *print;             /* hand-out; NULL: none */
     bool solutions;          /* ... with answers */
-    FILE *numbers;           /* what the checks found; NULL: nobody asks */
-    int asked, wrongs, faults; /* questions and tasks; wrong answers that were caught; what does not hold */
+    FILE *numbers;           /* gets the values that the checks measured; NULL: none */
+    int asked, wrongs, faults; /* questions and tasks; wrong answers that were rejected; faults of the lab */
     char first_fault[400];
-    int handled;             /* step that has been dealt with; -1: none */
+    int handled;             /* the last step that was played; -1: none */
 };
 
-/* Plays it from its first step to its last with its own answers. STATUS_CHECK: something does not hold (first_fault). */
+/* Plays the lab from its first step to its last with its own answers. STATUS_CHECK: the lab has a fault
+ * (first_fault). */
 int lab_trial_run(struct lab_trial *trial, const struct cli *cli, const struct lab *lab, struct error *err);
 
 #endif

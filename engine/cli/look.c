@@ -48,7 +48,7 @@ static int is_trace(const struct dirent *entry)
     return file_ends_in(entry->d_name, ".zlt");
 }
 
-/* The runs of a lesson, one after the other on one screen, as far as the user turns its pages. */
+/* Replays the runs of a lesson on one screen, one after the other, as the user turns the pages. */
 static int replay_parts(struct app_options *options, const char *folder, struct dirent **parts, int count,
                         struct error *err)
 {

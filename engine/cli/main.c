@@ -1,4 +1,4 @@
-/* zerolab: finds out what is asked for and hands over. */
+/* zerolab: parses the command line and calls the subcommand. */
 #include <fcntl.h>
 #include <locale.h>
 #include <stdio.h>
@@ -71,8 +71,8 @@ static int run(int argc, char **argv)
     return status;
 }
 
-/* One of the three that is closed would go to the next file that is opened, and lines would be written into that. From this
- * nothing is read, and writing to it fails as it would have. */
+/* Fills closed standard descriptors, because the next opened file would get their number, and output would be written
+ * into it. The filler reads as empty, and writing to it fails as before. */
 static void take_closed(void)
 {
     int fd;

@@ -1,4 +1,5 @@
-/* `zerolab plan`: what a setup costs, before anything runs. One option chooses the question, each answered by engine/plan. */
+/* `zerolab plan`: prints the cost of a setup before anything runs. One option chooses the question, and engine/plan
+ * answers it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,8 @@ static int check_options(const struct cli *cli, struct error *err)
     return STATUS_OK;
 }
 
-/* A named model in no file: its own context, buckets and gathers of its blocks as in our own configurations, and their micro-batch. */
+/* A named model without a configuration: its own context; micro-batch, buckets and gathers as in zerolab's own
+ * configurations. */
 static int load_model(struct config *config, const char *const *sets, int count, struct error *err)
 {
     const int status = config_load_text(config, "{\"train_micro_batch_size_per_gpu\": 4}", sets, count, err);
@@ -49,7 +51,7 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
     return status;
 }
 
-/* *fits: whether what was asked for can be trained. */
+/* *fits: whether the setup in question can be trained. */
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const struct capacity room = capacity_now(config);

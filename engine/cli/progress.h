@@ -1,4 +1,4 @@
-/* How far something is that takes a while: a line on a terminal, four times a second, and nothing elsewhere. */
+/* Shows the progress of a long operation: a line on a terminal, four times a second; elsewhere nothing. */
 #ifndef ENGINE_CLI_PROGRESS_H
 #define ENGINE_CLI_PROGRESS_H
 
@@ -11,7 +11,7 @@
 #include "engine/base/printable.h"
 
 struct progress {
-    const char *what; /* "checking"; ours, since the line goes past the filter of standard error */
+    const char *what; /* "checking"; a trusted text, because the line bypasses the filter of standard error */
     uint64_t said_ns;
     bool terminal, shown;
 };
@@ -30,7 +30,7 @@ static inline bool progress_due(struct progress *progress)
     return progress->shown = true;
 }
 
-/* As functions that move many bytes call it; user is a struct progress. */
+/* A callback for functions that move many bytes; user is a struct progress. */
 static inline void progress_say(void *user, uint64_t done_bytes, uint64_t all_bytes)
 {
     struct progress *progress = user;
@@ -39,7 +39,7 @@ static inline void progress_say(void *user, uint64_t done_bytes, uint64_t all_by
                 100.0 * (double)done_bytes / (double)(all_bytes ? all_bytes : 1), (double)all_bytes / 1e6);
 }
 
-/* Takes the line away. */
+/* Erases the line. */
 static inline void progress_end(struct progress *progress)
 {
     if (progress->shown) fprintf(printable_below(stderr), "\r%*s\r", 60, "");

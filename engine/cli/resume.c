@@ -18,7 +18,7 @@ static bool is_set(const struct text_list *sets, const char *path)
     return false;
 }
 
-/* The value of the last one for it as a number; 0: none. */
+/* The value of the last setting of `path` as a number; 0: none. */
 static long number_set(const struct text_list *sets, const char *path)
 {
     long value = 0;
@@ -61,7 +61,7 @@ static void free_a_batch_size(struct resume *resume, const struct config *saved,
     if (gives_way) add(resume, "%s=null", gives_way);
 }
 
-/* What the saved configuration says only because everything has a value in it. */
+/* Clears keys that the saved configuration has only because a resolved configuration has a value for every key. */
 static void free_what_follows(struct resume *resume, const struct config *saved, const struct text_list *sets)
 {
     free_a_batch_size(resume, saved, sets);
@@ -70,7 +70,7 @@ static void free_what_follows(struct resume *resume, const struct config *saved,
     if (saved->topology.collectives == COLLECTIVES_NCCL) add(resume, "topology.collectives=null"); /* of that machine */
 }
 
-/* What goes on in the folder that it comes from may write there. */
+/* A run that resumes from a folder may also save there. */
 static void own_the_folder(struct resume *resume, struct run_spec *spec)
 {
     char *real = realpath(resume->folder, NULL), *slash = real ? strrchr(real, '/') : NULL;
@@ -81,7 +81,7 @@ static void own_the_folder(struct resume *resume, struct run_spec *spec)
     free(real);
 }
 
-/* The folder may have moved since: what is saved next goes where this came from. */
+/* The folder may have moved since the save: the next saves go where this checkpoint is now. */
 static void stay_in_the_folder(struct resume *resume, const struct config *saved)
 {
     const char *slash = strrchr(resume->folder, '/');
@@ -129,7 +129,7 @@ int resume_prepare(struct resume *resume, struct run_spec *spec, const char *fro
     return status || spec->config_path ? status : go_on_as_saved(resume, spec, err);
 }
 
-/* A shape does not show how many heads there are; a number that nobody gave would be made up. */
+/* Shapes of tensors do not show the number of heads, so the file or the user must give it. */
 static int check_heads(const struct config_model *shape, const char *path, const struct run_spec *spec,
                        struct error *err)
 {

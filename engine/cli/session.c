@@ -56,8 +56,8 @@ static FILE *open_past(const struct session *session)
     return file ? file : file_unnamed(session->dir.path);
 }
 
-/* A report that was asked for has every step: those that the model drops wait in a file. Once one is lost, so are all: the report then
- * says how many are missing. */
+/* A report by --report lists every step: steps that the model drops wait in a file. If writing one fails, all are
+ * lost, and the report says how many are missing. */
 static void keep_step(void *user, const struct run_step *step)
 {
     struct session *session = user;
@@ -112,7 +112,7 @@ static int show_lines(struct session *session, struct source *source, struct err
     return status;
 }
 
-/* After the screen has gone the engine is still at work on its last step, and what it then says belongs in the report. */
+/* When the screen closes, the engine is still in its last step. The records that follow belong in the report. */
 static void read_rest(struct session *session, struct source *source)
 {
     FILE *nowhere = session->model->ended ? NULL : fopen("/dev/null", "we");
@@ -182,7 +182,7 @@ static int show(struct session *session, struct error *err)
     return status;
 }
 
-/* What records said may be older: ranks that were killed may have saved one more. */
+/* Reads the folder, because ranks that were killed may have saved one more checkpoint than their records say. */
 bool session_latest(const struct session *session, char tag[CHECKPOINT_TAG_BYTES])
 {
     const char *folder = session->model->save.folder;
@@ -202,8 +202,8 @@ static int tell_forced(const struct session *session, struct error *err)
     return error_set(err, STATUS_RUN, "the run was ended by force%s, as you asked; kept: %s", after, *kept ? kept : "nothing");
 }
 
-/* What became of the run. The engine's last record tells; where there is none, or it says "failed", what its processes
- * left behind tells more. `shown` is the status of watching it, with err. */
+/* Finds the outcome of the run. The engine's last record says it; if there is none, or it says "failed", the exit
+ * status and the output of its processes say more. shown: the status of watching the run, with err. */
 int session_finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
@@ -238,8 +238,7 @@ __attribute__((format(printf, 2, 3))) static void lose(struct session *session, 
     va_end(args);
 }
 
-/* Training goes on without its checkpoint or its trace, and has come to its end; but who waits for what it was to leave must
- * hear of it. */
+/* A run trains to its end even if a checkpoint or the trace cannot be written. `lost` says what is missing. */
 void session_find_losses(struct session *session)
 {
     struct run_model *model = session->model;

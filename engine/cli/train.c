@@ -1,4 +1,4 @@
-/* `zerolab` and `zerolab train`: finds out what is to be run, refuses what cannot be, has it run, and says what came of it. */
+/* `zerolab` and `zerolab train`: prepares a run, refuses it if it is not possible, runs it, and prints the outcome. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -31,8 +31,8 @@ static int add_set(struct run_spec *spec, const char *set, struct error *err)
     return STATUS_OK;
 }
 
-/* Whether a file can be written is found out now rather than after hours of training. What was not there before is taken
- * away again: a run that is refused leaves nothing. */
+/* Tests whether a file can be written before the training rather than after hours of it. A file that the test made is
+ * removed again, so that a refused run leaves nothing. */
 struct attempt {
     const char *made; /* its path; NULL: it was there */
 };
@@ -42,7 +42,7 @@ static int try_file(struct attempt *attempt, const char *what, const char *path,
     struct stat there;
     *attempt = (struct attempt){0};
     if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
-    if (stat(path, &there) == 0 && S_ISFIFO(there.st_mode)) { /* its reader would take a trial for all that there is */
+    if (stat(path, &there) == 0 && S_ISFIFO(there.st_mode)) { /* its reader would take the test for the whole output */
         if (access(path, W_OK) == 0) return STATUS_OK;
         return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
     }
@@ -61,18 +61,18 @@ static void take_back(const struct attempt *attempt)
     if (attempt->made) unlink(attempt->made);
 }
 
-/* Where the bare program leaves what it recorded: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
+/* A file in the state folder, for runs without options: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
 static bool state_file(char *out, size_t room, const char *name)
 {
     struct attempt attempt;
     const int length = file_state_path(out, room, name);
     if (length < 0 || length >= (int)room) return *out = '\0', false;
     file_make_folders(out);
-    if (try_file(&attempt, "", out, NULL)) return *out = '\0', false; /* nobody asked for it: no reason not to train */
+    if (try_file(&attempt, "", out, NULL)) return *out = '\0', false; /* not asked for: train without it */
     return take_back(&attempt), true;
 }
 
-/* Steps are numbered from the very first one, also in a run that goes on. */
+/* Steps are numbered from the very first one, also in a resumed run. */
 static int choose_steps(struct session *session, struct error *err)
 {
     const int64_t done = session->resume.steps_done, asked = session->cli->steps;
@@ -113,7 +113,7 @@ static int choose_ranks(struct session *session, struct error *err)
     return add_set(&session->spec, "topology.ranks_as=threads", err);
 }
 
-/* --strict: a run that only warns is warned by rank 0. */
+/* --strict: refuses other data than the checkpoint's; without --strict rank 0 warns in the log. */
 static int check_same_data(const struct resume *resume, const struct data *data, struct error *err)
 {
     char text[480];
@@ -125,7 +125,7 @@ static int check_same_data(const struct resume *resume, const struct data *data,
     return error_set(err, STATUS_USAGE, "--strict: %s", text);
 }
 
-/* Data are opened here once only to refuse them before anything is started. */
+/* Opens the data only to refuse bad data before any process is started. */
 static int check_data(const struct session *session, struct error *err)
 {
     struct data *data;
@@ -155,7 +155,7 @@ static int check_room(const struct config *config, struct error *err)
     return capacity_check(config, &room, err);
 }
 
-/* What the command line names has been held against itself; here is what only the configuration names, too. */
+/* Checks files of the configuration together with those of the command line, which cli_check_files() has checked. */
 static int check_uses(const struct session *session, const char *profile, struct error *err)
 {
     const struct config *config = &session->config;
@@ -173,8 +173,8 @@ static int check_uses(const struct session *session, const char *profile, struct
     return files_check(uses, sizeof uses / sizeof *uses, err);
 }
 
-/* It is looked at while it grows, and an engine that is started anew goes on with it: neither works with what cannot be read
- * again. Nobody looks at what goes nowhere. */
+/* The screen reads the trace while it grows, and a relaunched engine appends to it, so it must be a file that can be
+ * read again. /dev/null is allowed, because it is never read. */
 static int check_trace(const char *path, struct error *err)
 {
     struct stat there, null;
@@ -213,7 +213,7 @@ static void choose_files(struct session *session)
     session->out = strcmp(session->report, "-") == 0 ? stderr : stdout;
 }
 
-/* Once, since a pipe gives it only once: engines that are started later, perhaps after CONFIG has changed, get this text. */
+/* Reads CONFIG once, since a pipe can be read only once. Later engines get the same text, even if CONFIG changed. */
 static int read_config(struct session *session, struct error *err)
 {
     struct run_spec *spec = &session->spec;
@@ -223,7 +223,7 @@ static int read_config(struct session *session, struct error *err)
     return status ? error_prefix(err, "%s", spec->config_path) : STATUS_OK;
 }
 
-/* A trace that nobody asked for is kept small. */
+/* A trace without --trace is kept small. */
 static int choose_trace_limit(struct session *session, struct error *err)
 {
     enum { LAST_TRACE_BYTES = 64 << 20 };
@@ -283,7 +283,7 @@ static int resolve(struct session *session, struct error *err)
     return status;
 }
 
-/* ---- what came of it ---- */
+/* ---- the outcome ---- */
 
 static void print_sample(FILE *out, const struct run_model *model)
 {
@@ -314,7 +314,7 @@ static void print_outside(FILE *out, const struct run_model *model)
     }
 }
 
-/* Says where recording stopped; NULL: it did not. */
+/* The notice that says where recording stopped at the limit; NULL: it did not stop. */
 static const struct run_notice *trace_limit_notice(const struct run_model *model)
 {
     for (int n = model->notice_count - 1; n >= 0; n--)
@@ -351,7 +351,8 @@ static void print_result(const struct session *session)
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
 
-/* What `latest` names, and how to go on from it, whatever became of the run; the line of one that diverged says from which. */
+/* Prints the checkpoint that `latest` names and how to resume from it, for any outcome; the line of a diverged run
+ * names its own. */
 static void print_checkpoint(const struct session *session, FILE *out)
 {
     char latest[CHECKPOINT_TAG_BYTES];
@@ -360,7 +361,7 @@ static void print_checkpoint(const struct session *session, FILE *out)
     fprintf(out, "checkpoint: %s/%s   go on with: zerolab train --resume %s\n", dir, latest, dir);
 }
 
-/* The last line: that all went well is not what it looks like then. */
+/* Prints the files that could not be written as the last line, so that the run does not look successful. */
 static int print_lost(const struct session *session, int status)
 {
     if (!*session->lost) return status;
@@ -369,7 +370,7 @@ static int print_lost(const struct session *session, int status)
     return status ? status : STATUS_RUN;
 }
 
-/* Out of memory is an outcome, but not a good one for scripts. */
+/* Out of memory is an outcome, but scripts get a status that is not 0. */
 static int exit_status(const struct run_model *model)
 {
     return model->outcome == OUTCOME_OUT_OF_MEMORY ? STATUS_RUN : STATUS_OK;
@@ -377,8 +378,8 @@ static int exit_status(const struct run_model *model)
 
 /* ---- the first minute ---- */
 
-/* Who has played no lab yet is offered the tour, in the header of the live view: nobody has to answer. Scripts, which have
- * no terminal or say what they want, do not meet it. */
+/* A user who has played no lab yet is offered the tour in the header of the live view, and need not answer. Scripts,
+ * which have no terminal or give options, get no offer. */
 static bool offers_tour(const struct session *session)
 {
     const char *wanted = getenv("ZEROLAB_TOUR");
@@ -400,7 +401,7 @@ static int after_offer(const struct cli *cli, const struct app_offer *offer, str
 static int train(struct session *session, struct error *err)
 {
     int status = session->cli->detach ? session_detach(session, err) : session_run(session, err);
-    if (status) app_close(*session->stage), *session->stage = NULL; /* kept for a tour that will not be */
+    if (status) app_close(*session->stage), *session->stage = NULL; /* it was kept for a tour that does not follow */
     if (!status && session->model && !(session->offer && session->offer->said == OFFER_TAKEN)) {
         print_result(session);
         return exit_status(session->model);
@@ -418,7 +419,7 @@ int front_train(const struct cli *cli, struct error *err)
     if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
     if (offers_tour(&session)) session.offer = &offer;
     status = status ? front_fail(err) : train(&session, err);
-    err->text[0] = '\0'; /* said, before what follows it */
+    err->text[0] = '\0'; /* the error is printed here, before the lines that follow */
     if (!status && session.offer) status = after_offer(cli, &offer, stage);
     if (!cli->detach && session.dir.path[0]) print_checkpoint(&session, status ? stderr : session.out);
     status = print_lost(&session, status);
