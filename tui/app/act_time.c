@@ -1,4 +1,4 @@
-/* Keys that move in time, set its pace, or keep it. */
+/* Keys that move the cursor in time, set the pace, or record the run. */
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -51,7 +51,7 @@ static double next_of(const double *scale, int count, double now, bool up)
     return value;
 }
 
-/* A key that comes before the run has answered goes on from what was asked for. */
+/* A key that is pressed before the run has answered starts from the value that was sent last. */
 static double asked_or(const struct asked *asked, double now)
 {
     bool waits = asked->sent_ns && now == asked->was && clock_ns() - asked->sent_ns < ANSWER_NS;

@@ -1,4 +1,4 @@
-/* What a key does when the view that is looked at has no use of its own for it. */
+/* The usual actions of keys, for keys that the current view does not use itself. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +40,7 @@ bool app_send(struct app *app, const char *command)
     return true;
 }
 
-/* What was sent and refused is said where it was typed; what was accepted is seen. */
+/* Shows why the run refused a command; the effects of an accepted command are visible. */
 void app_hear_answer(struct app *app)
 {
     const struct run_model *model = app->feed.newest.model;
@@ -57,13 +57,13 @@ void app_hear_answer(struct app *app)
 
 /* ---- leaving ------------------------------------------------------------------------------------------------------- */
 
-/* A recording that was begun and could not be kept. */
+/* Whether a recording was begun and could not be written. */
 static bool is_unsaved(const struct app *app)
 {
     return app->feed.recorded[0] && !app->feed.recording;
 }
 
-/* Readers of help pages leave them with q: here too, rather than losing the run. */
+/* On the help page q closes the page, as users expect, rather than ending the run. */
 static void act_quit(struct app *app, const struct key_row *row)
 {
     if (row->code == 'q' && app->state.view == VIEW_HELP) {
@@ -98,7 +98,7 @@ static void act_view(struct app *app, const struct key_row *row)
     }
 }
 
-/* The innermost of what is open. */
+/* Closes the innermost open thing. */
 static void act_close(struct app *app, const struct key_row *row)
 {
     (void)row;
@@ -220,7 +220,7 @@ static action_function *const actions[] = {
     [ACTION_NEXT_RANK ... ACTION_PREVIOUS_RANK] = act_rank,
 };
 
-/* What a view asked for while it acted. */
+/* Follows the requests of a view's act(): cursor, command, message. */
 static void follow_view(struct app *app, uint64_t cursor_ns)
 {
     char command[sizeof app->state.command];

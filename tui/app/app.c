@@ -1,6 +1,6 @@
-/* The loop of the front end: wait for keys and records, fold, act, draw. Records are taken ten times a second (what comes
- * in between waits in the socket), and without a rest while more of them wait; at most ten frames a second are drawn, however
- * many records come. A key is answered at once; when nothing happens it sleeps. */
+/* The loop of the front end: wait for keys and records, fold, act, draw. Records are read ten times a second (records
+ * in between wait in the socket), and without a pause while more of them wait. At most ten frames a second are drawn.
+ * A key is answered at once; when nothing happens the loop sleeps. */
 #include "tui/app/app.h"
 
 #include <poll.h>
@@ -24,7 +24,7 @@ void app_tell_time(struct app *app)
     const struct feed *feed = &app->feed;
     struct view_state *state = &app->state;
     const int ranks = feed_model(feed)->ranks;
-    if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may have ended */
+    if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may be gone */
     state->behind = feed->behind;
     state->newest_ns = feed->newest.model->now_ns;
     state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
@@ -45,7 +45,7 @@ bool app_show_view(struct app *app)
     return hidden;
 }
 
-/* True: the key was an answer to what is offered. Any other key means "later" and what it always means. */
+/* True: the key answered the offer. Any other key means "later", and also has its usual action. */
 static bool offer_key(struct app *app, uint32_t key)
 {
     struct app_offer *offer = app->options->offer;
@@ -88,7 +88,7 @@ static void read_keys(struct app *app)
 
 /* ---- drawing ------------------------------------------------------------------------------------------------------- */
 
-/* Running out of memory opens its report, once; going on closes it. */
+/* Opens the report when memory runs out, once; closes it when the run continues. */
 static void follow_run(struct app *app)
 {
     const struct run_model *model = feed_model(&app->feed);
@@ -146,7 +146,7 @@ static int64_t until(uint64_t then_ns, uint64_t now_ns)
     return then_ns > now_ns ? (int64_t)(then_ns - now_ns) : 0;
 }
 
-/* Sleeps until there is a key, a record to take, a frame to draw, a message to take away or somebody to look after. */
+/* Sleeps until there is a key, a record to read, a frame to draw, a message to remove, or work for `tended`. */
 static void wait_for_work(struct app *app)
 {
     const struct app_tended *tended = &app->options->tended;
@@ -178,7 +178,7 @@ static void take_records(struct app *app, uint64_t now_ns)
     app->taken_ns = now_ns;
 }
 
-/* On a screen that goes on, what stands there stays until the new run has said something. */
+/* goes_on: the screen stays from the run before, and is not redrawn until the first record of the new run. */
 static void loop(struct app *app, bool goes_on)
 {
     app->changed = app->urgent = !goes_on;
@@ -210,7 +210,8 @@ static int open_feed(struct app *app, struct error *err)
     return status;
 }
 
-/* Option, environment, file, default: the first that says something. A faulty file is said, not refused, and left alone. */
+/* A setting comes from the option, else the environment, the file, the default. A faulty file gives a message and is
+ * not changed. */
 static void load_settings(struct app *app)
 {
     const struct app_look *look = &app->options->look;
@@ -243,7 +244,7 @@ static int open_screen(struct app *app, struct error *err)
     return STATUS_OK;
 }
 
-/* A run started here stops with its screen. What it then says still belongs into a recording. */
+/* A run that was started here stops with its screen. Its last records still go into a recording. */
 static void leave(struct app *app)
 {
     struct feed *feed = &app->feed;
@@ -259,7 +260,7 @@ static void leave(struct app *app)
 
 /* ---- one run, or several on one screen ----------------------------------------------------------------------------- */
 
-/* What a user chose stays; what belongs to the run before goes. */
+/* Keeps the user's choices, and resets the state of the previous run. */
 static void begin_run(struct app *app, const struct app_options *options)
 {
     const struct view_state before = app->state;

@@ -17,33 +17,33 @@
 enum app_units { APP_UNITS_UNSAID, APP_UNITS_GB, APP_UNITS_GIB, APP_UNITS_BYTES };
 
 struct app_look {
-    bool ascii;           /* no block characters; also by itself where the locale is not UTF-8 */
-    bool no_color;        /* also by itself under NO_COLOR */
+    bool ascii;           /* no block characters; implied by a locale that is not UTF-8 */
+    bool no_color;        /* implied by NO_COLOR */
     bool no_mouse;
     const char *theme;    /* NULL: from the settings, or the default; see app_theme_names() */
     enum app_units units;
 };
 
-/* Something that is offered in the header, until the next key. */
+/* An offer, shown in the header until the next key; said: the user's answer. */
 struct app_offer { const char *text; enum { OFFER_OPEN, OFFER_LATER, OFFER_TAKEN, OFFER_NEVER } said; };
 
 /* A lab that is played beside the views. */
 struct app_lab {
     struct lab_play play;
     bool presents;                                  /* for a lecture: keys show and hide answers, jump, freeze */
-    const char *lesson;                             /* a folder to record it into; NULL: nowhere */
+    const char *lesson;                             /* the folder to record the lesson into; NULL: not recorded */
     int lesson_parts;                               /* runs in it so far: 001.zlt, 002.zlt ... */
-    void (*save)(const struct lab_play *, void *user); /* whenever the learner's progress has changed; NULL: it is not kept */
+    void (*save)(const struct lab_play *, void *user); /* called when the progress changes; NULL: it is not saved */
     void *user;
 };
 
-/* What showing a run on the terminal took. */
+/* Output of a whole run on the terminal: frames drawn and bytes written. */
 struct app_cost { int64_t frames, bytes; };
 
-/* Somebody beside the run who is to be looked after in the loop of the screen. */
+/* A further task of the screen's loop, which must not block: the relauncher (engine/train/relauncher.h). */
 struct app_tended {
-    int (*fd)(void *user);   /* to poll, when `tend` said -1; -1: none */
-    int (*tend)(void *user); /* does what can be done now; in how many ms again, or -1 */
+    int (*fd)(void *user);   /* the descriptor to poll after `tend` returned -1; -1: none */
+    int (*tend)(void *user); /* does all that is possible now; returns in how many ms to call again, or -1 */
     void *user;
 };
 
@@ -53,18 +53,18 @@ struct app_options {
     struct app_look look;
     struct source *source;      /* live: borrowed; NULL: replay */
     const char *replay_file;    /* replay: opened by the app */
-    const char *trace_file;     /* live: where the run is recorded, replayed after its end; NULL: nowhere */
-    struct run_model *model;    /* live: folded into this one (borrowed: its reports go on after); NULL: its own */
+    const char *trace_file;     /* live: the engine's trace file, replayed after the run's end; NULL: none */
+    struct run_model *model;    /* live: folds records into this one (borrowed, for a report); NULL: its own */
     bool owner;                 /* live: quitting sends "stop" */
     bool readonly;              /* sends no commands */
-    struct app_tended tended;   /* tend NULL: nobody */
-    struct app_cost *cost;      /* NULL: nobody asks */
-    struct app_lab *lab;        /* NULL: none; its play says on return whether the run is to be started anew */
-    struct app_offer *offer;    /* Enter takes it, and leaves; N: never again; NULL: none */
-    int part, parts;            /* replay: of a lesson, from 0; parts 0: it stands alone */
-    int *turned;                /* ... 1 or -1 when the part after or before is wanted */
-    bool from_end;              /* ... its last page comes first */
-    struct app **stage;         /* where the screen is kept if another run is to follow, and found by that one; NULL: nowhere */
+    struct app_tended tended;   /* tend NULL: no further task */
+    struct app_cost *cost;      /* out; NULL: not wanted */
+    struct app_lab *lab;        /* NULL: none; on return its play says whether the run is to be started anew */
+    struct app_offer *offer;    /* Enter accepts it and leaves; N: never again; NULL: none */
+    int part, parts;            /* replay: this part of a lesson, from 0, and number of parts; parts 0: no lesson */
+    int *turned;                /* ... out: 1 or -1 when the user wants the next or previous part */
+    bool from_end;              /* ... begins at the part's last page */
+    struct app **stage;         /* in and out: the screen, kept open between runs; NULL: it closes after this run */
 };
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
@@ -74,7 +74,7 @@ int app_terminal_colours(void); /* of TERM, 0: none; -1: TERM is not known here 
 /* Runs until the user leaves. Returns 0, or a status with err set when the terminal or the file cannot be used. The
  * terminal is restored on every way out. A failed or out-of-memory run is no error here: ask the model. */
 int app_run(const struct app_options *options, struct error *err);
-void app_close(struct app *stage); /* one that was kept and is not needed after all; NULL: nothing */
+void app_close(struct app *stage); /* closes a screen that was kept open; may be NULL */
 
 enum app_frame_as { APP_AS_TEXT, APP_AS_ANSI, APP_AS_SVG };
 
@@ -87,15 +87,15 @@ struct app_frame_options {
     enum app_frame_as as;
 };
 
-/* One screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
+/* Draws one screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 
-/* Whether a step of a lab can be read at 80x24: question, and verdict with explanation, on a page each. */
+/* Whether a step of a lab fits 80x24: the question on one page, verdict and explanation on another. */
 bool app_lab_fits(const struct lab_play *play);
 
 /* The keys as a Markdown table; the caller frees; NULL: no memory. */
 char *app_keys_markdown(void);
-char *app_keys_list(void); /* the same for a test that presses all of them (tui/input/keys.h) */
+char *app_keys_list(void); /* the same for a test that presses all keys: keys_as_list() (tui/input/keys.h) */
 
 /* "default light projector mono" */
 const char *app_theme_names(void);

@@ -1,5 +1,6 @@
-/* Inside of the app: app.c is the loop, actions.c what keys and the mouse do, act_time.c the keys that move in time, typing.c the
- * line at the bottom, playing.c a lab, lesson.c recorded lessons. */
+/* State and functions that the files of the app share: app.c (the loop), actions.c (keys and mouse), act_time.c (keys
+ * that move in time), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons), look.c
+ * (themes). */
 #ifndef TUI_APP_APP_PARTS_H
 #define TUI_APP_APP_PARTS_H
 
@@ -9,50 +10,50 @@
 #include "tui/screen/screen.h"
 #include "tui/term/term.h"
 
-/* A value that was asked of the run. */
+/* A value that was sent to the run, and the value before. */
 struct asked { double was, value; uint64_t sent_ns; };
 
 struct app {
-    const struct app_options *options; /* of the run that is looked at */
+    const struct app_options *options; /* of the current run */
     struct terminal *terminal;
     struct surface surface;
     struct feed feed;
     struct view_state state;
     struct settings settings; /* in force */
-    struct settings saved;    /* in the file, and what keys changed since */
-    bool saves;               /* changes go to the file */
+    struct settings saved;    /* the file's settings with later changes by keys */
+    bool saves;               /* changes are written to the file */
     enum theme theme;
     struct asked slow_motion, link;
-    enum run_state run_state; /* that the view was chosen for */
+    enum run_state run_state; /* the state for which the view was chosen */
     const struct lab_play *played; /* the lab; NULL: none */
-    int playing_step;         /* ... the step whose view has been opened */
-    unsigned page_revision;   /* ... the page that has been drawn */
-    struct lab_pane pane;   /* ... what its pane shows */
-    char *noted;              /* ... what a recorded lesson holds of it last (lesson.c) ... */
-    uint64_t lesson_ns;       /* ... time of the page of a lesson that was recorded last, or is shown */
-    uint64_t playing_ns;      /* ... when the learner's time was counted last */
-    bool changed, urgent, quit, asked; /* asked: whether to leave all the same */
-    bool waits_answer;        /* a command was sent; so many notices have been looked at: */
-    uint64_t notices;
-    bool again;               /* quit means: another run follows on this screen */
-    uint64_t taken_ns, drawn_ns, message_ns; /* of the last records and frame; until when the message stays (0: none) */
+    int playing_step;         /* lab: the step whose view has been opened */
+    unsigned page_revision;   /* lab: the page that has been drawn */
+    struct lab_pane pane;   /* lab: content of the pane */
+    char *noted;              /* lab: the page that was recorded last (lesson.c) */
+    uint64_t lesson_ns;       /* lab: time of the page that was recorded last, or is shown */
+    uint64_t playing_ns;      /* lab: when the learner's time was counted last */
+    bool changed, urgent, quit, asked; /* asked: the user was asked to confirm leaving */
+    bool waits_answer;        /* a command was sent, and a refusal of it has not been looked for in all notices: */
+    uint64_t notices;         /* ... the notices checked so far */
+    bool again;               /* after quit, another run follows on this screen */
+    uint64_t taken_ns, drawn_ns, message_ns; /* times of the last records and frame; end of the message (0: none) */
 };
 
 typedef void action_function(struct app *app, const struct key_row *row);
 
 void app_say(struct app *app, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool app_send(struct app *app, const char *command); /* says what came of it */
-void app_hear_answer(struct app *app); /* ... once the run has refused it; when records have come */
+bool app_send(struct app *app, const char *command); /* shows the result as the message */
+void app_hear_answer(struct app *app); /* called after records: shows a refusal of the command by the run */
 
 struct scene app_scene(struct app *app);
-/* What views are told about time, from the feed; and the other way round, when a view has moved the cursor. */
+/* Copies the feed's cursor, newest time and pace into the state of the views. */
 void app_tell_time(struct app *app);
 
-/* On a narrow screen a lab stands in front of the views: makes way for the one that was asked for. True: it did. */
+/* On a narrow screen the page of a lab covers the view: shows the view instead. True: the page was open. */
 bool app_show_view(struct app *app);
 
-/* A key: the line that is typed goes first, then the view, then what the key does everywhere. */
-bool app_view_acts(struct app *app, const struct key_row *row); /* false: it is not a key of the view's own */
+/* A key goes to the line that is being typed (typing_key()), else to the view, else to app_act(). */
+bool app_view_acts(struct app *app, const struct key_row *row); /* false: the view does not use the key */
 void app_act(struct app *app, const struct key_row *row);
 
 void act_time(struct app *app, const struct key_row *row);  /* act_time.c */
@@ -68,40 +69,42 @@ void act_compare(struct app *app, const struct key_row *row);
 
 void pointing_act(struct app *app); /* the mouse */
 
-/* ---- playing.c: a lab in the app: its keys, what it wants done to the run, and what becomes of the learner's progress ---- */
+/* ---- playing.c: a lab in the app: its keys, its commands to the run, and saving the learner's progress ---- */
 
 void playing_open(struct app *app);
 void playing_close(struct app *app);
 
-/* After records have been taken and keys acted on: sends what the lab wants sent. */
+/* Called after records and keys: sends the lab's commands to the run. */
 void playing_tick(struct app *app, uint64_t now_ns);
 
-/* The pane is scrolled to what was said last. */
+/* Scrolls the pane to its newest text. */
 void playing_scroll(struct app *app);
 
-/* Whether a command has to wait for a prediction: what moves the run, or shows it another way, before one is given. */
+/* Whether a command must wait for the learner's prediction: it would move the run on, or show it otherwise, before
+ * that. */
 bool playing_refuses(const struct app *app, const char *line);
 
-/* True: the key was the lab's. */
+/* True: the lab used the key. */
 bool playing_key(struct app *app, uint32_t key);
-bool playing_take(struct app *app, const char *text); /* the prediction that was typed; false: it is none */
-void playing_go(struct app *app, const char *text);   /* the number of a step that was typed */
+bool playing_take(struct app *app, const char *text); /* a typed prediction; false: the text is not one */
+void playing_go(struct app *app, const char *text);   /* goes to the step whose number was typed */
 
-/* ---- lesson.c: a lab's pane goes into the trace beside the run (records LESSON), and a replay shows both at the cursor, with no
- * engine. Every run of a lab is a file of its own; a lesson is a folder of them, in order. ---- */
+/* ---- lesson.c: records a lab's pane in the trace of the run (records LESSON), so that a replay shows both at the cursor without an
+ * engine. Each run of a lab is a file of its own; a lesson is a folder of these files, in order. ---- */
 
-/* Recording: the run of a lab that begins. STATUS_RUN: it cannot be written. */
+/* Recording: begins the file of a run that begins. STATUS_RUN: the file cannot be written. */
 int lesson_record(struct app *app, struct error *err);
-void lesson_note(struct app *app); /* what the pane shows now, if it is something else than before */
+void lesson_note(struct app *app); /* records the pane's content if it has changed */
 
-/* Replaying. True: the recording is a lesson, and the cursor stands at its first page (or its last). */
+/* Replaying. True: the recording is a lesson, and the cursor is now at its first page (or its last). */
 bool lesson_open(struct app *app);
-void lesson_show(struct app *app); /* the pane as of the cursor */
+void lesson_show(struct app *app); /* shows the pane as it was at the cursor */
 bool lesson_key(struct app *app, uint32_t key); /* true: it was a key of the lesson */
 
 /* ---- look.c: from the options of a look to a theme ---- */
 
-/* Without colour (asked for, NO_COLOR, or nothing to show it on) the theme is mono: patterns carry the meaning. */
+/* Whether the theme is mono, in which patterns replace colours: by option, by NO_COLOR, or because the terminal has
+ * no colours. */
 bool look_is_mono(const struct app_look *look, bool can_colour);
 int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err);
 

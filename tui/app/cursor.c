@@ -1,5 +1,5 @@
-/* Moving the cursor: a model of its own is restored from the keyframe before the wanted moment and folded up to it, out of
- * memory where the step is kept there, else out of the trace file. */
+/* Moves the cursor: restores a second model from the keyframe before the wanted moment, and folds records up to that
+ * moment, from memory if the step is kept there, else from the trace file. */
 #include <stddef.h>
 
 #include "tui/app/feed_parts.h"
@@ -34,7 +34,7 @@ static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct r
     return reader->model || (record_reader_release(reader, true), false);
 }
 
-/* The keyframe, or where it is not kept any more the oldest that is. */
+/* Opens records from the keyframe on, or from the oldest kept keyframe if that one's records are gone. */
 static bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
 {
     if (open_at(feed, keyframe, reader)) return true;
@@ -53,7 +53,7 @@ static bool move_back_to(struct feed *feed, const struct keyframe *keyframe)
     return feed->behind = true;
 }
 
-/* The cursor stands where `back` ends now; or later, where nothing was recorded in between. */
+/* Puts the cursor at the end of `back`, or at time_ns if no record lies between the two. */
 static bool place_cursor(struct feed *feed, uint64_t time_ns)
 {
     const struct run_model *model = feed->back.model;
@@ -125,7 +125,7 @@ bool feed_previous_step(struct feed *feed)
 
 /* ---- finding ------------------------------------------------------------------------------------------------------- */
 
-/* Over what comes next in the records, up to a time: when the first match was, or the last; 0: there is none. */
+/* Reads on up to a time. Returns the time of the first match, or of the last; 0: no match. */
 static uint64_t scan(struct record_reader *reader, uint64_t until_ns, feed_match *match, const void *user, bool first)
 {
     uint64_t found_ns = 0;
@@ -146,7 +146,7 @@ static uint64_t find_after(struct feed *feed, feed_match *match, const void *use
     return found_ns;
 }
 
-/* From keyframe to keyframe backwards, each stretch from its start. */
+/* Searches from keyframe to keyframe backwards, each stretch from its start. */
 static uint64_t find_before(struct feed *feed, feed_match *match, const void *user)
 {
     uint64_t until_ns = feed->behind ? feed->cursor_ns : feed->newest.model->now_ns, found_ns = 0;
@@ -198,7 +198,7 @@ double feed_speed(const struct feed *feed)
     return speeds[NORMAL + feed->speed];
 }
 
-/* Where a cursor that plays stands now. */
+/* The time of a playing cursor now. */
 static uint64_t place_ns(const struct feed *feed, uint64_t now_ns)
 {
     double passed = now_ns > feed->base_ns ? (double)(now_ns - feed->base_ns) : 0;
@@ -229,7 +229,7 @@ void pace_advance(struct feed *feed, uint64_t now_ns)
     feed->playing = moved && feed->behind && !(backwards && place <= feed->newest.model->first_ns);
 }
 
-/* Forwards the next record says when; backwards there is something else at any time. */
+/* Forwards, the next record says when the picture changes; backwards, it may change at any time. */
 int64_t pace_wait_ns(const struct feed *feed, uint64_t now_ns)
 {
     if (!feed->playing) return -1;
@@ -250,7 +250,8 @@ void part_release(struct part *part)
     *part = (struct part){0};
 }
 
-/* From the keyframe to the end of the step that `to_ns` lies in. False: it is too much, or not kept. */
+/* Folds from the keyframe to the end of the step that contains `to_ns`. False: too many records, or they are not
+ * kept. */
 static bool fold_part(struct feed *feed, struct part *part, uint64_t from_ns, uint64_t to_ns)
 {
     struct record_reader reader;

@@ -1,4 +1,4 @@
-/* The newest state of a run: opening, reading on, recording. */
+/* Keeps the newest state of a run: opens a feed, reads new records, records to a file. */
 #include "tui/app/feed_parts.h"
 
 #include <stdio.h>
@@ -87,7 +87,7 @@ void feed_note(struct feed *feed, const struct trace_record *note)
     if (feed->recording && trace_file_put(feed->recording, note, &err)) give_up_recording(feed, &err);
 }
 
-/* One record into all that keeps it. */
+/* Passes one record to the model, the history, the memory and the recording. */
 static void take(struct feed *feed)
 {
     struct record_reader *newest = &feed->newest;
@@ -107,7 +107,7 @@ bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reade
     return enough(&feed->newest, what);
 }
 
-/* A record that is there and not taken stays in newest.next, which says that there is more. */
+/* A record that was read but not folded stays in newest.next, which shows that there is more. */
 static bool read_on(struct feed *feed)
 {
     bool was_over = feed->newest.over;

@@ -1,12 +1,13 @@
-/* Inside of a feed: feed.c reads, cursor.c looks back and plays. */
+/* Functions that the files of a feed share: feed.c reads records, cursor.c moves the cursor and plays. */
 #ifndef TUI_APP_FEED_PARTS_H
 #define TUI_APP_FEED_PARTS_H
 
 #include "tui/app/feed.h"
 
-enum { FEED_HISTORY_BYTES = 24 << 20 }; /* of the newest history, and of that of an older window */
+enum { FEED_HISTORY_BYTES = 24 << 20 }; /* limit of the newest history, and of the history of an older window */
 
-/* A recording is read on, as far as it takes and all at once; of a live run only what has come. True: it is enough. */
+/* Reads until `enough` is true: a recording as far as needed, a live run as far as records have arrived. True: it is
+ * enough. */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
 
 /* cursor.c */

@@ -56,7 +56,7 @@ void keyframes_put(struct keyframes *keyframes, uint32_t step, uint64_t time_ns,
     while (keyframes->bytes > keyframes->bytes_max && keyframes->count > 2) thin_out(keyframes);
 }
 
-/* How many begin with a step, or at a time, not after the given one. */
+/* How many keyframes are at or before the given step, or at or before the given time. */
 static int not_after(const struct keyframes *keyframes, uint32_t step, uint64_t time_ns)
 {
     int low = 0, high = keyframes->count;

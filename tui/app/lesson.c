@@ -18,7 +18,7 @@ int lesson_record(struct app *app, struct error *err)
     return feed_record(&app->feed, path, err);
 }
 
-/* When the newest record was made: others may be on their way, and the file is in order of time. */
+/* The time of the newest record, because the file is in order of time and older records may still arrive. */
 static uint64_t time_of_page(const struct app *app)
 {
     const uint64_t newest_ns = app->feed.newest.model->now_ns;
@@ -60,7 +60,7 @@ static bool is_lesson_or_runs(const struct record_reader *newest, uint64_t unuse
     return newest->model->lesson.text || newest->model->step_count > 0;
 }
 
-/* A page that waited for the learner; those in between go by when it is played. */
+/* Whether a record is a page that waited for the learner; pages in between are shown only while playing. */
 static bool is_page(const struct run_model *model, const struct trace_record *record, const void *user)
 {
     struct lab_pane pane = {0};
@@ -73,7 +73,7 @@ static bool is_page(const struct run_model *model, const struct trace_record *re
     return waits;
 }
 
-/* To the part before or after this one; false: there is none. */
+/* Leaves for the next or the previous part; false: there is none. */
 static bool leave_for(struct app *app, bool forward)
 {
     const struct app_options *options = app->options;
@@ -114,7 +114,7 @@ void lesson_show(struct app *app)
     playing_scroll(app);
 }
 
-/* Beyond the end of this run comes the next one of the lesson. */
+/* Turns a page; after the last page of this run comes the next run of the lesson. */
 static void turn(struct app *app, bool forward)
 {
     if (feed_find(&app->feed, is_page, NULL, forward) || leave_for(app, forward)) return;

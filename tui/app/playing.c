@@ -6,7 +6,7 @@
 #include "tui/app/search.h"
 #include "tui/screen/lab.h"
 
-/* Longer silence is a break, not learning. */
+/* A longer time without a key is a break, not learning. */
 static const uint64_t BREAK_NS = 300000000000u;
 
 static struct lab_play *play_of(const struct app *app)
@@ -20,7 +20,7 @@ static void save(struct app *app)
     if (lab->save) lab->save(&lab->play, lab->user);
 }
 
-/* The pane as the play is now. */
+/* Makes the pane from the present state of the play. */
 static void show(struct app *app)
 {
     const struct app_lab *lab = app->options->lab;
@@ -54,7 +54,7 @@ static void go(struct app *app, const char *text)
     if (!feed_find(&app->feed, search_matches, &search, false)) app_say(app, "%.60s is not found", text);
 }
 
-/* One wish after the other; a run that cannot be reached has an owner who will be told otherwise. */
+/* Sends the lab's commands one after the other. If the run cannot be reached, the screen shows that elsewhere. */
 static void fulfil(struct app *app, struct lab_play *play)
 {
     const struct record_reader *newest = &app->feed.newest;
@@ -69,7 +69,7 @@ static void fulfil(struct app *app, struct lab_play *play)
     }
 }
 
-/* The view that a step is about, once, when the learner comes to it. */
+/* Opens the view of a step, once, when the learner reaches the step. */
 static void look(struct app *app, const struct lab_play *play)
 {
     if (app->playing_step == play->progress.step || play->phase != PLAY_ASKING) return;
@@ -140,7 +140,7 @@ static void ask_prediction(struct app *app, const struct lab_step *step, const c
     typing_open(app, PROMPT_PREDICTION, label, begun);
 }
 
-/* Whoever types a number means the prediction; false: this begins none. */
+/* A digit begins to type the prediction; false: the key begins none. */
 static bool begins_prediction(struct app *app, struct lab_play *play, uint32_t key)
 {
     const bool of_number = (key >= '0' && key <= '9') || key == '.' || key == '-';
@@ -165,7 +165,7 @@ static void answer(struct app *app, struct lab_play *play)
     }
 }
 
-/* Where there is nothing to choose a letter is the view's, if that can be seen. */
+/* If the step has no choices, a letter is a key of the view, if the view is visible. */
 static bool choose(struct app *app, struct lab_play *play, const char *letter)
 {
     const bool asked = play->phase == PLAY_ASKING && lab_play_step(play)->ask == LAB_QUIZ;
@@ -177,7 +177,7 @@ static bool choose(struct app *app, struct lab_play *play, const char *letter)
 
 /* ---- a lecture ----------------------------------------------------------------------------------------------------- */
 
-/* The views stand at this moment; the run does what it has been told, and waits then. */
+/* Freezes the views at this moment; the run carries out its orders, and then waits. */
 static void freeze(struct app *app)
 {
     app->state.lab_frozen = !app->state.lab_frozen;
@@ -206,7 +206,7 @@ void playing_go(struct app *app, const char *text)
     if (*text && !*end) lab_play_go(play_of(app), step < 1 || step > 1000 ? -1 : (int)step - 1);
 }
 
-/* Keys of a presenter alone; false: it is none. Whoever learns has others in their place. */
+/* Keys of a presenter; false: another key. For a learner these keys have other actions. */
 static bool present(struct app *app, struct lab_play *play, enum action action)
 {
     if (!app->options->lab->presents) return false;

@@ -64,7 +64,8 @@ static void until_step_begins(struct record_reader *reader, uint32_t step)
         record_reader_fold(reader);
 }
 
-/* Between two steps a run may stop; what it hears then is no part of the step before any more. */
+/* Whether the next record no longer belongs to the end of a step: a run may pause there, and commands that follow are
+ * later. */
 static bool ends_boundary(const struct record_reader *reader)
 {
     bool stands = reader->model->state == RUN_PAUSED || reader->model->state == RUN_OUT_OF_MEMORY;

@@ -10,30 +10,30 @@
 struct record_reader {
     struct source *source;
     struct run_model *model;
-    struct history *history;        /* NULL: none is wanted */
+    struct history *history;        /* NULL: none */
     struct trace_record next; /* read, not folded yet */
-    bool has_next, over;      /* over: nothing more will come */
+    bool has_next, over;      /* over: the source has ended */
     bool grows;               /* the source's end is not final */
-    char trouble[256];        /* why, if that is no good end; "": all is well */
+    char trouble[256];        /* why the source ended badly; "": it did not */
 };
 
 struct run_model *record_reader_model(void); /* an empty one, with the bounds that a screen needs; NULL: no memory */
-void record_reader_release(struct record_reader *reader, bool with_model); /* and clears; the source too */
+void record_reader_release(struct record_reader *reader, bool with_model); /* and clears; frees the source too */
 
 bool record_reader_peek(struct record_reader *reader); /* false: nothing now, or over */
 bool record_reader_fold(struct record_reader *reader); /* the next record; false: there is none */
 
-/* Folds what was recorded until then, that moment included. */
+/* Folds all records up to and including that time. */
 void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
 
-/* Folds to the end of a step: every rank ended it, and all that was said before the next one began or somebody went on
- * after a pause: what a live run shows that pauses there. */
+/* Folds to the end of a step on every rank, and on to the last record before the next step begins or the run
+ * continues after a pause. A live run that pauses there shows the same. */
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
 
-/* ... until an operation of rank 0 has ended and has given back memory, which is said just after. False: it never did. */
+/* Folds until an operation of rank 0 has ended, with the memory records that follow its end. False: it never ended. */
 bool record_reader_until_op_ends(struct record_reader *reader, uint32_t step, uint32_t op);
 
-/* ... until the run is out of memory. False: it never was. */
+/* Folds until the run is out of memory. False: it never was. */
 bool record_reader_until_shortage(struct record_reader *reader);
 
 uint32_t record_reader_steps_done(const struct record_reader *reader);

@@ -1,5 +1,6 @@
-/* What the screen remembers between runs, as lines of "key = value" in $XDG_CONFIG_HOME/zerolab/settings. Reading and
- * printing are pure. Environment (ZEROLAB_THEME ...) and options of the command line win over the file and are not saved. */
+/* Settings of the screen that are kept between runs: lines "key = value" in $XDG_CONFIG_HOME/zerolab/settings.
+ * Reading and printing are pure. Environment (ZEROLAB_THEME ...) and command-line options override the file and are
+ * not saved. */
 #ifndef TUI_APP_SETTINGS_H
 #define TUI_APP_SETTINGS_H
 
@@ -19,15 +20,15 @@ enum { SETTINGS_ROOM = 512 };
 
 struct settings settings_default(void);
 
-/* Changes what the text names. STATUS_USAGE: a line that is not understood (said with its number); all others hold. */
+/* Sets what the text names. STATUS_USAGE: a line is malformed (err names its number); the other lines are applied. */
 int settings_read(struct settings *settings, const char *text, struct error *err);
 void settings_print(const struct settings *settings, char out[SETTINGS_ROOM]);
 
-/* From the file, where there is one. STATUS_USAGE as above, STATUS_INPUT: it cannot be read. */
+/* Reads the file, if there is one. STATUS_USAGE as above; STATUS_INPUT: the file cannot be read. */
 int settings_load(struct settings *settings, struct error *err);
-/* ... from the environment; the same. */
+/* Reads the environment; errors as above. */
 int settings_from_environment(struct settings *settings, struct error *err);
-/* Replaces the file in one go; makes its folder. */
+/* Replaces the file atomically; makes its folder if needed. */
 int settings_save(const struct settings *settings, struct error *err);
 
 #endif

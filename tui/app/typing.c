@@ -1,5 +1,4 @@
-/* The line at the bottom that is typed, and what comes of it: search, filter, markers, commands, and
- * the values that views ask for. */
+/* The line that is typed at the bottom, and its effects: search, filter, markers, commands, and values for views. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +32,8 @@ void act_find(struct app *app, const struct key_row *row)
     find(app, row->action == ACTION_SEARCH_NEXT);
 }
 
-/* A view that searches its own list does so; else the cursor goes on, and from the end of a run back: what was, is
- * what one looks for then. */
+/* A view with a list of its own searches that list. Else the cursor goes to the next match, or, from the end of a
+ * run, to the last one before. */
 static void take_search(struct app *app, const char *text)
 {
     snprintf(app->state.search, sizeof app->state.search, "%s", text);
@@ -79,7 +78,7 @@ void act_markers(struct app *app, const struct key_row *row)
     else app_say(app, "marker %s: what was then is not kept any more", marker->name);
 }
 
-/* A, then B, then both are held against each other; then anew. */
+/* Marks A, then B, then opens the comparison of both; then begins again. */
 void act_compare(struct app *app, const struct key_row *row)
 {
     struct view_state *state = &app->state;
@@ -118,7 +117,7 @@ static void take_filter(struct app *app, const char *text)
     else app_say(app, "everything is shown");
 }
 
-/* A typo is said here; the engine would say the same later. */
+/* Reports a malformed command at once; the engine would say the same later. */
 static void take_command(struct app *app, const char *text)
 {
     struct command command;

@@ -1,4 +1,4 @@
-/* A surface as text for people and machines without our terminal code. The caller frees; NULL: no memory. */
+/* Writes a surface as text, ANSI or SVG, without a terminal. The caller frees the result; NULL: no memory. */
 #ifndef TUI_DRAW_OUTPUT_H
 #define TUI_DRAW_OUTPUT_H
 

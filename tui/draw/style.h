@@ -1,4 +1,4 @@
-/* Looks by meaning: a view asks for STYLE_WARN, a theme says what that is. */
+/* Looks by meaning: a view asks for STYLE_WARN, and the theme says how that looks. */
 #ifndef TUI_DRAW_STYLE_H
 #define TUI_DRAW_STYLE_H
 

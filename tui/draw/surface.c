@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What stands for a character where only ASCII can be shown. */
+/* ASCII characters that replace others on an ASCII surface. */
 static const struct {
     uint32_t character;
     char twin;

@@ -1,7 +1,7 @@
-/* A screen in memory: cells that views paint and that output.h or the terminal turn into something to look at. A canvas
- * is a rectangle of a surface; what is drawn through it is cut at its edges, so a view cannot paint outside its place.
- * Every character takes one column: code points of other widths, and control characters, become '?'. On an ASCII surface
- * each code point is replaced by its twin, so views write one text for both. */
+/* A surface is a screen in memory: views draw its cells, and output.h or the terminal shows them. A canvas is a
+ * rectangle of a surface. Drawing through a canvas is clipped at its edges, so a view cannot draw outside its place.
+ * Every character takes one column: code points of other widths, and control characters, become '?'. On an ASCII
+ * surface each code point is replaced by an ASCII character, so views write one text for both. */
 #ifndef TUI_DRAW_SURFACE_H
 #define TUI_DRAW_SURFACE_H
 
@@ -34,12 +34,12 @@ struct canvas canvas_of(struct surface *surface);
 struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows);
 
 void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character);
-/* Puts a character on what is there, keeping the background. */
+/* Replaces the character of a cell, keeping its background. */
 void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character);
-/* A character in the colour that the style fills areas with: for areas that end inside a cell. */
+/* Draws a block character in the colour with which the style fills areas: for areas that end inside a cell. */
 void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character);
-/* UTF-8; returns the column after the text, also where it was cut. */
+/* text is UTF-8. Returns the column after the text, also if the text was clipped. */
 int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text);
 int draw_format(struct canvas canvas, int x, int y, enum style style, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -48,22 +48,22 @@ void draw_right(struct canvas canvas, int end, int y, enum style style, const ch
 /* "── title ───────" over the whole width; returns the column after the title. */
 int draw_title(struct canvas canvas, int y, bool focused, const char *title);
 
-/* Decodes one code point from UTF-8 and moves *text behind it; 0 at the end; '?' for a malformed byte. */
+/* Decodes one UTF-8 code point and moves *text after it; 0 at the end; '?' for a malformed byte. */
 uint32_t utf8_next(const char **text);
 int utf8_columns(const char *text);
 
-/* ---- text broken between words: over several rows, or to fit into one ---- */
+/* ---- text broken between words: over several rows, or shortened to one ---- */
 
-/* Fills the canvas from its top; the text's own line breaks count, `skip` rows are left out, a word longer than a row is
- * broken. Returns the rows that the whole text takes. */
+/* Draws text from the top of the canvas. Line breaks in the text are kept, the first `skip` rows are left out, and a
+ * word longer than a row is broken. Returns the rows of the whole text. */
 int draw_paragraph(struct canvas canvas, int skip, enum style style, const char *text);
-/* One row of it: words that do not fit are left out, with "…" in their place. */
+/* Draws one row: words that do not fit are replaced by "…". */
 void draw_words(struct canvas canvas, int x, int y, enum style style, const char *text);
 
 /* ---- rows of tables ---- */
 
-/* A pen writes the cells of a row from left to right, and stops at the first one that does not fit: a narrow table has fewer
- * columns, never cut ones. */
+/* A pen writes the cells of a row from left to right, and stops at the first cell that does not fit: a narrow table
+ * has fewer columns, but no clipped ones. */
 struct pen { struct canvas canvas; int x, y; bool full; };
 
 struct pen pen_at(struct canvas canvas, int x, int y);

@@ -1,10 +1,10 @@
-/* Keys by code, independent of any terminal library, and the table of what they do. */
+/* Codes of keys, independent of any terminal library, and the table of their actions (keys.def). */
 #ifndef TUI_INPUT_KEYS_H
 #define TUI_INPUT_KEYS_H
 
 #include <stdint.h>
 
-/* Codes of keys that are no characters lie beyond Unicode. */
+/* A character's code is its code point; codes of other keys are above Unicode. */
 enum input {
     INPUT_NONE = 0,
     INPUT_ESCAPE = 27,
@@ -16,10 +16,10 @@ enum input {
 
 enum action {
     ACTION_NONE, ACTION_QUIT, ACTION_CLOSE, ACTION_REDRAW, ACTION_SUSPEND,
-    ACTION_VIEW,                                 /* argument: which */
+    ACTION_VIEW,                                 /* argument: the view's name */
     ACTION_NEXT_PANE, ACTION_PREVIOUS_PANE, ACTION_ENLARGE, ACTION_ENTER,
-    ACTION_COMMAND,                              /* argument: sent to the engine */
-    ACTION_TYPE_COMMAND,                         /* argument: how the line begins; NULL: empty */
+    ACTION_COMMAND,                              /* argument: the command to send to the engine */
+    ACTION_TYPE_COMMAND,                         /* argument: the first characters of the line; NULL: none */
     /* lists, and moving on the timeline */
     ACTION_UP, ACTION_DOWN, ACTION_LEFT, ACTION_RIGHT, ACTION_PAGE_UP, ACTION_PAGE_DOWN, ACTION_FIRST, ACTION_LAST,
     ACTION_ZOOM_IN, ACTION_ZOOM_OUT, ACTION_PAN_LEFT, ACTION_PAN_RIGHT, /* argument "more": larger steps */
@@ -34,7 +34,7 @@ enum action {
     ACTION_BARS, ACTION_UNITS, ACTION_THEME, ACTION_NEXT_RANK, ACTION_PREVIOUS_RANK,
 };
 
-/* LAB: while a lab is played and its pane has the keys; these go before all others then. */
+/* LAB: while a lab is played and its pane has the keys; these rows then come before all others. */
 enum key_mode { KEY_MODE_LIVE = 1, KEY_MODE_REPLAY = 2, KEY_MODE_ALWAYS = 3, KEY_MODE_LAB = 4 };
 
 struct key_row {
@@ -50,16 +50,18 @@ struct key_row {
 extern const struct key_row key_table[];
 extern const int key_count;
 
-/* The row of a key in a mode; NULL: it does nothing. Of two modes (ALWAYS: looking back in a live run) REPLAY goes first. */
+/* The row of a key in a mode; NULL: the key does nothing. In mode ALWAYS (a live run with its cursor in the past),
+ * rows of REPLAY come before rows of LIVE. */
 const struct key_row *key_find(uint32_t code, enum key_mode mode);
 
-/* The first row that does this in a mode: what the footer shows of an action; NULL: none. */
+/* The first row with this action in a mode, which the footer shows; NULL: none. */
 const struct key_row *key_of_action(enum action action, enum key_mode mode);
 
 /* The table in Markdown. The caller frees; NULL: no memory. */
 char *keys_as_markdown(void);
 
-/* ... and for programs, a line each: label, "live", "replay" or "always", action, argument, with tabs between. The same. */
+/* The table for programs, one key a line: label, "live", "replay" or "always", action, argument, separated by tabs.
+ * As above. */
 char *keys_as_list(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* One tier of one rank by category. What was measured above the plan is marked: it must not happen. */
+/* Draws one tier of one rank by category. A figure above the plan is marked, because it must not happen. */
 #include <stdio.h>
 
 #include "tui/memory/memory.h"

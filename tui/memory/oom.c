@@ -1,4 +1,5 @@
-/* The out-of-memory report: what was asked for, what each category held at that instant and which key decides it, what would fit. */
+/* The out-of-memory report: the failed request, the bytes of each category and the key that decides them, setups that
+ * fit. */
 #include <string.h>
 
 #include "engine/config/command.h"

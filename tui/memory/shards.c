@@ -17,7 +17,7 @@ enum {
     DETAIL_ROWS = 5
 }; /* the title is of the head */
 
-/* The least of them: elements and bytes. */
+/* The least columns of figures: elements and bytes. */
 enum { FIGURES_COLUMNS = 11 + 11 };
 
 enum cells_as { AS_SLOTS, AS_LETTERS, AS_LETTER };

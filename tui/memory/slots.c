@@ -1,4 +1,4 @@
-/* What a rank holds of a unit, as slots and as letters. */
+/* Draws the parts of a unit that a rank holds, as slots and as letters. */
 #include "tui/memory/slots.h"
 
 #include "tui/view/tier_bar.h"

@@ -78,7 +78,7 @@ static struct canvas rows_of(struct canvas canvas, int *y, int rows)
     return part;
 }
 
-/* What the GPU holds that no tier counts: as measured, not planned, and not the rank's alone. */
+/* GPU memory outside of all tiers: measured, not planned, and shared by all ranks of the GPU. */
 static void draw_outside(struct canvas row, const struct scene *scene, int rank)
 {
     const struct run_gpu *gpu = &scene->model->rank[rank].gpu;
@@ -93,7 +93,7 @@ static void draw_outside(struct canvas row, const struct scene *scene, int rank)
                 format_bytes_bare(total, units, gpu->total_bytes), shared);
 }
 
-/* What the rank's lanes do on the axis of the curves above: who fills and empties them. */
+/* Draws the rank's lanes on the axis of the curves above, because the lanes fill and empty the tiers. */
 static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct window *window, int rank)
 {
     int y = LANES_HEAD;

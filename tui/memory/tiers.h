@@ -8,10 +8,11 @@
 
 int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
 
-/* The operation of the flow's lane that is on at this instant; NULL: none, or it is not to be shown. */
+/* The lane of this flow, if its operation runs at this instant and is shown; NULL: no. */
 const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow);
 
-/* What flows in each direction; of rank -1 the mean. Figures look at all ranks: once for a screen. */
+/* The flow in each direction; for rank -1 the mean. Computing the figures reads all ranks, so do it once for a
+ * screen. */
 struct tiers_flow { bool used; struct flow_figures figures; };
 
 /* tiers_picture.c: needs TIERS_PICTURE_ROWS; more rows list what each tier holds by category. */
@@ -27,15 +28,15 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
 /* One direction in a few words, within `columns`: "device►host 407.4 KiB 13.43 GiB/s  62 %". */
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow);
 
-/* bars.c: a row for each rank with a bar for each tier; those around the chosen one. */
+/* bars.c: a row for each rank with a bar for each tier; if not all ranks fit, the ranks around the chosen one. */
 void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
 
-/* Below each other a bar for each rank, with those of host and NVMe beside it where they are used, a line for each link between
- * tiers, and the legend. bars_rows(): what it wants, at most `rows`; bars_flow_rows(): of them for the links. */
+/* A bar for each rank, with bars of host and NVMe beside it if they are used, a line for each link between tiers, and
+ * the legend. bars_rows(): the rows wanted, at most `rows`; bars_flow_rows(): how many of these are for the links. */
 void bars_draw(struct canvas canvas, const struct scene *scene);
 int bars_rows(const struct run_model *model, int columns, int rows);
 int bars_flow_rows(const struct run_model *model);
-/* Of categories, and of the mark of the plan, in one row; staging and secondary only where they are used. */
+/* The legend of categories and of the plan's mark, in one row; staging and secondary only if they are used. */
 void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);
 
 #endif

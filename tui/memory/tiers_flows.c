@@ -86,7 +86,7 @@ static void draw_row(struct canvas canvas, int y, const struct scene *scene, int
     else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, of->used ? "n/a" : "-");
 }
 
-/* And how it would be otherwise. */
+/* Says that nothing flows between tiers, and which setting would change that. */
 static void draw_nothing_flows(struct canvas canvas, const struct run_model *model)
 {
     const struct run_schedule *plan = run_training(model);
@@ -119,7 +119,7 @@ static struct all_flows all_of(const struct tiers_flow flows[FLOWS])
     return all;
 }
 
-/* What one has to know to read the figures. */
+/* Writes a note that explains the figures. */
 static void write_note(char *note, size_t room, const struct all_flows *all)
 {
     if (all->slow_motion > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", all->slow_motion);

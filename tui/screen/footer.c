@@ -7,7 +7,7 @@
 #include "tui/input/keys.h"
 #include "tui/screen/screen.h"
 
-/* Drawn, or only gone through, to find what stands at column `wanted`. */
+/* Draws the footer, or only finds the key at column `wanted`. */
 struct footer {
     struct canvas canvas;
     int columns, x, wanted;
@@ -40,7 +40,7 @@ static bool is_own(const struct view *view, enum action action)
     return false;
 }
 
-/* What would move the run while a prediction is waited for (playing_refuses()). */
+/* Whether a key would move the run while the lab waits for a prediction (playing_refuses()). */
 static bool is_held(const struct key_row *row, const struct view_state *state)
 {
     struct command command;
@@ -48,7 +48,7 @@ static bool is_held(const struct key_row *row, const struct view_state *state)
     return command_parse(&command, row->argument, NULL) == 0 && command_table[command.id].class == COMMAND_CLASS_TIME;
 }
 
-/* The row that a key means now, and not one that another mode puts in front of it. */
+/* Whether this row is the present meaning of its key, not hidden by a row of another mode. */
 static bool is_shown(const struct key_row *row, const struct scene *scene)
 {
     bool of_timeline = row->action >= ACTION_ZOOM_IN && row->action <= ACTION_SPAN; /* it names them as its own */

@@ -27,7 +27,7 @@ static int add_format(struct canvas canvas, int x, const char *format, ...)
     return add(canvas, x, STYLE_TEXT, text);
 }
 
-/* Who computes: the processor's instructions, or how many GPUs, and how they come by each other's bytes. */
+/* The backend: the processor's instruction set, or the number of GPUs and how they exchange data. */
 static int draw_backend(struct canvas canvas, int x, const struct run_header *header)
 {
     if (header->gpus < 1) return add_format(canvas, x, " · %s %s", header->backend, header->isa);
@@ -175,7 +175,7 @@ static const struct badge badges[] = {
     [RUN_RELAUNCHING] = {STYLE_WARN, "STARTING AGAIN", "", "", false},
 };
 
-/* Of checkpoints: what is under way, else when the last was completed. */
+/* The checkpoint that is being saved, else when the last one was completed. */
 static void save_text(char *text, size_t room, const struct run_model *model)
 {
     const struct run_save *save = &model->save;
@@ -224,7 +224,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
                  !badge->only_hint && model->reason[0] && hint[0] ? "; " : "", hint);
 }
 
-/* What comes last goes first where there is no room for all: whole clauses, not words cut in the middle. */
+/* Shortens a text by whole clauses, from its end. */
 static void drop_clauses(char *text, int columns)
 {
     while (utf8_columns(text) > columns) {
@@ -278,7 +278,7 @@ static int links_text(char *out, size_t room, const struct run_pace *pace)
     return snprintf(out, room, "%s %s  ", name, rate + strspn(rate, " "));
 }
 
-/* All that makes times on the screen others than the machine needs. */
+/* Names all settings that make times on the screen longer than the machine needs: slow motion and paced links. */
 static int pace_text(char *out, size_t room, const struct scene *scene)
 {
     const struct run_pace *pace = &scene->model->pace;

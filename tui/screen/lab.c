@@ -1,4 +1,4 @@
-/* What a lab asks and says. The play (engine/lab/play.h) makes the paragraphs; here a pane of them becomes rows. */
+/* Draws the pane of a lab. The play (engine/lab/play.h) makes the paragraphs; this file turns them into rows. */
 #include "tui/screen/lab.h"
 
 #include <stdio.h>

@@ -1,22 +1,22 @@
-/* The pane of a lab: beside the view where there is room for both, else a page that takes its place. */
+/* Draws a lab: a pane beside the view if there is room for both, else a page in place of the view. */
 #ifndef TUI_SCREEN_LAB_H
 #define TUI_SCREEN_LAB_H
 
 #include "tui/view/view.h"
 
-/* Where things stand under the header: numbers in, rectangles out. pane has no columns where it is not shown. */
+/* The rectangles of pane and view below the header; a pure function. A pane that is not shown has no columns. */
 struct lab_layout { struct rect pane, view; };
-bool lab_is_page(const struct view_state *state, int columns); /* it is shown in the place of the view */
+bool lab_is_page(const struct view_state *state, int columns); /* the lab is shown in place of the view */
 struct lab_layout lab_layout(const struct view_state *state, int columns, int rows);
 
 void lab_draw(struct canvas canvas, const struct scene *scene);
 
-/* Rows of the lab's text, and those that a canvas of this size leaves for it. */
+/* lab_rows(): rows of the lab's text; lab_room(): rows that a canvas of this size has for the text. */
 int lab_rows(const struct view_state *state, int columns);
 int lab_room(int rows);
-/* At the smallest size of a screen: whether question and verdict have room on a page each. Hints may scroll. */
+/* Whether question and verdict each fit one page on the smallest screen (80x24). Hints may scroll. */
 bool lab_fits_smallest(const struct lab_pane *pane);
-/* The scroll at which what was said last can be read: verdict and explanation, or the newest hint. */
+/* The scroll position that shows the newest text: verdict and explanation, or the newest hint. */
 int lab_scroll_to_newest(const struct view_state *state, int columns, int rows);
 
 #endif

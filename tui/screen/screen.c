@@ -1,4 +1,5 @@
-/* The views by name, and what every screen shares: header and footer, and that one that is too small says so. */
+/* Finds views by name, and draws the frame of every screen: header, footer, or a message that the screen is too
+ * small. */
 #include "tui/screen/screen.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Differences as bytes. Cells that are as they were are passed over; a short stretch of them is sent again where that takes
- * fewer bytes than a move. */
+/* Writes differences as bytes. Equal cells are skipped; a short stretch of them is sent again if that takes fewer
+ * bytes than a move of the cursor. */
 #include "tui/term/painter.h"
 
 #include <stdlib.h>

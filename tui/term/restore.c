@@ -17,7 +17,7 @@ static volatile sig_atomic_t kept_stderr = -1, real_stderr = -1;
 
 /* ---- handlers ---- */
 
-/* What the program still prints may come while the shell has the terminal: that must not stop it. */
+/* The program may still print while the shell has the terminal; SIGTTOU must not stop it then. */
 static void on_ending(int number)
 {
     (void)number;
@@ -45,8 +45,9 @@ static void on_resizing(int number)
         before_resizing.sa_handler(number);
 }
 
-/* All other signals are blocked in here, SIGTTOU too. Then comes what was there before: the default action, or the handler of a
- * sanitizer or of UCX (a library of Open MPI 5), which says more. A fault (si_code > 0) comes again by itself, with its address. */
+/* All other signals are blocked in here, SIGTTOU too. Then the previous action follows: the default, or the handler
+ * of a sanitizer or of UCX (a library of Open MPI 5), which prints more. A fault (si_code > 0) is raised again by
+ * itself, with its address. */
 static void on_fatal(int number, siginfo_t *info, void *context)
 {
     (void)context;

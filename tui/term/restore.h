@@ -14,26 +14,26 @@
 void restore_arm(void);
 void restore_disarm(void);
 void restore_signals(sigset_t *set); /* those that set a flag */
-void restore_listen(void);           /* unblocks them: who starts the program may have blocked them, and reads them elsewhere */
-void restore_unlisten(void);         /* ... as they were */
+void restore_listen(void);           /* unblocks those signals, which the program may block elsewhere to read them */
+void restore_unlisten(void);         /* restores the mask from before restore_listen() */
 
 bool restore_pending(void); /* a flag is set */
 bool restore_end_asked(void);
 bool restore_stop_asked(void); /* since the last call */
 bool restore_continued(void);  /* since the last call: after a stop, when the screen may show something else */
-void restore_watch_size(void); /* once ncurses is there; until restore_disarm() */
-bool restore_resized(void);    /* since the last call: the terminal had another size, if only for a moment, and may have lost cells */
+void restore_watch_size(void); /* call after ncurses has started; ends with restore_disarm() */
+bool restore_resized(void);    /* since the last call: the size changed, if only for a moment: cells may be lost */
 
-/* Before ncurses changes the modes: keeps them, and the bytes that leave the screen. */
+/* Call before ncurses changes the modes: stores the modes, and the bytes that leave the screen. */
 void restore_remember(const char *leave_screen);
-void restore_screen_entered(void); /* after ncurses has changed the modes */
-void restore_screen_left(void);    /* ... and has set them back: nothing is to be restored until the screen is entered again */
+void restore_screen_entered(void); /* call after ncurses has changed the modes */
+void restore_screen_left(void);    /* call after ncurses has set them back: from then on there is nothing to restore */
 
 bool restore_in_background(void); /* another process group has the terminal */
 bool restore_is_entered(void);
 
-/* Leaves the screen and sets the modes back, without waiting: output that the terminal has not taken is dropped. In the background
- * only modes that are still ours are set back: others are of the shell. Async-signal-safe. */
+/* Leaves the screen and sets the modes back, without waiting: output that the terminal has not taken is dropped. In the
+ * background it sets back only modes that this program had set; other modes belong to the shell. Async-signal-safe. */
 void restore_at_once(void);
 void restore_stop_here(void); /* stops this process as SIGTSTP does by default; returns after SIGCONT */
 

@@ -121,8 +121,9 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     return STATUS_OK;
 }
 
-/* A terminal that takes nothing holds this up, as it does every program, until it is asked to end: then it is stuck. A write that
- * was interrupted may say how far it got, and where writes do not block, asking may come just before the wait. */
+/* A terminal that takes no bytes blocks this, as it does every program, until a signal asks to end: then `stuck` is
+ * set. A write that was interrupted may return a part, and if writes do not block, the signal may come just before
+ * the wait. */
 static void send_bytes(struct terminal *terminal)
 {
     enum { LOOKS_AGAIN_MS = 500 };

@@ -1,5 +1,5 @@
-/* The parts of the timeline: which window of time it shows, what each column of each lane shows of it, where everything
- * stands on the screen, and how it is drawn. The first half is pure (numbers in, numbers out) and tested as such. */
+/* The parts of the timeline: its window of time, the content of each column of each lane, the layout on the screen,
+ * and the drawing. Window, columns, marks and layout are pure functions and tested as such. */
 #ifndef TUI_TIMELINE_TIMELINE_H
 #define TUI_TIMELINE_TIMELINE_H
 
@@ -12,33 +12,35 @@ enum { WINDOW_LEAST_NS = 2000 };
 
 struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
 
-/* What the state asks for, resolved: the user's own window, the whole run, or the step under the cursor. */
+/* The window of the state: the user's own, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
 bool timeline_stands(const struct scene *scene, const struct history_step *step); /* paused between two of its operations */
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
-/* The end of what is known: spans that are not over are drawn up to here. */
+/* The newest known time; spans that have not ended are drawn up to it. */
 uint64_t timeline_now(const struct scene *scene);
-/* The step that is shown: in the middle of the user's own window; else what a calm screen shows, the step under the cursor
- * and of a run that moves on the last whole one. NULL: none yet. */
+/* The step that is shown: the one in the middle of the user's own window; else the step under the cursor, or in a run
+ * that moves on the last whole step. NULL: none yet. */
 const struct history_step *timeline_step(const struct scene *scene);
 
 uint64_t window_time(const struct window *window, int columns, int column);     /* where a column begins */
 int window_column(const struct window *window, int columns, uint64_t time_ns); /* -1: before, columns: after the window */
-int timeline_cursor(const struct scene *scene, const struct window *window, int columns); /* its column; -1: not to be seen */
-/* By `factor` (< 1: closer); what is shown at around_ns stays where it is. Kept within what can be drawn. */
+int timeline_cursor(const struct scene *scene, const struct window *window, int columns); /* -1: not visible */
+/* Scales the window by `factor` (< 1: zooms in); around_ns keeps its column. The length is kept within what can be
+ * drawn. */
 struct window window_zoomed(struct window window, double factor, uint64_t around_ns);
 struct window window_panned(struct window window, double share);
 struct window window_centred(struct window window, uint64_t time_ns);
-/* Moved as little as it takes to show [from_ns, to_ns), or at least its beginning. */
+/* Moves the window as little as possible to show [from_ns, to_ns), or at least its beginning. */
 struct window window_showing(struct window window, uint64_t from_ns, uint64_t to_ns);
-/* A whole run: its end is rounded up, so that the scale of a growing run does not change with every step. */
+/* The window of a whole run. Its end is rounded up, so that the scale of a growing run does not change with every
+ * step. */
 struct window window_of_run(uint64_t first_ns, uint64_t last_ns);
 
-/* ---- marks: what a lane can be seen to do (timeline_marks.c) -------------------------------------------------------- */
+/* ---- marks: the activities of a lane (timeline_marks.c) -------------------------------------------------------- */
 
-/* Capitals work, small letters wait. */
+/* Capital letters stand for work, small letters for waiting. */
 enum mark {
-    MARK_IDLE, MARK_UNKNOWN, /* idle: known to do nothing (or not there yet); unknown: records were lost or not kept */
+    MARK_IDLE, MARK_UNKNOWN, /* idle: the lane did nothing, or did not exist; unknown: records were lost or not kept */
     MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE,
     MARK_GATHER, MARK_PREFETCH, MARK_REDUCE, MARK_ALL_REDUCE, MARK_REFRESH, MARK_AGREE,
     MARK_OFFLOAD, MARK_FETCH, MARK_SWAP_IN, MARK_SWAP_OUT,
@@ -46,10 +48,10 @@ enum mark {
     MARKS = MARK_WAIT + STALLS
 };
 
-/* Inside an operation: at work; held up by the slowest rank; held back by a paced link or slow motion. */
+/* Within an operation: work; waiting for the slowest rank; waiting because of a paced link or slow motion. */
 enum texture { TEXTURE_WORK, TEXTURE_PEERS, TEXTURE_PACED, TEXTURES };
 
-/* Of a box: its letter stands first, then comes its colour, where there is none its pattern, in ASCII its sign. */
+/* The look of a box: its letter comes first, then its colour; without colours its pattern, in ASCII its sign. */
 struct mark_look { char letter, sign; uint32_t pattern; enum style style; const char *name, *brief; };
 struct mark_look mark_look(enum mark mark);
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
@@ -58,21 +60,21 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 
 enum { COLUMN_NONE = -1, COLUMN_SUMS = -2 }; /* COLUMN_SUMS: too many spans to read each; the history's sums were read */
 
-/* What took most of the column's time; a column in which a lane did nothing for longer than anything else is idle. */
+/* The mark that took most of the column's time; idling counts as a mark. */
 struct column {
     enum mark mark;
     enum texture texture;
-    int64_t span;        /* the span that took most of that time; COLUMN_NONE: idle, or a wait that goes on; or COLUMN_SUMS */
+    int64_t span;        /* with most of that time; COLUMN_NONE: idle, or a wait that has not ended; or COLUMN_SUMS */
     uint64_t busy_ns;    /* of all operations in this column */
 };
 
 void timeline_columns(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                       const struct window *window);
 
-/* Why a lane stood before this span; also of one that is not over, whose record does not say it yet. */
+/* Why the lane waited before this span; also for a span that has not ended, whose record does not say so yet. */
 struct stall_reason timeline_wait(const struct scene *scene, int rank, const struct span *span);
 uint64_t span_end(const struct scene *scene, const struct span *span);
-/* The newest span of a lane has ended and its step has not: what its next operation waits for, since then. */
+/* If the lane's newest span has ended and its step has not: the reason why its next operation waits, and since when. */
 struct stall_reason timeline_pending(const struct scene *scene, int rank, enum lane lane, uint64_t *since_ns);
 
 /* ---- layout (timeline_layout.c) ------------------------------------------------------------------------------------- */
@@ -80,17 +82,17 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
 /* Parts that are not shown have no rows. Titles belong to their parts. */
 struct timeline_layout {
     struct rect steps, ticks, curve, lanes, details, legend;
-    bool heat;                 /* one row a rank; the chosen one has its lanes */
-    int first_rank, rank_count; /* that are shown */
+    bool heat;                 /* one row for each rank; the chosen rank has its lanes */
+    int first_rank, rank_count; /* the ranks that are shown */
     int lane_count, lane_rows, gap_rows;
     uint32_t lane_mask;        /* as in struct timeline_needs */
 };
 
-/* What there is to show: ranks [first, first + count), of each the lanes whose bits are set. */
+/* Content to show: ranks [first, first + count), and of each rank the lanes whose bits are set. */
 struct timeline_needs { int first_rank, rank_count, chosen; uint32_t lanes; };
 
 void timeline_layout(struct timeline_layout *layout, int columns, int rows, const struct timeline_needs *needs);
-/* Row of a rank's lane within layout->lanes, in heat rows of a rank that is not chosen its only one; -1: not shown. */
+/* Row of a rank's lane within layout->lanes; with heat rows, a rank that is not chosen has only one; -1: not shown. */
 int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane);
 
 enum { TIMELINE_GUTTER = 9 }; /* columns of names at the left */
@@ -106,15 +108,15 @@ void timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
 /* The longest waits of a step, of all ranks and both lanes, as a table. */
 void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step);
-/* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms": of the step that is shown; where nothing is gathered
- * its overlap. At most `columns`. */
+/* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms", for the step that is shown; its overlap if it
+ * has no gathers. At most `columns`. */
 void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene);
 
 /* ---- the selection and the keys (timeline_keys.c) -------------------------------------------------------------------- */
 
-const struct span *timeline_selected(const struct scene *scene); /* NULL: nothing is, or it is no longer kept */
+const struct span *timeline_selected(const struct scene *scene); /* NULL: none is, or it is no longer kept */
 bool timeline_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
-/* Chooses the operation of a lane that is on at a time, else the nearest that is shown. */
+/* Selects the operation of a lane that runs at time_ns, else the nearest one in the window. */
 void timeline_choose(struct view_state *state, const struct scene *scene, int rank, enum lane lane, uint64_t time_ns);
 
 #endif

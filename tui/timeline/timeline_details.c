@@ -1,5 +1,5 @@
-/* Below the lanes: of the chosen operation what is known of it, of an open span its totals, else the totals of the step
- * that is shown. Facts are set one after the other and break between facts, so that no size cuts a figure in two. */
+/* Draws the details below the lanes: facts about the chosen operation, or the totals of an open span, else of the
+ * step that is shown. Lines break only between facts, so that no size cuts a figure in two. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

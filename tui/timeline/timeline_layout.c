@@ -1,6 +1,6 @@
-/* Where the timeline's parts stand. The lanes come first; then what explains them; the memory curve and a table of waits
- * share what is left.
- * Every rank has its two lanes as long as they all fit; else each rank has one row, and the chosen one its lanes. */
+/* Computes the rectangles of the timeline's parts. The lanes come first, then their legend and details; the memory
+ * curve and a table of waits share the remaining rows. Every rank has its two lanes as long as they all fit; else
+ * each rank has one row, and the chosen one its lanes. */
 #include <string.h>
 
 #include "tui/timeline/timeline.h"

@@ -1,5 +1,5 @@
-/* What a lane can be seen to do, and how each of these looks: a letter, a pattern and a colour. Work fills its columns,
- * waiting is a thread of thin lines, doing nothing is blank: the difference is seen before any letter is read. */
+/* The marks of a lane's activities, each with a letter, a pattern and a colour. Work fills its columns, waiting is a
+ * row of thin lines, idling is blank, so the three differ before any letter is read. */
 #include "tui/timeline/timeline.h"
 
 static const struct mark_look looks[MARK_WAIT] = {

@@ -1,5 +1,5 @@
-/* The longest waits of a step: where to look first. A transfer that waits for compute to make what it moves is as it should
- * be, so those are left out. */
+/* Draws the longest waits of a step, where a search for lost time begins. A transfer that waits for compute to
+ * produce its data is normal, so such waits are left out. */
 #include <string.h>
 
 #include "tui/timeline/timeline.h"

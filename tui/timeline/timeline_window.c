@@ -1,6 +1,6 @@
-/* Which time the timeline shows. Until the user zooms or pans it is one step, whole. A run that moves on is shown calmly:
- * one of its last whole steps, for half a second; only where a step takes so long that one can follow it (slow motion, big
- * models) is it drawn as it happens, on a scale that the step before it has set. */
+/* Chooses the window of time. Until the user zooms or pans it is one whole step. Of a run that moves on it is one of
+ * the last whole steps, for half a second each. A step that is long enough to follow (slow motion, big models) is
+ * drawn as it happens, on the scale of the step before. */
 #include "tui/timeline/timeline.h"
 
 enum { SLOW_STEP_NS = 300000000, FIRST_STEP_NS = 250000000, BEAT_NS = 500000000 };

@@ -1,4 +1,4 @@
-/* Operations, units and the moment that is shown, in words. */
+/* Names of operations, units and moments. */
 #ifndef TUI_VIEW_OP_TEXT_H
 #define TUI_VIEW_OP_TEXT_H
 
@@ -12,13 +12,13 @@ void span_label(char out[LABEL_ROOM], const struct run_model *model, const struc
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
 int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
 
-/* "block 3"; where the trace does not say the names: "unit 4". */
+/* "block 3"; "unit 4" if the trace has no names. */
 const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit);
 
-/* What it works on: "block 3", "bucket 2", "block 0…block 2"; "": nothing in particular. */
+/* The object of an operation: "block 3", "bucket 2", "block 0…block 2"; "": none. */
 const char *op_object(char out[OP_TEXT_ROOM], const struct run_model *model, const struct schedule *ops, int op);
 
-/* op_label() of an operation that is there: "gather block 3", "block' 3", "reduce bucket 2", "agree". */
+/* op_label() for an operation of a known schedule: "gather block 3", "block' 3", "reduce bucket 2", "agree". */
 const char *op_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct run_schedule *plan, int op);
 
 /* "step 7, going on", "step 7, done", "before the first step". */

@@ -1,4 +1,5 @@
-/* A rank's memory in one tier as a bar by category, the names and looks that all pictures of memory share, and their scale. */
+/* Draws a rank's memory in one tier as a bar by category. Also the names, looks and scale that all pictures of memory
+ * share. */
 #ifndef TUI_VIEW_TIER_BAR_H
 #define TUI_VIEW_TIER_BAR_H
 
@@ -7,14 +8,14 @@
 
 const char *tiers_name(enum tier tier); /* "device", "host", "NVMe" */
 
-/* One scale for all that shows a tier: the budget where there is one and it is near enough to be seen (is_budget),
- * else the most that was ever held or planned. So a switch of stage changes bars and curves, not their scale. */
+/* The scale of all pictures of a tier: the budget if there is one and it is near enough to be visible (is_budget),
+ * else the most that was ever held or planned. So a switch of stage changes bars and curves, but not their scale. */
 struct memory_scale { uint64_t full, budget, planned; bool has_planned, is_budget, used; }; /* used: tier_is_used() */
 struct memory_scale memory_scale(const struct run_model *model, enum tier tier);
-void memory_scales(struct memory_scale out[TIERS], const struct run_model *model); /* looks at all ranks: once for a screen */
+void memory_scales(struct memory_scale out[TIERS], const struct run_model *model); /* reads all ranks: once for a screen */
 
-/* What bars show of a tier: its fullest instant of the last step, or this instant ('b'). The bar shows it by category, with a mark
- * for the plan, alone or with a figure at its right; the bar of a tier that no rank uses is empty. */
+/* The instant that bars show: the tier's fullest instant of the last step, or now ('b'). A bar shows it by category,
+ * with a mark for the plan, alone or with a figure at its right. The bar of a tier that no rank uses is empty. */
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state);
 void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
 void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
@@ -23,11 +24,11 @@ void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tie
 struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
 const struct category_look *category_look(int category);
 
-/* Staging and secondary take no room where no rank ever used them. */
+/* Staging and secondary are not shown if no rank ever used them. */
 bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
 bool category_is_shown(const struct run_model *model, int category);
 
-/* The rank whose tier was fullest; -1: nothing known. */
+/* The rank whose tier was fullest; -1: not known. */
 int fullest_rank(const struct run_model *model, enum tier tier);
 
 #endif

@@ -1,4 +1,4 @@
-/* Below the list of buckets: what they come to together, and their knobs. */
+/* Draws the totals of all buckets and their knobs, below the list of buckets. */
 #ifndef TUI_VIEWS_BUCKET_KNOBS_H
 #define TUI_VIEWS_BUCKET_KNOBS_H
 

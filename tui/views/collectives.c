@@ -263,8 +263,8 @@ static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
     pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, rate);
 }
 
-/* What a rate is held against: the paced link, where one bounds the window and nothing goes to other nodes, else the run's best
- * step. */
+/* The rate to compare with: the paced link, if it bounds the window and nothing goes to other nodes, else the run's
+ * best step. */
 struct limit {
     double bytes_per_s; /* 0: none is known */
     const char *name;

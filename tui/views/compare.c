@@ -1,6 +1,7 @@
-/* Two moments of a run, A and B, side by side: what a rank held then, and at the fullest instant of the last whole step
- * before; what that step sent, how long it took, what it learned; and the knobs that differ. What is not kept is n/a. A moment
- * is read off the run when it is marked: where the cursor goes afterwards, model and history need not know of it. */
+/* Compares two moments of a run, A and B: the memory of a rank at that moment and at the fullest instant of the last
+ * whole step before; that step's sent bytes, time and loss; and the knobs that differ. Figures that are no longer
+ * kept are n/a. The figures are copied when a moment is marked, so the cursor may leave the records that model and
+ * history keep. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Every configuration key: value, who said so, whether it binds in this run, and, where the run allows it, a place to change
- * it. Keys without effect here follow, then those that are refused, then the settings of the screen itself. */
+/* Lists every configuration key: its value, its origin, whether it binds in this run, and a prompt to change it if
+ * the run allows that. Then come keys without effect here, keys that are refused, and the settings of the screen. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

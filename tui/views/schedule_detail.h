@@ -1,5 +1,5 @@
-/* One operation of a schedule in full: what it does, its buffers and pieces, what it waits for and who waits for it, how it
- * went when it was measured last, and where it stands now. */
+/* Draws one operation of a schedule in full: its kind, buffers and pieces, its dependencies and dependents, its last
+ * measured times, and its present state. */
 #ifndef TUI_VIEWS_SCHEDULE_DETAIL_H
 #define TUI_VIEWS_SCHEDULE_DETAIL_H
 

@@ -62,7 +62,7 @@ static bool say_change(char said[SAID_ROOM], enum units units, const struct why 
     return utf8_columns(said) < columns;
 }
 
-/* What to type; with the cost, unless the line above says it already. */
+/* The command to type, with its cost, unless the line above says the cost already. */
 static void draw_command(struct canvas canvas, int y, enum units units, const struct why *why,
                          const struct why_change *change, bool cost_said)
 {
