@@ -1,5 +1,5 @@
-/* Backward, use by use. An activation is overwritten by a gradient as soon as nothing needs it any more, so backward takes
- * no memory of its own but what the attention kernel works in. In a block, in this order:
+/* Backward, use by use. A gradient overwrites an activation as soon as nothing needs it any more, so backward takes no memory
+ * of its own except scratch: of the attention and embedding kernels, and of tiled blocks. In a block, in this order:
  *
  *     slot   holds       until                      then
  *     GELU   gelu out    gradient of mlp.proj.w     gradient of fc out; gradient of attention out
@@ -7,12 +7,13 @@
  *     LN2    ln2 out     gradient of mlp.fc.w       gradient of ln2 out
  *     LN1    ln1 out     gradient of attn.qkv.w     gradient of ln1 out
  *
- * Of a tiled MLP each tile has a GELU and an FC of its own, gone by then; the gradient of ln2 out has a place of its own, since
- * every tile needs ln2 out, that of attention out takes its place, and that of qkv stands in the scratch. */
+ * In a tiled MLP each tile has its own GELU and FC, which are given back before the block's backward. So the gradient of ln2 out
+ * has its own buffer (`normed`), because every tile needs ln2 out. The gradient of attention out then overwrites `normed`, and
+ * the gradient of qkv lies in the scratch. */
 #include "engine/gpt/gpt.h"
 #include "kernels/kernels.h"
 
-/* What every step of a backward use needs. */
+/* The arguments of every part of a backward use. */
 struct pass {
     struct kernels *kernels;
     enum dtype dtype;
@@ -41,21 +42,21 @@ static void *saved_at(const struct pass *p, enum activation_part part, int numbe
 struct linear {
     enum tensor_id weight, bias;
     int64_t out, in;
-    bool bias_done; /* by the norm's backward that made dy */
+    bool bias_done; /* the norm's backward that made dy has computed it */
 };
 
-/* Of y = x w^T + b: gradients of w and b. */
+/* For y = x w^T + b: gradients of w and b. */
 static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x,
                           struct error *err)
 {
-    if (p->gradient->at[linear->bias] && !linear->bias_done) /* of a tiled MLP's, the first tile has it */
+    if (p->gradient->at[linear->bias] && !linear->bias_done) /* only the first tile has proj's bias */
         kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
                                      linear->out);
     return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x,
                                           p->N, linear->out, linear->in, err);
 }
 
-/* The same and then the gradient of x, which may take the place of x. */
+/* The same, then the gradient of x, which may overwrite x. */
 static int linear_backward(const struct pass *p, const struct linear *linear, void *dx, const void *dy, const void *x,
                            struct error *err)
 {
@@ -65,7 +66,7 @@ static int linear_backward(const struct pass *p, const struct linear *linear, vo
                                          linear->out, linear->in, err);
 }
 
-/* dresidual becomes, or is added, the gradient of the norm's input x; dsum: of the bias in it, or NULL. */
+/* Writes, or adds, the gradient of the norm's input x to dresidual; dsum: gradient of the bias in x, or NULL. */
 static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, void *dsum, const void *dy,
                           const void *x, const float *mean, const float *rstd, void *dresidual, bool add)
 {
@@ -73,7 +74,7 @@ static void norm_backward(const struct pass *p, enum tensor_id weight, enum tens
                                dsum, p->accumulate, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
 }
 
-/* Of an MLP, or a tile of one: the gradient of what it read, ln2 out, overwrites or is added to dnormed, which may be ln2. gelu
+/* Backward of an MLP or a tile: the gradient of its input, ln2 out, overwrites dnormed (which may be ln2) or is added to it. gelu
  * becomes the gradient of fc out. */
 static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu, const void *hidden, void *dnormed,
                         bool add, struct error *err)

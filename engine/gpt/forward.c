@@ -1,4 +1,4 @@
-/* Forward, use by use. Biases and residuals are added inside the products, before their one rounding. */
+/* Forward, use by use. The matrix products add biases and residuals before they round, so there is one rounding. */
 #include "engine/gpt/gpt.h"
 #include "kernels/kernels.h"
 
@@ -50,7 +50,7 @@ static void second_norm_forward(const struct gpt *gpt, const struct gpt_tensors 
                          (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden);
 }
 
-/* output = residual + proj(gelu(fc(ln2))), of an MLP or a tile of one; a tile without the bias adds to what others made. */
+/* output = residual + proj(gelu(fc(ln2))), of an MLP or its first tile. The other tiles have no bias and add to the output. */
 static int mlp_forward(const struct gpt *gpt, const struct gpt_tensors *weights, const struct slots *mlp, void *fc,
                        void *gelu, void *output, struct error *err)
 {

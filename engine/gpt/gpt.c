@@ -1,4 +1,4 @@
-/* Calls by use; a unit's tensors and their first values. */
+/* Calls the function of a use, finds a unit's tensors, and makes their initial values. */
 #include "engine/gpt/gpt.h"
 
 #include "engine/base/rng.h"
@@ -35,7 +35,7 @@ void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum d
     }
 }
 
-/* Elements [from, to) of a whole tensor, counted from its own start, so that neither unit nor tile nor shard matters. */
+/* Elements [from, to) of a whole tensor, so that values do not depend on units, tiles or shards. */
 static void fill_normal(const struct tensor *tensor, uint64_t seed, double scale, int64_t from, int64_t to,
                         float *values)
 {

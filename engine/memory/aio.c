@@ -1,6 +1,6 @@
-/* Blocks in flight. Each worker has an io_context and a slot for every block that it may have in flight; blocks are handed
- * out by a cursor over the spans, under the lock. The first error stops the handing out, and every worker then waits for
- * what it has in flight, because the system may still write to that memory. */
+/* Keeps blocks in flight. Each worker has an io_context and a slot for every block that it may have in flight. A cursor over the
+ * spans, under the lock, gives each worker its next block. After the first error it gives none, and every worker waits for its
+ * blocks in flight, because the system may still write to that memory. */
 #include "engine/memory/aio.h"
 
 #include <errno.h>
@@ -12,9 +12,9 @@
 
 #include "engine/base/clock.h"
 
-/* A block on its way. One of which only a part has moved goes back into the queue with the rest. */
+/* A block in flight. If only a part of it has moved, the rest is submitted again. */
 struct slot {
-    struct iocb request; /* first: the system hands back its address */
+    struct iocb request; /* must be first: an event has the request's address */
     int fd;
     unsigned char *memory;
     uint64_t offset, bytes, submitted_ns;
@@ -26,7 +26,7 @@ struct worker {
     pthread_t thread;
     struct slot *slots;
     struct slot **idle;  /* a stack */
-    struct iocb **ready; /* to be submitted, in order */
+    struct iocb **ready; /* to be submitted, in this order */
     struct io_event *events;
     int idle_count, ready_count, flying;
 };
@@ -36,16 +36,16 @@ struct aio {
     struct aio_options options;
     struct worker *workers;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a batch to work on, or one worker less at it */
+    pthread_cond_t changed; /* signaled when a batch begins or a worker has finished it */
     bool closing;
-    uint64_t batch; /* number of the batch in work */
-    int working;    /* threads that have not finished it */
+    uint64_t batch; /* number of the current batch */
+    int working;    /* threads that have not finished the batch */
     enum aio_direction direction;
     const struct aio_span *spans;
     int span_count, span; /* the cursor: next block begins at `at` of spans[span] */
     uint64_t at;
-    struct aio_failure failure;         /* the first of the batch, */
-    uint64_t error_offset, error_bytes; /* and its block */
+    struct aio_failure failure;         /* the first failure of the batch, */
+    uint64_t error_offset, error_bytes; /* and the block that failed */
     struct aio_fault fault;
     struct {
         _Atomic uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns;
@@ -53,8 +53,8 @@ struct aio {
     } flow;
     struct {
         _Atomic uint64_t longest_ns, deepest;
-    } most;               /* of the batch in work */
-    struct aio_flow last; /* of the last whole one */
+    } most;               /* of the current batch */
+    struct aio_flow last; /* of the last finished batch */
 };
 
 /* ---- opening ---- */
@@ -156,7 +156,7 @@ static void fail(struct aio *aio, int error_number, const struct slot *slot)
     pthread_mutex_unlock(&aio->lock);
 }
 
-/* The next block that nobody has taken; false: there is none, or the batch has failed. */
+/* Takes the next free block. False: there is none, or the batch has failed. */
 static bool next_block(struct aio *aio, struct slot *slot)
 {
     pthread_mutex_lock(&aio->lock);
@@ -210,8 +210,8 @@ static void count_arrival(struct aio *aio, const struct slot *slot, uint64_t mov
     raise_to(&aio->most.longest_ns, took);
 }
 
-/* Hands the first `count` ready blocks to the system; how many it took, or -errno. They count as in flight from before the
- * call, as their latency does: the system may take its time over it. */
+/* Submits the first `count` ready blocks; returns how many the system took, or -errno. Blocks count as in flight, and their
+ * latency begins, before the call, because io_submit() itself may take long. */
 static int hand_over(struct worker *worker, int count)
 {
     struct aio *aio = worker->aio;
@@ -229,7 +229,7 @@ static void forget_ready(struct worker *worker, int error_number)
     while (worker->ready_count) put_idle(worker, (struct slot *)worker->ready[--worker->ready_count]);
 }
 
-/* What the system will not take now (EAGAIN) is tried again when something has arrived. */
+/* Submits all ready blocks. If the system takes none now (EAGAIN), the caller tries again after a block has arrived. */
 static void submit(struct worker *worker)
 {
     while (worker->ready_count) {
@@ -246,7 +246,7 @@ static void submit(struct worker *worker)
     }
 }
 
-/* What a test wants to have happened instead of `moved`. */
+/* The result of a request: `moved`, or the fault that a test has injected. */
 static long injected(struct aio *aio, long moved)
 {
     pthread_mutex_lock(&aio->lock);
@@ -260,7 +260,7 @@ static long injected(struct aio *aio, long moved)
     return moved;
 }
 
-/* A read that got less than it asked for, and not whole pages of it, has met the end of the file. */
+/* A short read that is not a number of whole pages has reached the end of the file. */
 static bool met_end(const struct aio *aio, uint64_t moved)
 {
     return aio->direction == AIO_READ && (moved == 0 || moved % AIO_ALIGN_BYTES);

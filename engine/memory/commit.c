@@ -1,5 +1,5 @@
-/* Pages under the allocator's ranges: committed when they are taken, locked where they are to be pinned, returned when the budget,
- * or a device or disk that is full, wants them for others. What pages are to memory, blocks on the disk are to the NVMe tier. */
+/* Pages under the allocator's ranges: commits them for takes, locks them where pinning is on, and returns unused ones when the
+ * budget, or a full device or disk, needs room. In the NVMe tier a page is blocks on the disk. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ static void count_reserved(struct memory *memory, enum tier tier, enum category 
     memory->now.tier[tier].reserved_bytes += change;
 }
 
-/* A limit of the system's own can be raised; it is not what stops a driver, or one who has none. */
+/* mlock() obeys the limit RLIMIT_MEMLOCK; the text names the limit only where there is one. */
 static int lock_by_system(void *at, uint64_t bytes, struct error *err)
 {
     struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
@@ -44,7 +44,7 @@ static bool unlock_pages(const struct memory *memory, void *at, uint64_t bytes)
     return device && device->pin ? device->unpin(device->user, at, bytes) : munlock(at, bytes) == 0;
 }
 
-/* A driver is given a piece at a time, since it lets go of no part of one. */
+/* A driver can only unlock whole pieces as they were locked, so it gets one unit at a time. */
 static uint64_t piece_bytes(const struct memory *memory, const struct range *range, uint64_t bytes)
 {
     return memory->device_pages && memory->device_pages->pin ? range->unit_bytes : bytes;
@@ -61,7 +61,7 @@ static void pin(struct memory *memory, enum tier tier, struct range *range, uint
     }
 }
 
-/* Locked pages cannot be returned; false: some of these stay locked. */
+/* Unlocks pages, because locked pages cannot be returned. False: some stay locked. */
 static bool unpin(struct memory *memory, enum tier tier, struct range *range, uint64_t first, uint64_t end)
 {
     struct run run;
@@ -104,7 +104,7 @@ static int commit_pages(struct memory *memory, enum tier tier, enum category cat
     return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
 }
 
-/* How many bytes from the first on went back; the rest stays, and counts as before. */
+/* Returns how many bytes, from the first on, went back; the rest stays committed. */
 static uint64_t return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
 {
     struct range *range = &memory->range[tier][category];
@@ -115,8 +115,8 @@ static uint64_t return_pages(struct memory *memory, enum tier tier, enum categor
     return pages.end - pages.first;
 }
 
-/* Returns unused pages of one range, at most about `wanted` bytes; returns how many. A page is in use when any byte of it
- * is live. */
+/* Returns unused pages of one range, about `wanted` bytes at most; the result says how many. A page is in use when any byte
+ * of it is live. */
 static uint64_t return_unused(struct memory *memory, enum tier tier, enum category category, uint64_t wanted)
 {
     struct range *range = &memory->range[tier][category];
@@ -155,7 +155,7 @@ void memory_make_room(struct memory *memory, enum tier tier, uint64_t more)
     }
 }
 
-/* False: there was nothing. */
+/* False: there were no unused pages. */
 static bool return_all_unused(struct memory *memory, enum tier tier)
 {
     uint64_t returned = 0;
@@ -182,7 +182,7 @@ int memory_commit(struct memory *memory, enum tier tier, enum category category,
     uint64_t more = uncommitted_bytes(range, first, end);
     if (more == 0) return 0;
     memory_make_room(memory, tier, more);
-    bool returned = false; /* all that is unused: then what this call has committed may have gone with it */
+    bool returned = false; /* all unused pages, perhaps also those that this call has committed */
     struct run gap;
     for (uint64_t at = first; runs_next_gap(&range->committed, at, end, &gap); at = gap.end) {
         int status = commit_pages(memory, tier, category, gap, err);

@@ -1,5 +1,5 @@
-/* Lanes that move batches of blocks until their time is over. A batch begins small and doubles until it takes long enough that
- * its end, where nothing is in flight any more, does not count. */
+/* Measures a disk: each lane moves batches of blocks until its time is over. Batches double in size until one takes so long that
+ * its end, where fewer blocks are in flight, does not matter. */
 #include "engine/memory/disk.h"
 
 #include <pthread.h>
@@ -39,7 +39,7 @@ static int move_batch(struct lane *lane, int blocks)
     return storage_move(lane->storage, lane->direction, lane->spans, blocks, &lane->err);
 }
 
-/* Each lane begins in its own half of the file, or reads would find what has just been written. */
+/* Each lane begins in its own half of the file, so that reads do not find blocks that were just written. */
 static void *run_lane(void *argument)
 {
     struct lane *lane = argument;

@@ -1,4 +1,4 @@
-/* How fast a disk is, measured with the code that training uses: what `fio` would do with the same blocks and depth. */
+/* Measures the speed of a disk with the I/O code of training, as `fio` does with the same block size and queue depth. */
 #ifndef ENGINE_MEMORY_DISK_H
 #define ENGINE_MEMORY_DISK_H
 
@@ -6,22 +6,22 @@
 
 struct disk_job {
     const char *name;
-    bool direction[AIO_DIRECTIONS]; /* both: half of the bytes each, at the same time, by two threads as the lanes do */
-    bool random;                    /* every block anywhere, or one after another */
-    int64_t block_bytes;            /* at most that of the options the disk was opened with */
+    bool direction[AIO_DIRECTIONS]; /* both: two threads, one each, until the time is over; writes start mid-file */
+    bool random;                    /* each block at a random place; false: one after another */
+    int64_t block_bytes;            /* at most options.block_bytes of disk_open() */
 };
 
 struct disk_rate { double seconds; struct aio_flow flow[AIO_DIRECTIONS]; };
 
-/* buffered_because: its bytes go through the page cache (a line for the log); NULL: they do not. */
+/* buffered_because: why its bytes go through the page cache (a line for the log, owned by storage); NULL: they do not. */
 struct disk { struct storage *storage; uint64_t file_bytes; const char *buffered_because; };
 
-/* Makes and writes a file of at most file_bytes, less where that takes longer than `seconds`. It has no name, and it is gone
- * with disk_close(). */
+/* Writes a file without a name in `folder`: at most file_bytes, in steps of 64 MiB, for about `seconds`. disk_close() removes it.
+ * Errors: those of storage_open(), storage_use(), storage_reserve() and storage_move(). */
 int disk_open(struct disk *disk, const char *folder, const struct aio_options *options, uint64_t file_bytes, double seconds, struct error *err);
 void disk_close(struct disk *disk);
 
-/* Runs a job for about that long. */
+/* Runs a job for about `seconds`. STATUS_RUN: no memory (64 MiB for each direction), or a transfer failed. */
 int disk_measure(struct disk *disk, const struct disk_job *job, double seconds, struct disk_rate *rate, struct error *err);
 
 #endif

@@ -1,9 +1,8 @@
-/* The tier allocator: what is live in address ranges whose layout others decide, and what the budgets allow. The pages under it
- * are commit.c's.
+/* The tier allocator: live bytes in address ranges whose layout the plan decides, and the budgets. commit.c has the pages.
  *
- * The state is a snapshot that is always up to date, one lock, and per range two sets of runs: live bytes and committed
- * pages. A take that the budget's live bytes allow cannot fail for pages: unused pages of other ranges are returned first.
- * So whether a plan fits depends on its bytes alone, and not on page sizes or on what was used before. */
+ * The state is an up-to-date snapshot, one lock, and three sets of runs for each range: live bytes, committed pages and pinned
+ * pages. If the budget has room for the live bytes of a take, it has room for the pages too: unused pages of other ranges are
+ * returned first. So whether a plan fits depends on its bytes alone, and not on page sizes or on earlier use. */
 #include "engine/memory/memory.h"
 
 #include <pthread.h>
@@ -33,8 +32,8 @@ static void unreserve(const struct pages *pages, void *base, uint64_t bytes)
     else if (base) pages->unreserve(pages->user, base, bytes);
 }
 
-/* A device's driver lets go of pinned memory in the pieces that it was given, and a copy may still be under way in what lies
- * beside the pages that go: so pages of the host tier come and go by whole pieces there, at most some 64 of them to a range. */
+/* A device's driver unlocks pinned memory only in the pieces in which it was locked, and a copy may still use neighbouring pages.
+ * So pages of the host tier are committed and returned in whole pieces there: a 64th of the range, between 2 and 64 MiB. */
 static uint64_t unit_of(enum tier tier, uint64_t bytes, const struct pages *device)
 {
     enum { PIECES = 64, PIECE_BYTES_MAX = 64 << 20 };
@@ -50,7 +49,7 @@ uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum cat
     return memory->range[tier][category].unit_bytes;
 }
 
-/* A device's memory is near to its own process only, and needs no descriptor to be found by. */
+/* A device's memory is used by threads of its own process only, so it needs no descriptor. */
 static int reserve_symmetric(struct memory *memory, struct error *err)
 {
     const uint64_t block = memory->device_pages ? memory->device_pages->unit_bytes : BLOCK_BYTES;
@@ -59,7 +58,7 @@ static int reserve_symmetric(struct memory *memory, struct error *err)
         memory->symmetric_offset[c] = memory->symmetric_bytes;
         memory->symmetric_bytes += round_up(memory->range[TIER_DEVICE][c].bytes, block);
     }
-    if (memory->symmetric_bytes == 0) memory->symmetric_bytes = block; /* peers can always map it */
+    if (memory->symmetric_bytes == 0) memory->symmetric_bytes = block; /* so that peers can always map it */
     if (!memory->device_pages) {
         memory->symmetric_fd = pages_file("zerolab-symmetric", memory->symmetric_bytes, err);
         if (memory->symmetric_fd < 0) return STATUS_RUN;
@@ -194,7 +193,7 @@ static int take(struct memory *memory, enum tier tier, enum category category, u
                          tier_name(tier), category_name(category), (unsigned long long)bytes);
     int status = over_budget(memory, tier, category, bytes, err);
     if (status) return status;
-    runs_add(&range->live, offset, offset + bytes); /* first, or making room could return the very pages we reuse */
+    runs_add(&range->live, offset, offset + bytes); /* first; else making room could return the pages that this take reuses */
     status = memory_commit(memory, tier, category, offset, offset + bytes, true, err);
     if (status) {
         runs_remove(&range->live, offset, offset + bytes);

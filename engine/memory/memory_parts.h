@@ -1,4 +1,4 @@
-/* The inside of the tier allocator, shared by memory.c (what is live) and commit.c (the pages under it). */
+/* Internals of the tier allocator, shared by memory.c (live bytes and budgets) and commit.c (the pages under them). */
 #ifndef ENGINE_MEMORY_MEMORY_PARTS_H
 #define ENGINE_MEMORY_MEMORY_PARTS_H
 
@@ -9,8 +9,8 @@
 #include "engine/memory/runs.h"
 
 struct range {
-    unsigned char *base;       /* NULL: not memory (NVMe) */
-    const struct pages *pages; /* of a device; NULL: of this machine */
+    unsigned char *base;       /* NULL: NVMe, or an empty range */
+    const struct pages *pages; /* of a device; NULL: memory of this machine */
     uint64_t bytes;
     uint64_t unit_bytes;       /* pages are committed, pinned and returned in multiples of it */
     bool shared;
@@ -31,11 +31,11 @@ struct memory {
     struct error pin_refused; /* status 0: no page was refused */
     memory_observer *observer;
     void *observer_user;
-    uint64_t when_ns; /* of the change that is under way, for the observer */
+    uint64_t when_ns; /* of the change in progress, for the observer */
     uint64_t fail_after;
 };
 
-/* The lock is part of what a const memory may change: readers take it too. */
+/* Readers of a const memory lock it too, so the cast drops const. */
 static inline void memory_lock(const struct memory *memory)
 {
     pthread_mutex_lock((pthread_mutex_t *)&memory->lock);
@@ -52,10 +52,10 @@ static inline void memory_notify(struct memory *memory, enum tier tier, enum cat
         memory->observer(memory->observer_user, memory->when_ns, tier, category, &memory->now.category[tier][category]);
 }
 
-/* Under the lock: commits what of [first, end) is not, after returning unused pages as far as the budget wants it. may_return: where
- * there is no room after all, all that are unused, also those that were reserved. */
+/* Under the lock: returns unused pages as far as the budget requires, then commits the uncommitted part of [first, end).
+ * may_return: if the commit fails, returns all unused pages, reserved ones too, and tries once more. */
 int memory_commit(struct memory *memory, enum tier tier, enum category category, uint64_t first, uint64_t end, bool may_return, struct error *err);
-/* Lets go of all pinned pages, before the range goes. */
+/* Unlocks all pinned pages of a range, before the range is unmapped. */
 void memory_unpin(struct memory *memory, enum tier tier, enum category category);
 /* Under the lock: returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
 void memory_make_room(struct memory *memory, enum tier tier, uint64_t more);

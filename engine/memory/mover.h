@@ -1,8 +1,8 @@
-/* Who moves a rank's bytes between places of its memory. Where all tiers are memory of this machine that is the calling thread;
- * where the device tier is a device, the stream of the lane that asks. Places are addresses of either.
+/* Copies and clears bytes of a rank's memory. Where all tiers are memory of this machine, the calling thread does it; where the
+ * device tier is a device, the stream of the calling lane. Addresses may be of either.
  *
- * What was asked for is done, in order, when mover_finish() returns; until then it may be on its way. A mover belongs to one
- * thread at a time. */
+ * Requests run in order and asynchronously; all have ended when mover_finish() returns. A mover belongs to one thread at a
+ * time. Errors: STATUS_RUN, from the device. */
 #ifndef ENGINE_MEMORY_MOVER_H
 #define ENGINE_MEMORY_MOVER_H
 

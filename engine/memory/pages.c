@@ -1,4 +1,4 @@
-/* mmap, madvise and memfd in the few forms that the allocator needs. */
+/* Reserves, commits and returns pages with mmap, madvise and memfd. */
 #include "engine/memory/pages.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels answer EINVAL and we touch the pages instead */
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14; older kernels return EINVAL, and pages_commit() touches the pages */
 #endif
 
 void *pages_reserve(uint64_t bytes, int fd, struct error *err)

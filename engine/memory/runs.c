@@ -1,4 +1,4 @@
-/* Sorted runs: every operation finds the first run that ends after an address, then works on its neighbours. */
+/* Sorted runs: every operation finds the first run that ends after an address by binary search, then changes its neighbours. */
 #include "engine/memory/runs.h"
 
 #include <stdio.h>

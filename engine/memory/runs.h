@@ -1,6 +1,6 @@
-/* A set of byte addresses kept as sorted, disjoint, non-touching runs [first, end). The allocator keeps two of them per
- * category: what is live and what is committed. Sets are small (a run per group of neighbouring buffers), so an array with
- * binary search beats a tree. Bookkeeping that cannot grow aborts: a few dozen bytes are missing only when all is lost. */
+/* A set of byte addresses, kept as sorted, disjoint, non-touching runs [first, end). The allocator keeps three sets for each
+ * category of a tier: live, committed and pinned. Sets are small (a run per group of neighbouring buffers), so an array with
+ * binary search beats a tree. A set that cannot grow aborts the process: the machine has no memory left then. */
 #ifndef ENGINE_MEMORY_RUNS_H
 #define ENGINE_MEMORY_RUNS_H
 
@@ -15,10 +15,10 @@ void runs_release(struct runs *runs);
 void runs_add(struct runs *runs, uint64_t first, uint64_t end);
 void runs_remove(struct runs *runs, uint64_t first, uint64_t end);
 
-bool runs_touch(const struct runs *runs, uint64_t first, uint64_t end); /* any of [first, end) is in */
-bool runs_cover(const struct runs *runs, uint64_t first, uint64_t end); /* all of it is in */
+bool runs_touch(const struct runs *runs, uint64_t first, uint64_t end); /* some of [first, end) is in the set */
+bool runs_cover(const struct runs *runs, uint64_t first, uint64_t end); /* all of it is in the set */
 
-/* The first stretch at or after `from`, and before `end`, that is in (or, for the gap, not in) the set; false: none. */
+/* The first run at or after `from`, cut to [from, end), that is in the set (the gap: not in the set). False: none. */
 bool runs_next(const struct runs *runs, uint64_t from, uint64_t end, struct run *run);
 bool runs_next_gap(const struct runs *runs, uint64_t from, uint64_t end, struct run *gap);
 

@@ -1,4 +1,4 @@
-/* The files behind a rank's NVMe tier. */
+/* The files of a rank's NVMe tier: makes them, reserves their blocks, and moves spans. */
 #include "engine/memory/storage.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct file {
-    char *folder;                          /* as it was given */
+    char *folder;                          /* as configured */
     int fd;                                /* -1: not opened yet */
     bool cannot_reserve;                   /* the file system has no fallocate */
     uint64_t bytes;                        /* of the ranges in it */
@@ -21,7 +21,7 @@ struct file {
 struct storage {
     struct file files[CATEGORIES];
     int file_count;
-    struct file *file[CATEGORIES]; /* of each category, and where in it its range begins */
+    struct file *file[CATEGORIES]; /* by category; its range begins at `start` */
     uint64_t start[CATEGORIES];
     struct aio *aio[AIO_DIRECTIONS];
     int last_errno[AIO_DIRECTIONS];
@@ -48,7 +48,7 @@ static int refuse_folder(const char *folder, int error_number, struct error *err
                      strerror(error_number), remedy);
 }
 
-/* For file systems that cannot make a file without a name (O_TMPFILE): with one, for an instant. */
+/* For file systems without O_TMPFILE: makes a file with a name and removes the name at once. */
 static int open_named(const char *folder)
 {
     char name[PATH_MAX];
@@ -65,7 +65,7 @@ static int open_nameless(const char *folder)
     return fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) ? open_named(folder) : fd;
 }
 
-/* A file system may accept the flag and refuse the transfers, so one page is written and read. */
+/* A file system may accept O_DIRECT and refuse the transfers, so this writes and reads one page. */
 static bool moves_directly(int fd)
 {
     void *page = aligned_alloc(AIO_ALIGN_BYTES, AIO_ALIGN_BYTES);
@@ -99,7 +99,7 @@ static struct file *file_in(struct storage *storage, const char *folder)
     return file;
 }
 
-/* One after another in the file of their folder. */
+/* Places the category's range after the others in the file of its folder. */
 static int place_category(struct storage *storage, enum category category, const struct storage_range *range,
                           struct error *err)
 {
@@ -182,7 +182,7 @@ int storage_reserve(struct storage *storage, enum category category, uint64_t fi
     return refuse_space(file, end - first, error_number, err);
 }
 
-/* Where holes are not supported the blocks stay until the file is closed. */
+/* Where the file system cannot punch holes, the blocks stay until the file is closed. */
 void storage_discard(struct storage *storage, enum category category, uint64_t first, uint64_t end)
 {
     if (first == end) return;

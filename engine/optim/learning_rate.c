@@ -1,6 +1,6 @@
-/* Each schedule is one function of i, the number of the last iteration (-1: none yet). The operations stand in the order of
- * DeepSpeed's, so that values agree to the last bit where the C library's log and cos do. Two of its habits show at the
- * beginning: WarmupLR gives its minimum at i = -1 and again at 0, and WarmupCosineLR gives 0 at -1, whatever its ratio. */
+/* Each schedule is one function of i, the number of the last iteration (-1: none yet). Arithmetic has DeepSpeed's order, so values
+ * agree to the last bit where the C library's log and cos do. Two of DeepSpeed's first values are unusual: WarmupLR gives its
+ * minimum at i = -1 and again at 0, and WarmupCosineLR gives 0 at -1, whatever its ratio. */
 #include "engine/optim/learning_rate.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ static bool warming(const struct config_scheduler *s, int64_t i)
     return i < (s->warmup_steps < 2 ? 2 : s->warmup_steps);
 }
 
-/* Steps from the end of the warm-up to the end of all, at least 1. */
+/* Steps from the end of the warm-up to total_steps, at least 1. */
 static double decay_steps(const struct config_scheduler *s)
 {
     const int64_t left = s->total_steps - (s->warmup_steps < 2 ? 2 : s->warmup_steps);
@@ -55,7 +55,8 @@ static double warmup_cosine(const struct config_scheduler *s, double base, int64
     return base * (ratio > 0 ? ratio : 0);
 }
 
-/* How far up the cycle, 0 to 1. Stairs are counted in whole steps: a quotient just below a stair must not lose it. */
+/* Position between the cycle's minimum (0) and maximum (1). Stairs are computed from whole steps, because rounding a quotient
+ * just below a stair would lose that stair. */
 static double cycle_height(const struct config_scheduler *s, int64_t i)
 {
     const double first = (double)s->cycle_first_steps, second = (double)s->cycle_second_steps, total = first + second;
@@ -83,7 +84,7 @@ static double one_cycle(const struct config_scheduler *s, double base, int64_t i
     return s->cycle_min_lr / (1 + s->decay_lr_rate * ((double)after / (double)s->decay_steps));
 }
 
-/* The first beta; it begins at its minimum, though the learning rate does so too. */
+/* The first beta. As in DeepSpeed it begins at its minimum, although the learning rate does so too. */
 static double one_cycle_beta(const struct config_scheduler *s, int64_t i)
 {
     const int64_t after = after_cycle(s, i);

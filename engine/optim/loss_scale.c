@@ -1,3 +1,4 @@
+/* The loss scale of fp16: static, or DeepSpeed's dynamic one. */
 #include "engine/optim/loss_scale.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@ static enum loss_scale_event overflowed(struct loss_scaler *scaler)
     return LOSS_SCALE_LOWERED;
 }
 
-/* Raised first window + 1 clean steps after an overflow or the start, from then on every window. */
+/* The scale is raised window + 1 clean steps after an overflow or the start, then after every further window. */
 static enum loss_scale_event went_well(struct loss_scaler *scaler)
 {
     const struct config_fp16 *options = scaler->options;

@@ -1,9 +1,9 @@
-/* Tensor by tensor, because some decay and others do not; neighbours that are alike in one go, since each call to a GPU costs. */
+/* Updates tensor by tensor, because only some decay. Neighbours that are alike share one call, because each GPU launch costs time. */
 #include "engine/optim/optimizer.h"
 
 #include <math.h>
 
-/* What an optimizer makes of its parameters, worked out in double, as PyTorch does, and rounded once. */
+/* The factors of an update, computed in double from the optimizer's settings, as in PyTorch, and rounded once. */
 static struct update_factors factors_of(const struct optimizer_step *step, bool decays)
 {
     const struct config_optimizer *optimizer = step->optimizer;
@@ -26,7 +26,7 @@ static struct update_factors factors_of(const struct optimizer_step *step, bool 
         factors.step_size = (float)(rate / (1 - pow(beta1, count)));
         factors.second_moment = (float)(1 / sqrt(1 - pow(beta2, count)));
     }
-    if (optimizer->rule == OPTIMIZER_MOMENTUM) { /* the first gradient comes in whole */
+    if (optimizer->rule == OPTIMIZER_MOMENTUM) { /* the first gradient is not dampened */
         factors.beta1 = (float)optimizer->momentum;
         factors.share1 = step->step == 1 ? 1 : (float)(1 - optimizer->dampening);
         factors.nesterov = optimizer->nesterov;
@@ -48,7 +48,7 @@ static struct update_arrays arrays_from(const struct update_arrays *arrays, int6
     return from;
 }
 
-/* The first tensor from t on that does not lie right behind the one before, or is not to be treated as that is. */
+/* The first tensor after t that is not adjacent to its predecessor, or differs from it in weight decay. */
 static int alike_end(const struct unit *unit, int t, bool all_decay)
 {
     int end = t + 1;

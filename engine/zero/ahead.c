@@ -1,9 +1,9 @@
-/* A lane that runs ahead of its device (executor.h), in two halves, a thread for each. That an operation may be sent before what it
- * depends on is done is the device's order: its own stream keeps it, and marks where another lane's stream is concerned. Lanes that
- * are no streams are waited for, and wait until an operation here is done.
+/* A lane that runs ahead of its device (executor.h), in two halves with a thread each: one sends operations, one follows their ends.
+ * An operation may be sent before its dependencies have ended, because the device keeps the order: within the lane by its stream,
+ * between streams by marks. For dependencies between this lane and a lane without a stream, host threads wait for the end.
  *
- * Both halves skip or run the same operations, because the first one decides when all that the decision hangs on is known: what
- * follows the agreement waits for it, or for what was sent after it. */
+ * Both halves skip or run the same operations, because the first half decides and the second follows. The decision is final:
+ * droppable operations depend on the agreement, directly or through earlier operations, and it runs before it counts as sent. */
 #include "engine/base/clock.h"
 #include "engine/zero/executor_parts.h"
 
@@ -32,7 +32,7 @@ static void device_failed(struct executor *executor, const struct op *op, struct
     lane_break(executor, err);
 }
 
-/* The wait was measured by the device's clock, the operation by the host's: the wait is cut to the operation's time. */
+/* The device's clock measured the wait, the host's clock the operation. So the wait is cut to the operation's time. */
 static void settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
 {
     const struct executor_device *device = &executor->host.device;
@@ -56,7 +56,7 @@ void lane_finish(struct executor *executor, struct flight *flight)
 
 /* ---- sent ---- */
 
-/* An operation that is done is not awaited: its mark may already belong to another. */
+/* Does not wait for an operation that has ended: its mark may already belong to another. */
 static int await(struct executor *executor, struct lane_state *lane, struct lane_state *other, int on,
                  struct error *err)
 {
@@ -70,7 +70,7 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
     return status;
 }
 
-/* The host reads the mailbox and reports failures, so every operation above must have ended. */
+/* For operations of the host: it reads the mailbox and reports failures, so all earlier operations must have ended. */
 static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     const uint32_t sent = atomic_load(&lane->sent);
@@ -96,7 +96,7 @@ static int await_dependencies(struct executor *executor, struct lane_state *lane
     return status;
 }
 
-/* Between its two marks. */
+/* Sends an operation between its two marks. */
 static int send(struct executor *executor, struct lane_state *lane, struct flight *flight, struct error *err)
 {
     const struct lane_stream *stream = lane->stream;
@@ -133,7 +133,7 @@ void lane_send(struct executor *executor, struct lane_state *lane)
 
 /* ---- ended ---- */
 
-/* Its lane came to it when the operation before had ended, and it waited if what it depends on ended later. */
+/* The operation was issued when its predecessor on the lane ended, and waited for each dependency that ended later. */
 static void meet_dependencies(struct executor *executor, const struct lane_state *lane, struct flight *flight)
 {
     flight->issued_ns = flight->ready_ns = lane->ended_ns;
@@ -146,7 +146,7 @@ static void meet_dependencies(struct executor *executor, const struct lane_state
     }
 }
 
-/* When the device came there, as far as both clocks agree: not before what came first, and not after now. */
+/* The time at which the device reached the mark. Its clock differs a little, so the time is cut to [least_ns, now]. */
 static uint64_t reach(struct executor *executor, struct lane_state *lane, const struct op *op, int mark,
                       uint64_t least_ns)
 {

@@ -1,5 +1,5 @@
-/* Lasting arrays wherever they lie, outside of a step. What is on NVMe passes through a window: staging in host memory that is
- * no larger than what a step takes there, so that no array has to fit into memory, and the peak stays the planned one. */
+/* Reads, writes and copies lasting arrays in any tier, outside a step. Arrays on NVMe pass through a window: staging in host memory
+ * that is no larger than what a step takes there. So no array has to fit into memory, and the planned peak holds. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ int zero_move_bytes(const struct zero *zero, void *to, const void *from, uint64_
     return status ? status : mover_finish(mover, err);
 }
 
-/* No larger than the largest buffer that a step reads NVMe into; where there is none, what is on NVMe has yet to get there. */
+/* The size of the largest buffer into which a step reads NVMe, at most ZERO_WINDOW_BYTES; if there is none, ZERO_WINDOW_BYTES. */
 uint64_t zero_window_bytes(const struct schedule *schedule)
 {
     int64_t bytes = 0;
@@ -43,7 +43,7 @@ static char *memory_of(const struct zero *zero, const struct buffer *buffer)
     return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
 }
 
-/* One piece of an array on NVMe in the window: `pages` bytes of the array from `first` on, of which [from, from + bytes) count. */
+/* A piece of an array on NVMe in the window: `pages` bytes of the array from `first` on; [from, from + bytes) of them are wanted. */
 struct view {
     char *window;
     uint64_t first, pages, from, bytes;
@@ -102,7 +102,7 @@ int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint6
     for (uint64_t done = 0; done < bytes && !status;) {
         const struct view view = view_at(zero, at + done, bytes - done);
         if (view.bytes < view.pages)
-            status = move_view(zero, buffer, &view, AIO_READ, err); /* what else is on these pages */
+            status = move_view(zero, buffer, &view, AIO_READ, err); /* the other bytes of these pages */
         memcpy(view.window + view.from, (const char *)from + done, view.bytes);
         if (!status) status = move_view(zero, buffer, &view, AIO_WRITE, err);
         done += view.bytes;
@@ -111,7 +111,7 @@ int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint6
     return status;
 }
 
-/* Both on NVMe, from their beginning on. */
+/* Both arrays are on NVMe; copies from start to start. */
 static int copy_away(const struct zero *zero, const struct buffer *from, const struct buffer *to, uint64_t bytes,
                      struct error *err)
 {
@@ -134,7 +134,7 @@ int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint6
     return status ? status : mover_finish(mover, err);
 }
 
-/* Between NVMe and a device it goes through host memory twice, piece by piece. */
+/* Between NVMe and a device: through two buffers in host memory, piece by piece. */
 static int copy_between(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
                         uint64_t bytes, struct error *err)
 {

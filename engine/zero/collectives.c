@@ -1,11 +1,11 @@
-/* The communication lane: pieces of the schedule become parts of a collective. A piece is cut at the shard borders of its
- * unit; each part has the rank that owns that shard as its owner. */
+/* The communication lane: makes the parts of a collective from the pieces of an operation. A piece is cut at the shard borders of
+ * its unit; the owner of a part is the rank that owns its shard. Also runs the agreement of a step. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/zero/internal.h"
 
-/* What a lane that runs ahead has on its way is asked about when it is done. */
+/* The times of a meeting are read when its operation has ended, so all operations in flight need meetings of their own. */
 _Static_assert(LANE_FLIGHTS *COMM_MEETINGS_EACH <= COMM_MEETINGS, "COMM_MEETINGS is too small");
 
 static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner,
@@ -18,7 +18,7 @@ static uint64_t symmetric_place(const struct zero *zero, const struct schedule *
            (uint64_t)((elem - first) * dtype_bytes(b->dtype));
 }
 
-/* Reductions deliver to the owner only; elsewhere the destination has no meaning. */
+/* Reductions deliver to the owner only; other ranks have no destination. */
 static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op,
                       struct comm_part *parts)
 {
@@ -61,10 +61,10 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
 
 /* ---- agreement ---- */
 
-/* After the exchange everyone knows the loss, the norm and whether the update may happen; all compute the same. A gradient
- * that is inf or NaN makes its shard's sum of squares so: in double no finite ones can. The norm is that of the gradients
- * without their scale, and it is the scale of this backward that they are divided by (DeepSpeed's stages divide by the next
- * one, twice as large, where the scale has just been raised). */
+/* After the exchange every rank computes the same loss and norm, and whether the update may happen. A gradient that is inf or NaN
+ * makes its shard's sum of squares inf or NaN; finite ones cannot, because the sum is in double. The norm is that of unscaled
+ * gradients: they are divided by the scale of this backward (DeepSpeed's stages divide by the next scale, which is twice as
+ * large if it has just been raised). */
 static void conclude(struct zero *zero)
 {
     double loss = 0, squares = 0, clip = zero->config->gradient_clipping;

@@ -1,9 +1,9 @@
-/* The lanes between tiers: a buffer of one tier becomes a buffer of another. On the CPU backend that is a copy in memory; a
- * paced PCIe link gives it the time that it would take. */
+/* The lanes between device and host memory: each operation copies from a buffer of one tier to a buffer of another. On the CPU
+ * backend that is a copy in memory, and a paced PCIe link adds the time that a real link would take. */
 #include "engine/plan/footprint.h"
 #include "engine/zero/internal.h"
 
-/* What the rank owns of the pieces; *copied_bytes says how many bytes that was. */
+/* Copies the rank's own part of the pieces; adds its bytes to *copied_bytes. */
 static int copy_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op,
                        uint64_t *copied_bytes, struct error *err)
 {

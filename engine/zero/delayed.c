@@ -1,10 +1,9 @@
 /* One-step delayed parameter update (ZeRO-Offload, section 5.2): the gradients of a step stay in the host tier, with the factor
- * that clips and unscales them, and the host updates with them while the next step computes. So does a run go on from a
- * checkpoint, or at another stage: they are part of the state.
+ * that clips and unscales them, and the host updates with them while the next step computes. Gradients and factor are part of
+ * the state, so a checkpoint and a switch of stage keep them.
  *
- * Where nothing may stay pending the update is done at once, between two steps, by running the schedule's own operations in
- * the order of the list: before a switch to updates that are not delayed, and after a step that ran out of memory, when some
- * of it may have been done. */
+ * Where no update may stay pending, it runs at once, between two steps, with the schedule's own operations in the order of the
+ * list: before a switch to updates without delay, and after a step that ran out of memory, which may have done a part of it. */
 #include "engine/zero/internal.h"
 
 bool zero_is_delayed(const struct zero *zero)
@@ -24,14 +23,15 @@ void zero_note_pending(struct zero *zero, bool updates)
     zero->pending.update = (struct update_of){zero->gradient_factor, zero->now, zero->updates};
 }
 
-/* Before the agreement: updates, and what is read and written for them. Below it all follows from the update. */
+/* Whether an operation before the agreement belongs to the update: it updates, or reads or writes states for it. All operations
+ * after the agreement belong to it. */
 static bool is_part(const struct schedule *schedule, int i)
 {
     const struct op *op = &schedule->ops[i];
     return op_is_update(op->kind) || (op_swaps(op->kind) && op->buffer[ROLE_SOURCE] < 0);
 }
 
-/* An update of what lies on NVMe is done when it has been written there. */
+/* The operation with which a part is complete: states on NVMe must have been written back. */
 static int done_with(const struct schedule *schedule, int i)
 {
     const struct op *op = &schedule->ops[i];

@@ -1,9 +1,9 @@
-/* The function that carries out each kind of operation, and what is done after it. The executor calls these for every lane. */
+/* Calls the function for each kind of operation, and waits for devices after it. The executor calls these for every lane. */
 #include "engine/plan/footprint.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-/* Without a default, so that the compiler names a kind of ops.def that nothing carries out. */
+/* No default case, so that the compiler reports a kind of ops.def without a function. */
 static int run_kind(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                     struct op_stat *stat, struct error *err)
 {

@@ -1,5 +1,5 @@
-/* A run that diverged: whether a step that is not finite ends it, and the first tensor of the model that is not finite. Tensors
- * are looked at only then: each rank looks through its own shards, and the ranks agree on the first. */
+/* Decides whether a step that is not finite ends the run, and finds the first tensor of the model that is not finite. Only then
+ * are tensors read: each rank searches its own shards, and the ranks agree on the first. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-/* What is looked at, in this order: weights that are not finite make all gradients so. */
+/* The arrays in the order of the search: weights that are not finite make all gradients so. */
 enum look { LOOK_WEIGHTS, LOOK_GRADIENT, LOOK_STATE_1, LOOK_STATE_2, LOOK_PENDING, LOOKS };
 
 enum { PIECE_ELEMS = 4096, NOTHING = INT32_MAX };
@@ -39,7 +39,7 @@ static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, in
     return isfinite(kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first));
 }
 
-/* Weights are fp32, and are used in the model's type. */
+/* Weights are stored in fp32 but used in the model's type, so they must be finite in that type. */
 static int array_is_finite(const struct zero *zero, int u, enum state_array array, int64_t first, int64_t end,
                            bool *finite, struct error *err)
 {
@@ -67,7 +67,7 @@ static int is_finite(const struct zero *zero, enum look look, int u, int64_t fir
     return STATUS_OK;
 }
 
-/* Into *found the number (of its place in all units) of the first tensor of a unit that is not finite in the rank's shard. */
+/* *found: number, over all units, of the first tensor of this unit that is not finite in the rank's shard; else unchanged. */
 static int look_in_unit(const struct zero *zero, enum look look, int u, int32_t *found, struct error *err)
 {
     const struct unit *unit = &zero->model.units[u];
@@ -121,7 +121,7 @@ static void name(const struct zero *zero, int32_t number, struct zero_divergence
              unit->tensors[tensor % UNIT_TENSORS_MAX].name);
 }
 
-/* Collective. gradients: those of the last step, which are still there, count too. */
+/* Collective. gradients: also search the gradients of the last step, which still exist. */
 static int find(struct zero *zero, bool gradients, struct zero_divergence *found, struct error *err)
 {
     int32_t mine = NOTHING, all[zero->ranks];
@@ -149,7 +149,7 @@ static double without_sign_of_nan(double value)
     return isnan(value) ? (double)NAN : value;
 }
 
-/* A step that was not counted was not skipped. */
+/* Not skipped: this step was not finite. Skipped: the run gave up after skips. */
 static void explain(const struct zero *zero, const struct zero_result *result, struct zero_divergence *found)
 {
     char *text = found->text;

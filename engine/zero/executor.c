@@ -1,3 +1,4 @@
+/* The executor's threads, and the run of one schedule. */
 #include "engine/zero/executor.h"
 
 #include <stdlib.h>

@@ -1,14 +1,14 @@
-/* Runs schedules. Every lane takes its operations in order; the compute lane is the caller's own thread, each other lane a
- * thread of its own, started when the first schedule needs it. Lanes wait for each other on futexes, never spinning.
+/* Runs schedules. Every lane runs its operations in order. The compute lane is the caller's thread; each other lane has its own
+ * thread, started when the first schedule needs it. Lanes wait for each other on futexes and never spin.
  *
- * Lanes that are streams of a device may run ahead of it: an operation is sent when all that it depends on has been sent, and
- * the device keeps the rest of the order. A second thread of the lane follows the device: when an operation starts and ends
- * there, it counts the buffers taken and given, writes the records with the device's times, and wakes the lanes that wait. So
- * neither memory nor trace shows whether a lane runs ahead.
+ * Lanes that are streams of a device may run ahead of it: an operation is sent when all its dependencies have been sent, and the
+ * device keeps the order. A second thread of the lane follows the device: when an operation starts and ends there, it counts
+ * the buffers taken and given, writes the records with the device's times, and wakes waiting lanes. So memory and trace have
+ * the same meaning whether a lane runs ahead or not.
  *
- * An operation takes its buffers when it starts. If a take fails, the run is marked failed and goes on: no operation
- * computes any more, collectives are still entered (saying "not healthy"), what was taken is given back, and the caller
- * finds out when executor_run() returns. Other ranks learn of it in the next collective and do the same. */
+ * An operation takes its buffers when it starts. If a take fails, the run is marked failed and continues: no operation computes
+ * any more, lanes still enter collectives (with healthy false), taken buffers are given back, and executor_run() reports the
+ * failure when it returns. Other ranks learn of it in the next collective and do the same. */
 #ifndef ENGINE_ZERO_EXECUTOR_H
 #define ENGINE_ZERO_EXECUTOR_H
 
@@ -22,24 +22,24 @@
 struct executor;
 
 struct op_stat {
-    uint64_t peers_ns, arrival_ns; /* time waited for other ranks; of it, until the last rank had come */
-    uint64_t meeting;              /* on GPUs: the first meeting of the collective, and how many; comm_waited() reads both times */
-    int meetings;                  /* by these numbers once the collective is done */
+    uint64_t peers_ns, arrival_ns; /* time waited for other ranks; the part until the last rank arrived */
+    uint64_t meeting;              /* on GPUs: the collective's first meeting and their number; after the collective, */
+    int meetings;                  /* comm_waited() turns them into the two times above */
     uint64_t sent_bytes[LINKS];
-    struct aio_flow io; /* of an operation that moved something to or from NVMe; without requests: it did not */
-    bool io_direct;     /* ... past the page cache */
-    double flops;       /* of an operation that computes, by the plan */
+    struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: there was none */
+    bool io_direct;     /* the transfer bypassed the page cache */
+    double flops;       /* planned floating-point operations */
     bool healthy;
 };
 
-/* A device that lanes work on. Each function may be NULL: then there is nothing to do. */
+/* A device on which lanes work. Each function may be NULL: then there is nothing to do. */
 struct executor_device {
     const struct lane_stream *streams[LANES]; /* of lanes that can run ahead */
-    /* Waits until what run() left to the device is done. Not called on lanes that run ahead. */
+    /* Waits for the work that run() has enqueued on the device. Not called on lanes that run ahead. */
     int (*finish)(void *user, const struct op *op, struct error *err);
-    /* Adds what run() could not know yet of an operation that is done now. On the thread that ends operations of its lane. */
+    /* After an operation has ended: adds the times that run() could not know. On the thread that ends operations of its lane. */
     int (*settle)(void *user, const struct op *op, struct op_stat *stat, struct error *err);
-    /* Called once in a run, as soon as it is broken, from any lane: others may wait for what will not be done here. */
+    /* Called once in a broken run, at once and from any lane, because other ranks may wait for work that this one will not do. */
     void (*broke)(void *user, const struct error *err);
 };
 
@@ -47,21 +47,21 @@ struct executor_host {
     void *user;
     struct memory *memory;
     struct trace_ring *rings[LANES];
-    /* Runs one operation; healthy: the run has not failed so far. A status other than OK ends the run as broken (a dead
-     * rank, an error of the system), which is not the same as failed (no memory). */
+    /* Runs one operation; healthy: the run has not failed so far. A status other than OK makes the run broken (a dead rank, an
+     * error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each, on the thread that ends operations of its lane: how long it took, time added by pacing included. May be NULL. */
+    /* After each operation, on the thread that ends operations of its lane: its duration, pacing included. May be NULL. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
-    struct executor_device device; /* zeroed: every lane works on its own thread */
+    struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
-    const double *device_flops;      /* how many floating-point operations a second are let pass; NULL or 0: all */
+    const double *device_flops;      /* floating-point operations per second of a paced device; NULL or 0: not paced */
     /* Stepping by operations. gate NULL: none. The others may be NULL too. */
     struct gate *gate;
-    /* Called instead of sleeping at the closed gate, on the compute lane, once this rank has done all that the gate lets:
-     * `next` comes next. Returns when it may have moved. */
+    /* Called on the compute lane, instead of sleeping at the closed gate, when this rank has finished all operations before
+     * `next`. Returns when the gate may have been raised. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
-    /* Called a few times a second on the communication lane while it waits there. False: the run has failed. */
+    /* Called a few times a second on the communication lane while it waits at the gate. False: the run has failed. */
     bool (*alive)(void *user);
 };
 
@@ -69,27 +69,27 @@ struct take_failure { bool failed; int op; enum tier tier; enum category categor
 
 struct executor_result {
     bool failed;
-    struct take_failure take; /* take.failed: the failure began here, not on a peer */
-    uint64_t stood_ns;        /* that the compute lane stood at the closed gate */
+    struct take_failure take; /* take.failed: a take failed on this rank, not (only) on a peer */
+    uint64_t stood_ns;        /* time that the compute lane waited at the closed gate */
 };
 
 int executor_create(struct executor **out, const struct executor_host *host, struct error *err);
 void executor_free(struct executor *executor);
 
-/* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has done all it had. ahead: lanes
- * that are streams run ahead. No take of the schedule may fail then, the memory that it names has to be there whether taken or
- * not, and the gate has to be open; nothing is paced. */
+/* Runs the whole schedule; `number` and `step` go into its records. Returns when every lane has ended. ahead: lanes that are
+ * streams run ahead. Then no take may fail, the memory of all buffers must be committed before, the gate must be open, and
+ * nothing is paced. Errors: the first status of a broken run; STATUS_RUN: no memory, no thread. */
 int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, bool ahead, struct executor_result *result, struct error *err);
 
-/* From the next run on an operation takes this many times as long as it would, links included; one that moves or uses
- * parameters or gradients as if it had taken at least least_ns. Not stretched is the time in which a collective waits for
- * ranks that come later: they are slowed themselves. */
+/* From the next run on, every operation takes `factor` times as long, links included. One that moves or uses parameters or
+ * gradients counts as least_ns at least, before it is stretched. Time in which a collective waits for later ranks is not
+ * stretched, because those ranks are slowed themselves. */
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 
 /* The rings that take the records of later runs. */
 void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES]);
 
-/* Drops what is left of the step: operations marked droppable are skipped. Called by an operation, for later ones. */
+/* Drops the rest of the step: later operations marked droppable are skipped. Called by an operation. */
 void executor_drop_rest(struct executor *executor);
 
 #endif

@@ -1,7 +1,7 @@
-/* A hash of the training state that does not depend on who holds what: every element contributes a mixed word made of
- * (array, its number in the unsharded, unpadded model, its bits), and contributions are added: a multilinear hash. Each rank adds its own
- * shards; ranks' sums are added. Where a rank holds whole arrays, their sum must come to the same: replicas that have
- * drifted apart are found here. */
+/* A hash of the training state that does not depend on sharding: every element contributes a word mixed from its array, its number
+ * in the unsharded, unpadded model and its bits, and the contributions are added (a multilinear hash). Each rank adds up its own
+ * shards, then the ranks' sums are added. The sum over a whole array on a rank must be the same; this finds replicas that have
+ * drifted apart. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -25,7 +25,7 @@ static uint64_t weight_of(uint64_t number)
     return (x ^ (x >> 29)) | 1;
 }
 
-/* `number` is that of the first element. */
+/* `number`: number of the first element. */
 static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t count)
 {
     uint64_t sum = 0;
@@ -33,7 +33,8 @@ static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t c
     return sum;
 }
 
-/* Elements [first, first + count) of a unit, which stand at `at`: a tile of an MLP has rows of its tensors that lie apart. */
+/* Hashes elements [first, first + count) of a unit, which lie at `at`, run by run: in a tile of an MLP, rows of a tensor are not
+ * adjacent in the whole tensor. */
 static uint64_t hash_piece(const struct unit *unit, enum array array, const void *at, int bytes, int64_t first,
                            int64_t count)
 {
@@ -52,7 +53,7 @@ static uint64_t hash_piece(const struct unit *unit, enum array array, const void
     return sum;
 }
 
-/* What is on NVMe or on a device comes piece by piece. */
+/* Hashes an array on NVMe or on a device, piece by piece. */
 static int hash_away(const struct zero *zero, const struct buffer *buffer, enum array array, int64_t begins,
                      int64_t first, int64_t end, uint64_t *sum, struct error *err)
 {
@@ -87,14 +88,14 @@ static int hash_range(const struct zero *zero, const struct schedule *schedule, 
     return STATUS_OK;
 }
 
-/* In fp32 training master weights are the parameters, or the same values in another tier: counted once. */
+/* In fp32 training master weights equal the parameters, so they are not hashed again. */
 static int array_of(const struct zero *zero, const struct schedule *schedule, int unit, enum array array)
 {
     if (array == ARRAY_MASTER && zero->model.dtype == DTYPE_F32) return -1;
     return zero_array(schedule, unit, roles[array]);
 }
 
-/* Own shards go into *own; of arrays held whole, all elements go into whole[array], and counts how many units they are. */
+/* Adds the own shards to own[array] and, for arrays held whole, all elements to whole[array]. */
 static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, uint64_t own[ARRAYS],
                      uint64_t whole[ARRAYS], struct error *err)
 {

@@ -1,12 +1,12 @@
-/* Pinned buffers between host and device: tokens, losses, norms. The agreement reads them when all operations that write them have
- * ended, so no operation of forward and backward waits for a number. */
+/* Buffers between host and device: tokens, losses, norms; pinned if the driver accepts it. The agreement reads them when all
+ * operations that write them have ended, so no operation of forward and backward waits for a number. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/memory/pages.h"
 #include "engine/zero/internal.h"
 
-/* Tokens and targets of all micro-steps: every load of a step has a place of its own. */
+/* Tokens and targets of all micro-steps: every load of a step has its own place. */
 static uint64_t tokens_bytes(const struct schedule *schedule)
 {
     return (uint64_t)schedule->micro_steps * (uint64_t)schedule->B * (uint64_t)schedule->T * 2 * sizeof(int32_t);

@@ -1,4 +1,4 @@
-/* One operation on its lane: it passes the gate, waits for what it depends on, takes its buffers, runs, and gives back. */
+/* Runs one operation on its lane: waits for the gate and the dependencies, takes buffers, runs, and gives buffers back. */
 #include <stdio.h>
 
 #include "engine/base/clock.h"
@@ -6,14 +6,14 @@
 
 /* ---- the gate (engine/base/gate.h): stepping by operations ---- */
 
-/* Until this rank has done, on its other lanes too, all that the gate lets. */
+/* Waits until this rank has finished all operations before the limit, on its other lanes too. */
 static void finish_before(struct executor *executor, uint32_t limit)
 {
     const struct schedule *schedule = executor->schedule;
     bool settled[LANES] = {[LANE_COMPUTE] = true};
     for (int i = (int)limit < schedule->op_count ? (int)limit - 1 : schedule->op_count - 1; i >= 0; i--) {
         struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
-        if (settled[lane->lane]) continue; /* lanes are in order: its last one stands for all */
+        if (settled[lane->lane]) continue; /* lanes are in order, so waiting for the last is enough */
         settled[lane->lane] = true;
         wait_until_past(&lane->done, (uint32_t)i);
     }
@@ -30,7 +30,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
         } else {
             bool watches = lane == LANE_COMM && host->alive;
             gate_wait(host->gate, number, watches ? look_ns : 0);
-            if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* to meet the failure */
+            if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* so that lanes find the failure */
         }
     }
     if (since_ns && lane == LANE_COMPUTE) executor->stood_ns += clock_ns() - since_ns;
@@ -61,7 +61,7 @@ void lane_break(struct executor *executor, const struct error *err)
 
 /* ---- memory ---- */
 
-/* After the agreement a step cannot be given up: zero_weigh_updates() has checked before that the budget suffices. */
+/* After the agreement a step cannot be dropped; zero_foresee_update() has checked before that the update fits. */
 static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
 {
     const int number = (int)op_number(executor, op);
@@ -122,7 +122,7 @@ void lane_work(struct executor *executor, struct flight *flight, bool healthy)
     if (!flight->stat.healthy) atomic_store(&executor->failed, 1);
 }
 
-/* Returns when it ended. */
+/* Returns the time at which it ended. */
 static uint64_t run_and_record(struct executor *executor, struct flight *flight)
 {
     lane_take(executor, flight->op, 0);

@@ -1,4 +1,4 @@
-/* What the executor tells the trace of an operation, on the ring of its lane. */
+/* The executor's trace records of an operation, on the ring of its lane. */
 #include "engine/base/clock.h"
 #include "engine/zero/executor_parts.h"
 

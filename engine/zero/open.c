@@ -1,4 +1,4 @@
-/* A rank begins and ends: memory, kernels, lanes and schedules; what takes new schedules into force serves switches too. */
+/* Opens and closes a rank: memory, kernels, lanes and schedules. Switches use the functions for new schedules, too. */
 #include "engine/zero/zero.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
     zero->at_gate(zero->gate_user, schedule, next);
 }
 
-/* Other ranks' lanes may wait for a device that has failed, and this one's communication lane for them. */
+/* Other ranks' lanes may wait for a failed device, and this rank's communication lane for those ranks. */
 static void broke(void *user, const struct error *err)
 {
     const struct zero *zero = user;
@@ -34,7 +34,7 @@ static bool alive(void *user)
     return comm_check(zero->comm, NULL) == STATUS_OK;
 }
 
-/* Those of the compute lane; where they are a device's, there are some for memory as well. */
+/* The compute lane's kernels. If they are a device's, also kernels for host memory. */
 static int make_kernels(struct zero *zero, struct error *err)
 {
     if (zero->device) zero->kernels = zero->device->kernels;
@@ -52,7 +52,7 @@ static int open_parts(struct zero *zero, struct error *err)
     struct schedule_input input = schedule_input_of(config, &zero->model, PURPOSE_TRAIN);
     input.ranks = zero->ranks;
     schedule_ranges(ranges.bytes, &input);
-    zero->save_offset = ranges.bytes[TIER_HOST][CATEGORY_STAGING] + ZERO_WINDOW_BYTES; /* above what schedules use */
+    zero->save_offset = ranges.bytes[TIER_HOST][CATEGORY_STAGING] + ZERO_WINDOW_BYTES; /* after the schedules' range */
     ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
     memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);
     status =
@@ -78,7 +78,7 @@ static int open_parts(struct zero *zero, struct error *err)
     return executor_create(&zero->executor, &host, err);
 }
 
-/* Parts of a collective at most: every piece cut at every shard border. */
+/* Room for the most parts of a collective: every piece cut at every shard border. */
 static int make_room_for_parts(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
 {
     int most = zero->ranks;
@@ -102,7 +102,7 @@ static int make_host_kernels(struct zero *zero, const struct schedule *schedule,
     return STATUS_OK;
 }
 
-/* Which operations have been done: all places are clear but in a step. */
+/* pending.done: marks are set only during a step. */
 int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
 {
     free(zero->pending.done);
@@ -117,7 +117,7 @@ int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES]
     return status == STATUS_OK ? zero_make_mailbox(zero, schedules, err) : status;
 }
 
-/* DeepSpeed's two ways to divide by the number of ranks in part or in whole before the sum. */
+/* DeepSpeed's two ways to divide by the number of ranks before the sum: wholly or in part. */
 static void scale_reductions(struct zero *zero, const struct config_zero *knobs)
 {
     const float ranks = (float)zero->ranks, before = knobs->gradient_predivide_factor;
@@ -130,7 +130,7 @@ void zero_release_schedules(struct schedule schedules[SCHEDULES])
     for (int s = 0; s < SCHEDULES; s++) schedule_release(&schedules[s]);
 }
 
-/* What lies in the host tier is locked there, where its section says so. */
+/* Sets which categories of the host tier are locked: pin_memory of each offload section. */
 void zero_pin_host(struct zero *zero, const struct config_zero *knobs)
 {
     static const enum category of_optimizer[] = {CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER, CATEGORY_STAGING};

@@ -1,6 +1,6 @@
-/* Operations that compute: each is a call of the model, the optimizer or the data source, with pointers to the schedule's buffers.
- * The host lane uses the same kernels as the CPU backend, on its own threads, so it gives the same bits. No function here asks for
- * the stage: a buffer is whole or a shard, and its range says which. */
+/* Operations that compute: each calls the model, the optimizer or the data source with pointers to the schedule's buffers. The host
+ * lane uses the CPU backend's kernels on its own threads, so it gives the same bits. No function here asks for the stage: a
+ * buffer's range says whether it is whole or a shard. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
     return zero_at(zero, schedule, buffer, first);
 }
 
-/* A tile reads what its block saved for it. */
+/* Buffers of saved parts. A tile reads the part that its block saved for it. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct architecture *of = zero->model.architecture;
@@ -134,7 +134,7 @@ static struct kernels *kernels_of(const struct zero *zero, const struct op *op)
     return op->lane == LANE_HOST ? zero->host_kernels : zero->kernels;
 }
 
-/* Of the gradients that lie in the lane's tier; they are added up in the order of units, wherever those are. */
+/* For gradients in the lane's tier. The agreement adds the units' sums in unit order, in whatever tier they lie. */
 int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const enum tier tier = op->lane == LANE_HOST ? TIER_HOST : TIER_DEVICE;
@@ -149,7 +149,7 @@ int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const s
     return STATUS_OK;
 }
 
-/* Of this step, or of the one before. */
+/* The scalars of this step, or, if updates are delayed, of the step before. */
 static struct optimizer_step step_of_update(const struct zero *zero, const struct schedule *schedule)
 {
     struct update_of of = {zero->gradient_factor, zero->now, zero->updates + 1};
@@ -187,7 +187,7 @@ int zero_add_gradient(struct zero *zero, const struct schedule *schedule, const 
     return STATUS_OK;
 }
 
-/* Into their place, or into a buffer of the step that holds just this tile. */
+/* Writes to the parameters' place, or to a buffer of the step that holds only this tile. */
 int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     int64_t first, end;

@@ -1,18 +1,18 @@
-/* Time that an operation is made to take: of paced links and a paced device, and in slow motion. */
+/* Adds time to operations: for paced links, a paced device, and slow motion. */
 #include <math.h>
 
 #include "engine/base/clock.h"
 #include "engine/plan/paced.h"
 #include "engine/zero/executor_parts.h"
 
-/* Unless the run is to end. */
+/* Stops early if the run should end. */
 static void sleep_until(struct gate *gate, uint64_t when_ns)
 {
     for (uint64_t now_ns; !atomic_load(&gate->haste) && (now_ns = clock_ns()) < when_ns;)
         futex_wait(&gate->haste, 0, when_ns - now_ns);
 }
 
-/* What the bytes take over a paced link: the slower of the links they took. */
+/* Time of the bytes over paced links: that of the slowest link used. */
 static double link_ns(const struct executor *executor, const struct op_stat *stat)
 {
     double most_ns = 0;
@@ -26,16 +26,16 @@ static double link_ns(const struct executor *executor, const struct op_stat *sta
     return most_ns;
 }
 
-/* What the products would take on a paced device. */
+/* Time of the floating-point operations on a paced device. */
 static double device_ns(const struct executor *executor, const struct op_stat *stat)
 {
     const double *flops = executor->host.device_flops;
     return flops && *flops > 0 ? stat->flops / *flops * 1e9 : 0;
 }
 
-/* How long an operation counts for: the time it had a processor, because what ranks that share processors take from each
- * other is not to be stretched as well. Only between nodes, where a network does the work, it is the time that passed since
- * all ranks had come; those who came late were stretched themselves. */
+/* The time to stretch: the thread's CPU time, because ranks may share CPUs, and time taken by other ranks must not be stretched
+ * too. Between nodes, where a network does the work, it is the time since all ranks arrived; late ranks were stretched
+ * themselves. */
 static double counted_ns(const struct executor *executor, const struct flight *flight, uint64_t took_ns,
                          uint64_t worked_ns)
 {
@@ -52,7 +52,7 @@ uint64_t executor_pace(struct executor *executor, const struct flight *flight)
     const uint64_t now_ns = clock_ns(), began_ns = flight->started_ns + flight->stat.arrival_ns,
                    took_ns = now_ns - began_ns;
     const uint64_t worked_ns = executor->slow_motion > 1 ? clock_worked_ns() - flight->worked_ns : 0;
-    const double longest_ns = 1e18; /* thirty years: what the slowest of links would take need not fit into a clock */
+    const double longest_ns = 1e18; /* thirty years: the time of a very slow link could overflow the clock */
     const double slowed_ns = fmin(counted_ns(executor, flight, took_ns, worked_ns) * executor->slow_motion, longest_ns);
     if (slowed_ns <= (double)took_ns) return 0;
     sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);

@@ -1,4 +1,4 @@
-/* What a rank writes into the trace besides its operations: the plan, memory, steps, traffic. */
+/* A rank's trace records besides those of operations: the plan, memory, steps, traffic. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum categ
     if (!zero->rings[ZERO_RING_MEMORY]) return;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
     if (when_ns) record.time_ns = when_ns;
-    if (record.time_ns < zero->memory_told_ns) record.time_ns = zero->memory_told_ns; /* lanes of a device tell late */
+    if (record.time_ns < zero->memory_told_ns) record.time_ns = zero->memory_told_ns; /* lanes that run ahead report late */
     zero->memory_told_ns = record.time_ns;
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};
@@ -115,17 +115,17 @@ void zero_record_budgets(struct zero *zero)
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->rings[ZERO_RING_CONTROL]) return;
-    /* The steps that come last: of two training schedules the one that is usual stands. */
+    /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
         if (zero->rank == 0) record_schedule(zero, which);
         if (which != PURPOSE_TRAIN && which != SCHEDULE_NOTHING_PENDING) continue;
-        record_theory(zero, which); /* every rank's own; the rest is the same on all */
+        record_theory(zero, which); /* differs by rank; the rest is the same on all */
         if (zero->rank == 0) record_predictions(zero, which);
     }
     zero_record_budgets(zero);
 }
 
-/* Peaks are told when they change, so whoever listens now has to hear of them. */
+/* Peaks are recorded only when they change, so new rings need all of them once. */
 void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew)
 {
     static struct trace_ring *const nobody[ZERO_RINGS];
@@ -135,7 +135,7 @@ void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], 
     if (anew) zero_record_plan(zero);
 }
 
-/* Of every category that there was, also where nothing is left: a peak that was reset has to be heard of. */
+/* Records every category that ever held bytes, also empty ones, because their peaks may have been reset. */
 static void record_holdings(struct zero *zero, const struct memory_snapshot *snapshot)
 {
     for (int tier = 0; tier < TIERS; tier++)

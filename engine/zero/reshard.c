@@ -1,15 +1,15 @@
-/* A switch of stage, or of tier: the lasting state moves from one layout to another, in place.
+/* A switch of stage or tier: moves the lasting state from one layout to another, in place.
  *
- * A rank owns the same elements at every stage, so it always holds its own shard of everything, and a switch is, array by
- * array, *shrinking* (keep the own shard of a whole one), *growing* (gather the whole from all shards), going to another tier,
- * or shifting within its address range. Each range stays packed, so an array's new place may reach into one that has not moved
- * yet: the list of moves is gone through until all are done, each waiting for its place to be free. First come those that
- * leave room on the device, from the first unit up, then those that take it, from the last down. A shard that cannot go straight
- * to its place rests in a bounce buffer among the buckets, which peers can read: that one shard is all the memory a switch
- * needs beyond the larger of the two layouts.
+ * A rank owns the same elements at every stage, so it always holds its own shard of every array. Each array *shrinks* (keeps the
+ * own shard of the whole), *grows* (gathers the whole from all shards), changes its tier, or moves within its address range.
+ * Ranges stay packed, so an array's new place may overlap an array that has not moved yet. Each move waits until its place is
+ * free: first moves that free device memory, from the first unit to the last, then moves that take it, from the last to the
+ * first. A shard that cannot move directly passes through a bounce buffer among the buckets, which peers can read. This one
+ * shard is all that a switch needs beyond the larger layout, except that a move to or from NVMe also takes the window of
+ * array_io.c (at most 8 MiB of host memory).
  *
- * The order follows from the two layouts alone. So what the switch holds at its widest, in each tier, is computed before
- * anything moves, and a switch either happens on every rank or on none. */
+ * The order depends on the two layouts alone. So the peak in each tier is computed before the first move, and a switch happens on
+ * every rank or on none. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

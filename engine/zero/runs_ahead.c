@@ -1,12 +1,12 @@
-/* When lanes of a device may run ahead of it; this is the one place that says so. Otherwise the lane waits for each of its operations.
+/* Decides when lanes may run ahead of their device (run() in zero.c also requires that there is no slow motion). Otherwise each
+ * lane waits for the end of each operation.
  *
- * An operation that was sent to the device runs asynchronously and cannot be cancelled. So
- *   - the gate is open, and nothing is paced or in slow motion: an operation may be held up only before it is sent, or when it
- *     has ended, by somebody who sees both;
- *   - no take can fail: all categories together, each from its lowest address to its highest, stay within the budgets with what
- *     is held beside the schedule. That is the plan's peak at least;
- *   - the pages of all that were committed before the step, so that none has to come while the device works.
- * Bits, peaks and the trace's meaning are the same either way. */
+ * An operation that was sent to the device runs asynchronously and cannot be cancelled. So these conditions must hold:
+ *   - the gate is open and nothing is paced, because the host can delay an operation only before it sends it or after its end;
+ *   - no take can fail: all categories together, each from its range's start to its highest address, stay within the budgets,
+ *     with the memory held beside the schedule. This sum is at least the plan's peak;
+ *   - the pages of all these buffers were committed before the step, so that none is committed while the device works.
+ * Bits, peaks and the meaning of the trace are the same either way. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static bool is_paced(const struct zero *zero)
     return zero->config->topology.device_flops > 0;
 }
 
-/* Whole pages of a category, from its beginning: no page of it is ever returned to make room for another's. */
+/* Counts whole pages of each category from its start, so that no page has to be returned to make room for another category. */
 void zero_weigh_whole(struct zero *zero)
 {
     memset(zero->whole_bytes, 0, sizeof zero->whole_bytes);
@@ -44,7 +44,7 @@ void zero_weigh_whole(struct zero *zero)
     }
 }
 
-/* Beside a schedule may lie what is being saved, which begins and ends within pages. */
+/* A save may hold memory beside the schedule; it may begin and end within a page. */
 static uint64_t beside_bytes(const struct zero *zero, enum tier tier)
 {
     const uint64_t live_bytes =
@@ -70,7 +70,7 @@ static bool is_in_memory(const struct buffer *buffer)
     return !buffer->lasting && buffer->tier != TIER_NVME;
 }
 
-/* The device itself may not have them. */
+/* Commits all buffers of the step. False: the device (or the machine) has no pages left. */
 static bool commit(struct zero *zero, const struct schedule *schedule)
 {
     bool there = true;
@@ -90,7 +90,7 @@ static bool commit(struct zero *zero, const struct schedule *schedule)
     return there;
 }
 
-/* Where a budget is tight, what another schedule left committed may have taken the place of what was committed first. */
+/* If a budget is tight, unused pages of another schedule may leave no room for these; so trims and tries once more. */
 static bool commit_all(struct zero *zero, const struct schedule *schedule)
 {
     if (commit(zero, schedule)) return true;

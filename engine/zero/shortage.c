@@ -1,11 +1,11 @@
-/* Out of memory is agreed on: the first rank that failed, in rank order, tells all others what it wanted and who held what. And
- * what an update will need is foreseen, because nothing may run out once it has begun to write. */
+/* Agrees on running out of memory: all ranks get the failed take and the memory held by the lowest rank that failed. Also checks
+ * before the agreement of a step that the update will fit, because no memory may run out once it has begun to write. */
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/zero/internal.h"
 
-/* Fits one control exchange; the tier that ran out is what matters, so only its categories travel. */
+/* One control exchange; it has only the categories of the tier that ran out. */
 struct shortage_message {
     int32_t failed, op, tier, category;
     uint64_t wanted_bytes, budget_bytes, live_bytes, reserved_bytes, peak_bytes;
@@ -70,7 +70,7 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
 
 /* ---- before the agreement ---- */
 
-/* The budget, less what is held beside the schedule: a snapshot that is being saved. */
+/* The budget, less the memory of a save, which is held beside the schedule. */
 static int64_t budget_for_steps(const struct zero *zero, enum tier tier, const struct memory_snapshot *now)
 {
     uint64_t beside = tier == TIER_HOST ? memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) : 0;
@@ -89,8 +89,8 @@ static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer
     return false;
 }
 
-/* Adds up what a schedule holds in each tier, in the order of its list, and keeps in `peak` the most below its agreement. Stops
- * at the first take there that passes the limit of its tier (limit NULL: none does): returns its operation, and *over; or -1. */
+/* Adds up the live bytes of each tier in the order of the list; peak: the highest after the agreement. Stops at the first take
+ * there that passes its tier's limit (limit NULL: no limits) and returns its operation, and its buffer in *over; else -1. */
 static int walk_step_end(const struct schedule *schedule, const int64_t limit[TIERS], int64_t peak[TIERS],
                      const struct buffer **over)
 {
@@ -119,7 +119,7 @@ void zero_weigh_updates(struct zero *zero)
     for (int s = 0; s < SCHEDULES; s++) walk_step_end(&zero->schedules[s], NULL, zero->update_peak_bytes[s], &none);
 }
 
-/* Only a budget that is too small makes the walk necessary: to say whose take would pass it. */
+/* Walks the list only if a budget is too small, to name the take that would pass it. */
 static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
 {
     const int64_t *peak = zero->update_peak_bytes[schedule - zero->schedules];
@@ -142,7 +142,7 @@ static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
     return refuse_update(zero, op, buffer, why);
 }
 
-/* The pages under all that the update takes on the device. */
+/* Commits the pages of all that the update takes on the device. */
 static bool reserve_update(struct zero *zero, const struct schedule *schedule)
 {
     for (int i = schedule_agreement(schedule) + 1; i < schedule->op_count; i++) {
@@ -158,7 +158,7 @@ static bool reserve_update(struct zero *zero, const struct schedule *schedule)
     return true;
 }
 
-/* A device may be fuller than its budget says: then pages that nobody uses are returned first. */
+/* A device may have less room than its budget. Then unused pages are returned first. */
 static bool fits_device(struct zero *zero, const struct schedule *schedule)
 {
     if (!zero->device || reserve_update(zero, schedule)) return true;

@@ -1,5 +1,5 @@
-/* What a save needs of a rank: its shards, as they are or as a copy in host memory, and room for buffers. All of it lies
- * in the host's staging, above what schedules place there. */
+/* Serves saves: a rank's shards, read directly or from a copy in host memory, and I/O buffers. Copy and buffers lie in the host's
+ * staging range, after the schedules' buffers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { IO_BUFFERS_BYTES = ZERO_LOTS * STATE_BUFFERS_BYTES };
 
 struct zero_snapshot {
     struct zero *zero;
-    int slot[STATE_ARRAYS], slots; /* where in a unit's part an array stands; -1: it is not there */
+    int slot[STATE_ARRAYS], slots; /* index of an array within a unit's part of the copy; -1: there is none */
     uint64_t bytes;
 };
 
@@ -21,7 +21,7 @@ static int arrays_of(const struct zero *zero)
     return count;
 }
 
-static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* one array of it */
+static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* of one array */
 {
     return (uint64_t)shard_elems(zero->model.units[unit].elems, zero->ranks) * sizeof(float);
 }

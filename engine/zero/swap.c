@@ -1,4 +1,4 @@
-/* The lanes between host memory and NVMe, and the files that are behind them. */
+/* The lanes between host memory and NVMe, and the files of the NVMe tier. */
 #include <stdio.h>
 #include <time.h>
 
@@ -59,7 +59,7 @@ static struct aio_span span_of(const struct zero *zero, const struct schedule *s
                         (uint64_t)schedule->buffers[memory].bytes);
 }
 
-/* A whole shard of parameters, or of the arrays that an update works on its tile. */
+/* Spans of one operation: a whole shard of parameters, or a tile of each array of an update. */
 static int list_spans(const struct zero *zero, const struct schedule *schedule, const struct op *op,
                       struct aio_span *spans)
 {
@@ -86,7 +86,7 @@ static void log_trouble(struct zero *zero, enum lane lane, const struct error *e
     zero_log(zero, lane, text);
 }
 
-/* Where a read gives up the step, nothing has been written: a failure like any other shortage, and its beginning stands. */
+/* A read before the agreement that fails is like a shortage: no state has been written, so the state from before the step remains. */
 static bool gives_up_the_step(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->applying_pending;
@@ -97,8 +97,8 @@ static void rest(int64_t ns)
     nanosleep(&(struct timespec){0, ns}, NULL);
 }
 
-/* Whether a full disk is worth waiting for: not once the run is to end, or another rank has ended it. A run without a gate
- * could not be told to end, so its wait is short. */
+/* Whether to wait for room on a full disk: not if the run should end, or another rank has failed. A run without a gate cannot be
+ * told to end, so its wait is short. */
 static bool may_wait(const struct zero *zero, int waits)
 {
     enum { WAITS_WITHOUT_GATE = 10 };
@@ -106,8 +106,8 @@ static bool may_wait(const struct zero *zero, int waits)
     return zero->gate ? !atomic_load(&zero->gate->haste) : waits < WAITS_WITHOUT_GATE;
 }
 
-/* What fails is tried again: a disk may have stumbled. One that is full although room was reserved can be given some: a write,
- * which cannot be given up any more, waits for that until the run is to end. */
+/* Tries a failed transfer again, because the fault may pass. If the disk is full although room was reserved, waits for room until
+ * the run should end, because an update that has begun to write cannot be dropped. */
 static int try(struct zero *zero, const struct op *op, const struct aio_span *spans, int count, struct error *err)
 {
     enum { TRIES = 3, PAUSE_NS = 20000000, ROOM_NS = 200000000 };

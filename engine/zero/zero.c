@@ -1,3 +1,4 @@
+/* Training steps, evaluation, sampling, and switches of layout or budget between steps. */
 #include "engine/zero/zero.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 /* ---- running a schedule ---- */
 
-/* Slow motion is for watching the training; what is measured and sampled in between keeps its speed. True: it is slowed. */
+/* Slow motion applies to training only; evaluation and sampling run at full speed. True: the run is slowed. */
 static bool set_pace(struct zero *zero, enum purpose purpose)
 {
     const double straggler = zero->config->topology.slow_rank == zero->rank ? SLOW_RANK_FACTOR : 1;
@@ -51,7 +52,7 @@ static int64_t samples_of_step(const struct schedule *schedule)
     return (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
 }
 
-/* The first steps were not delayed, from now on they are: a switch like any other. */
+/* Updates are delayed from now on: switches the layout as any other switch does. */
 static int begin_delay(struct zero *zero, struct zero_result *result, struct error *err)
 {
     const struct config_zero knobs = zero->knobs;
@@ -59,7 +60,7 @@ static int begin_delay(struct zero *zero, struct zero_result *result, struct err
     return zero_switch(zero, &knobs, result, err);
 }
 
-/* What the step leaves pending; what a step that failed may have begun is done, so that nothing is. */
+/* Notes the gradients that the step leaves pending. After a step that ran out of memory, finishes its pending update at once. */
 static int settle_pending(struct zero *zero, const struct zero_result *result, struct error *err)
 {
     const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
@@ -84,7 +85,7 @@ static void describe(const struct zero *zero, bool failed, struct zero_result *r
     result->loss_scale = result->next_loss_scale = zero->scaler.scale;
 }
 
-/* A step that was done, or skipped. True: it is the last one that was worth trying. */
+/* Counts a step that was done or skipped. True: the run should give up. */
 static bool count_step(struct zero *zero, struct zero_result *result)
 {
     const bool gives_up = zero_count_skips(zero, result->skipped);
@@ -152,8 +153,8 @@ int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *toke
     return STATUS_OK;
 }
 
-/* The last `room` tokens of a prompt, in *length how many. Where a text has no token to begin with, a line's end is what
- * may come before it; where tokens are bare numbers, number 0. */
+/* Puts the last `room` tokens of a prompt into the sampler; *length: how many. An empty prompt becomes the end-of-text token; if
+ * the tokenizer has none, a line end; if it cannot encode that, token 0. */
 static int begin_sample(struct zero *zero, const char *prompt, int room, int *length, struct error *err)
 {
     struct bytes tokens = {0};
@@ -199,13 +200,13 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 
 /* ---- between steps ---- */
 
-/* A schedule with something on NVMe may need files that are not there yet: all ranks can make theirs, or none switches. */
+/* A schedule with arrays on NVMe may need files that do not exist yet. Unless all ranks can make theirs, none switches. */
 static int agree_on_storage(struct zero *zero, const struct schedule *schedule, bool *failed,
                             struct zero_shortage *shortage, struct error *err)
 {
     struct take_failure refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
     struct error why;
-    if (!zero_needs_storage(schedule)) return STATUS_OK; /* of what all ranks know alike */
+    if (!zero_needs_storage(schedule)) return STATUS_OK; /* the same on all ranks */
     if (zero_use_storage(zero, schedule, &why)) {
         refused.failed = true;
         memory_snapshot(zero->memory, &refused.memory);
