@@ -338,10 +338,13 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     struct op_stat stat = {0};
-    int status = STATUS_OK;
-    for (int t = 0; t < op->take_count && status == STATUS_OK; t++)
-        status = take(zero, &schedule->buffers[schedule->effects[op->first_take + t]], err);
-    if (status) return status;
+    int status = STATUS_OK, taken = 0;
+    while (taken < op->take_count && !status)
+        if (!(status = take(zero, &schedule->buffers[schedule->effects[op->first_take + taken]], err))) taken++;
+    if (status) {
+        while (taken > 0) give(zero, &schedule->buffers[schedule->effects[op->first_take + --taken]]);
+        return status;
+    }
     status = zero_run_op(zero, schedule, op, true, &stat, err);
     if (!status) status = zero_finish_op(zero, op, err);
     for (int g = 0; g < op->give_count; g++) give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);

@@ -188,6 +188,29 @@ static int take_lasting(struct zero *zero, const struct schedule *schedule, stru
     return taken;
 }
 
+/* Tries what fill_units() takes beside the state: a shard, from which an array that is held whole is gathered, and the window to
+ * NVMe. All ranks have to know before they fill: a rank that stopped in the middle would leave no state to go on from. */
+static void try_filling(struct zero *zero, const struct schedule *schedule, struct take_failure *failure)
+{
+    struct buffer needed[] = {{.tier = TIER_DEVICE, .category = CATEGORY_BUCKETS},
+                              {.tier = TIER_HOST, .category = CATEGORY_STAGING}};
+    for (int b = 0; b < schedule->lasting_count; b++) {
+        const struct buffer *buffer = &schedule->buffers[b];
+        const int64_t shard = buffer->bytes / zero->ranks;
+        const bool gathered = buffer->extent == EXTENT_WHOLE && buffer->category != CATEGORY_GRADIENTS;
+        if (gathered && shard > needed[0].bytes) needed[0].bytes = shard;
+        if (zero_is_on_nvme(buffer)) needed[1].bytes = (int64_t)zero->window_bytes;
+    }
+    for (int i = 0; i < 2 && !failure->failed; i++) {
+        const struct buffer *buffer = &needed[i];
+        struct error why;
+        if (!buffer->bytes) continue;
+        if (memory_take(zero->memory, buffer->tier, buffer->category, 0, (uint64_t)buffer->bytes, &why))
+            note_failure(zero, failure, buffer->tier, buffer->category, (uint64_t)buffer->bytes, &why);
+        else memory_give(zero->memory, buffer->tier, buffer->category, 0, (uint64_t)buffer->bytes);
+    }
+}
+
 /* What the source reads through, if it needs that. */
 static bool lend_buffers(struct zero *zero, struct take_failure *failure)
 {
@@ -208,6 +231,7 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
     struct take_failure failure = {0};
     const int taken = take_lasting(zero, schedule, &failure);
     const bool lent = lend_buffers(zero, &failure);
+    if (!failure.failed) try_filling(zero, schedule, &failure);
     int status = zero_agree_on_failure(zero, &failure, failed, shortage, err);
     const bool stays = !status && !*failed;
     if (stays) status = fill_units(zero, schedule, err);

@@ -17,6 +17,10 @@ check "at set-up: every rank has given back what it took" [ "$(grep -c ' [0-3] \
 check "... and what there is can be replayed" grep -q 'replay *yes' checked
 check "... nothing on standard error" [ ! -s err ]
 
+# The state fits, but not the shard from which arrays that are held whole are filled.
+"$zerolab" train --headless --steps 2 $threads --set train_micro_batch_size_per_gpu=1 $budget=13360000 --at oom:stage=3 >out 2>err
+check "at set-up, while the state is filled: a stage that fits goes on" grep -q '^finished after step 2' out
+
 # At DeepSpeed's sizes: what they keep gathered is let go of by the commands that are offered, one after the other.
 echo '{"train_micro_batch_size_per_gpu": 4, "model": {"name": "micro"}, "zero_optimization": {"stage": 3}}' >foreign.json
 foreign() { "$zerolab" train foreign.json --headless --steps 1 -n 2 $threads $budget=190MB --report foreign.out.json "$@" >out 2>err; }
