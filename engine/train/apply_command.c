@@ -148,18 +148,19 @@ static int apply_set(struct rank *rank, const struct command *command, struct er
     return STATUS_OK;
 }
 
-/* Uses at most as many tokens as the run has trained on, so that validation never costs more than a third of the
- * training. */
+/* Uses MOST_TOKENS, or one batch of all ranks if that is more; but no more samples than the run has trained on, so that validation
+ * never costs more than a third of the training. */
 int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err)
 {
     enum { MOST_TOKENS = 16384 };
-    int T = rank->config.data.sequence_length;
-    int64_t samples = data_validation_samples(rank->data, T), most = MOST_TOKENS / T,
-            trained = rank->steps_done * rank->config.train_batch_size;
-    int64_t tokens;
-    if (samples > most) samples = most;
+    const struct config *config = &rank->config;
+    const int64_t trained = rank->steps_done * config->train_batch_size,
+                  batch = (int64_t)config->micro_batch_size * config->topology.ranks;
+    int64_t samples = MOST_TOKENS / config->data.sequence_length, tokens;
+    if (samples < batch) samples = batch;
     if (samples > trained) samples = trained;
-    if (samples < 1) return error_set(err, STATUS_USAGE, "there is no held-out text to measure on");
+    if (!trained)
+        return error_set(err, STATUS_USAGE, "validation uses no more samples than were trained: train a step first");
     int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
     if (status) return status;
     accept(rank, command);

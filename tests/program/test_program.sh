@@ -71,5 +71,11 @@ check "a torn trace is told from a whole one" says "cut off" check torn.zlt
 "$zerolab" check torn.zlt >out 2>&1
 check "... by status 1" [ $? -eq 1 ]
 check "... and can be shown" says "zerolab" replay torn.zlt --frame 100x30
+# 16,384 tokens are 16 samples here, and a batch of all ranks has 20.
+check "validation takes a batch of all ranks at least" train long $threads --steps 1 --set model.name=custom --set model.layers=1 --set model.hidden=32 \
+    --set model.heads=2 --set model.vocabulary=257 --set model.context=1024 --set data.sequence_length=1024 --set train_micro_batch_size_per_gpu=5
+check "... of 1,024 tokens each" grep -q 'validation loss .* over 20480 tokens' long.out
+check "before the first step there is nothing to compare it with" train early $threads --steps 1 --at 1:validate
+check "... and that is said" grep -q 'validate refused: .*: train a step first' early.out
 check "nothing is left in the runtime folder" [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ]
 finish
