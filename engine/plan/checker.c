@@ -34,7 +34,7 @@ static int check_order(struct checker *checker)
     for (int lane = 0; lane < LANES; lane++) last[lane] = -1;
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        struct record_buffer *past = &checker->past[i];
+        struct lanes_done *past = &checker->past[i];
         for (int lane = 0; lane < LANES; lane++)
             past->done[lane] = last[op->lane] < 0 ? -1 : checker->past[last[op->lane]].done[lane];
         past->done[op->lane] = last[op->lane];

@@ -6,12 +6,12 @@
 
 /* done[lane]: the highest operation of `lane` that has certainly ended when this one starts (-1: none). Lanes are in order,
  * so that one number stands for all operations below it on that lane. */
-struct record_buffer { int done[LANES]; };
+struct lanes_done { int done[LANES]; };
 
 struct checker {
     const struct schedule *schedule;
     const struct model *model;
-    struct record_buffer *past;        /* by operation */
+    struct lanes_done *past;        /* by operation */
     int *taken_by, *given_by; /* by buffer; lasting: -1, op_count */
     struct error *err;
 };
