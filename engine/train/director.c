@@ -39,6 +39,7 @@ struct director {
     uint64_t short_ns;        /* when memory ran out last */
     pthread_mutex_t lock;     /* of the queue */
     struct lines queue;
+    int left_out;      /* lines that found the queue full, to be reported */
     struct lines kept; /* commands received within a step, to be applied at its end */
     bool in_step;      /* waiting at the gate */
     bool stop;         /* `stop` was received at the gate */
@@ -76,7 +77,7 @@ int director_new(struct director **out, const struct director_options *options, 
         int status = command_parse_at(options->at.at[i], &planned->step, &planned->command, err);
         if (status) return director_free(director), status;
     }
-    for (int i = 0; i < options->lines.count; i++) lines_put(&director->kept, options->lines.at[i]);
+    for (int i = 0; i < options->lines.count; i++) director->left_out += !lines_put(&director->kept, options->lines.at[i]);
     return *out = director, STATUS_OK;
 }
 
@@ -102,13 +103,17 @@ static void hurry(struct director *director)
     if (director->options.gate) gate_hurry(director->options.gate);
 }
 
-/* `stop` also ends slow motion, so that the run does not wait for a slow step. */
+/* `stop` also ends slow motion, so that the run does not wait for a slow step; it takes the newest place of a full queue. */
 void director_push(struct director *director, const char *line)
 {
+    const bool stops = strcmp(line, "stop") == 0;
     pthread_mutex_lock(&director->lock);
+    const bool full = director->queue.count == QUEUE_LINES;
+    director->left_out += full;
+    director->queue.count -= full && stops;
     lines_put(&director->queue, line);
     pthread_mutex_unlock(&director->lock);
-    if (strcmp(line, "stop") == 0) hurry(director);
+    if (stops) hurry(director);
     wake(director);
 }
 
@@ -129,7 +134,14 @@ static bool take_line(struct director *director, char line[LINE_BYTES])
 {
     pthread_mutex_lock(&director->lock);
     bool any = lines_take(&director->queue, line);
+    const int left_out = director->left_out;
+    director->left_out = 0;
     pthread_mutex_unlock(&director->lock);
+    if (left_out) {
+        char note[96];
+        snprintf(note, sizeof note, "%d commands were left out: more than %d waited at once", left_out, QUEUE_LINES);
+        director->options.on_note(director->options.user, note);
+    }
     return any;
 }
 

@@ -141,6 +141,19 @@ static void test_pauses_steps_and_resumes(void **state)
     director_free(director);
 }
 
+/* 66 lines at once, where 64 have room: the rest is reported, and `stop` is not among it. */
+static void test_a_full_queue_is_reported_and_stops(void **state)
+{
+    (void)state;
+    struct director *director = make((struct director_options){.interactive = true});
+    for (int i = 0; i < 65; i++) director_push(director, "x");
+    director_push(director, "stop");
+    assert_int_equal(next(director, 0), ORDER_END);
+    assert_int_equal(order.outcome, OUTCOME_STOPPED);
+    assert_non_null(strstr(notebook.text, "2 commands were left out: more than 64 waited at once;"));
+    director_free(director);
+}
+
 static void test_out_of_memory_waits_for_a_change(void **state)
 {
     (void)state;
@@ -397,6 +410,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trains_its_steps_and_ends),
+        cmocka_unit_test(test_a_full_queue_is_reported_and_stops),
         cmocka_unit_test(test_a_step_waits_for_its_reader),
         cmocka_unit_test(test_planned_commands_come_before_their_step),
         cmocka_unit_test(test_a_wrong_plan_is_refused),
