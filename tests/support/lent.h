@@ -1,4 +1,4 @@
-/* What tests lend to who reads or writes state (STATE_BUFFERS_BYTES): four buffers, for as many at a time. */
+/* Four buffers of STATE_BUFFERS_BYTES, which tests give to code that reads or writes state: one for each caller at a time. */
 #ifndef TESTS_LENT_H
 #define TESTS_LENT_H
 

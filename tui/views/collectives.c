@@ -16,7 +16,7 @@ struct sums {
 
 static const struct run_traffic nothing;
 
-/* The plan of the step whose bytes are shown: after a switch, until the next step has ended, not that which trains. */
+/* The plan of the last step that ended, because its bytes are shown. After a switch another plan trains until a step of it has ended. */
 static const struct run_schedule *plan_of(const struct run_model *model)
 {
     const struct run_step *step = model->traffic_steps ? run_step_numbered(model, model->traffic_step) : NULL;
