@@ -5,7 +5,7 @@
 #   make install               program, man page and completions below PREFIX (/usr/local), or below DESTDIR/PREFIX; make uninstall
 #   make deb                   a Debian package, build/zerolab_VERSION_ARCH.deb
 #   make test                  all tests, two programs at a time
-#   make test-full             the same with nano, where make test trains a smaller model, with whole matrices and more rounds
+#   make test-full             the same with nano, where make test trains a smaller model, with every combination and more rounds
 #   make bench                 the figures of docs/BENCHMARKS.md, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries

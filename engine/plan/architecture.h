@@ -1,5 +1,6 @@
 /* What an architecture gives: its units with their tensors, how a step uses the units, what is saved and computed meanwhile. The
- * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations. GPT-2 is its only row
+ * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations
+ * (but for printed formulas, the profile of FLOPs, and files of weights). GPT-2 is its only row
  * (gpt2.h, gpt2.c); the arithmetic of its uses stands in engine/gpt.
  *
  * A model is a chain of uses: one unit, blocks that repeat, single units, and at its end a second use of the first unit (an output

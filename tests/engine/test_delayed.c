@@ -340,6 +340,19 @@ static void not_delayed(struct config_zero *knobs)
     knobs->delayed_update = false;
 }
 
+/* A run that goes on after five steps from what was kept has the losses and the state of one that never stopped. */
+static void goes_on_like(const struct outcome_of_run *want, const struct plan_of_run *plan, struct held *held)
+{
+    struct single single;
+    single_open(&single, plan, held);
+    for (int s = 5; s < STEPS; s++) {
+        struct zero_result result = single_step(&single);
+        assert_memory_equal(&result.loss, &want->loss[s], 4);
+    }
+    assert_int_equal(single_hash(&single), want->hash);
+    single_close(&single);
+}
+
 static void test_state_carries_what_is_pending(void **state)
 {
     (void)state;
@@ -355,13 +368,7 @@ static void test_state_carries_what_is_pending(void **state)
     single_close(&single);
     for (int stage = 1; stage <= 3; stage++) { /* goes on at another stage */
         plan.sets[1] = stage_sets[stage];
-        single_open(&single, &plan, &held);
-        for (int s = 5; s < STEPS; s++) {
-            struct zero_result result = single_step(&single);
-            assert_memory_equal(&result.loss, &want.loss[s], 4);
-        }
-        assert_int_equal(single_hash(&single), want.hash);
-        single_close(&single);
+        goes_on_like(&want, &plan, &held);
     }
     /* Not delayed any more: the update that was pending is done at once, as after a live switch. */
     plan.sets[1] = stage_sets[2];
@@ -376,13 +383,7 @@ static void test_state_carries_what_is_pending(void **state)
             plan.sets[1] = stage_sets[stage];
             plan.sets[3] = offloads[i];
             plan.sets[4] = "schedule.delayed_update=false";
-            single_open(&single, &plan, &held);
-            for (int s = 5; s < STEPS; s++) {
-                struct zero_result result = single_step(&single);
-                assert_memory_equal(&result.loss, &want.loss[s], 4);
-            }
-            assert_int_equal(single_hash(&single), want.hash);
-            single_close(&single);
+            goes_on_like(&want, &plan, &held);
         }
     release_held(&held);
 }

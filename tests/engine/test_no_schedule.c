@@ -196,7 +196,7 @@ static const struct expected {
     const char *says, *never;
 } expected[] = {
     {VIEW_OVERVIEW, "100.0 MB", "waiting for the first record"},
-    {VIEW_TIMELINE, "no totals: no schedule is known", "the trace has no schedule"},
+    {VIEW_TIMELINE, "no totals: no schedule is known", "were lost"},
     {VIEW_MEMORY, "101.0 MB", "all alike"},
     {VIEW_TIERS, "n/a: no schedule is known", "this plan keeps"},
     {VIEW_BUCKETS, "no schedule has come", NULL},

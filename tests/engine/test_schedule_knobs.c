@@ -92,7 +92,7 @@ static void expect_planned(const struct outcome_of_run *out, const struct planne
     footprint_of(&footprint, schedule);
     int planned_times[OP_CODES_MAX] = {0};
     for (int i = 0; i < schedule->op_count; i++) planned_times[op_words(schedule->ops[i].kind, schedule->ops[i].use)->code]++;
-    for (int code = 0; op_code_name(code); code++)
+    for (int code = 0; code < OP_CODES_MAX; code++)
         if (out->coded[code] != STEPS * planned_times[code])
             fail_msg("%s: %d times in %d steps, planned %d times in each", op_code_name(code), out->coded[code], STEPS,
                      planned_times[code]);

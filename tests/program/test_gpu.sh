@@ -3,6 +3,7 @@
 # The losses are those of the CPU, as far as the order of sums lets them be. Memory is as planned. Without GPU=build/release/zerolab
 # the GPU is a CUDA device emulated on the CPU (make fake).
 . "$(dirname "$0")/../support/gpu.sh"
+# Two sequences of half the context in a micro-batch, so that neither number is the model's or 1; "wide" has whole sequences.
 # An odd vocabulary, so that rows of logits are wider than it, and a rest of it is past the whole eights.
 small="--steps 3 -n 2 --set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32
        --set model.vocabulary=261 --set data.sequence_length=16 --set train_micro_batch_size_per_gpu=2"
@@ -11,7 +12,7 @@ offload="--set zero_optimization.offload"
 
 # on_gpu NAME ARGS...
 on_gpu() {
-    zerolab=$played train "$1" --set topology.backend=cuda $small "${@:2}"
+    zerolab=$trainer train "$1" --set topology.backend=cuda $small "${@:2}"
 }
 
 same_as_first() { # of $flags
@@ -20,7 +21,7 @@ same_as_first() { # of $flags
 
 # Without somebody to change the setup the run ends, with exit status 4.
 runs_out() {
-    "$played" train --headless --set topology.backend=cuda $small "$@" >out 2>err
+    "$trainer" train --headless --set topology.backend=cuda $small "$@" >out 2>err
     [ $? -eq 4 ] && grep -q 'out of .*memory' out err
 }
 
@@ -54,7 +55,7 @@ check "... with MLPs in tiles" on_gpu bf16-tiles $tiles
 check "... stage 3 in tiles, made again: the same bits" same_as bf16-tiles bf16-tiles-3 $tiles $stage=3 --set model.recompute=full
 check "... losses within 0.02 of whole MLPs" losses_near bf16-0 bf16-tiles
 # Heads of 64, which Hopper's warpgroups do: so does the emulated one.
-wide="$flags --set model.heads=1"
+wide="$flags --set model.heads=1 --set data.sequence_length=32"
 check "... with heads of 64" on_gpu bf16-wide $wide
 check "... on the processor" train bf16-wide-cpu $small $wide
 check "... losses within 0.02" losses_near bf16-wide bf16-wide-cpu
@@ -87,13 +88,13 @@ check "what lies outside of all tiers is in the report" grep -q '"outside_bytes"
 check "... and said once" [ "$(grep -c '^GPU 0: outside of all tiers .* measured' bf16-0.out)" = 1 ]
 # The bench of what fits, as small as it goes.
 fits() {
-    "$root/tests/bench/gpu_fit.sh" "$played" 2MiB 64 4 32 8MiB 16MiB >fit.out 2>&1 && [ "$(grep -c 'trained: a step .* exposed' fit.out)" = 3 ] ||
+    "$root/tests/bench/gpu_fit.sh" "$trainer" 2MiB 64 4 32 8MiB 16MiB >fit.out 2>&1 && [ "$(grep -c 'trained: a step .* exposed' fit.out)" = 3 ] ||
         { sed 's/^/# /' fit.out; return 1; }
 }
 check "what fits by plan trains, on the GPU, offloaded to the host and to NVMe; a layer more does not" fits
 # Whoever is told of a rank changes between steps, lanes running ahead or not.
 costs() {
-    "$played" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true $tiny --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
+    "$trainer" bench -n 1 --rounds 1 --set topology.backend=cuda --set bf16.enabled=true $tiny --set train_micro_batch_size_per_gpu=1 >bench.out 2>&1 && grep -qE '^  a trace file +[0-9.]+ ms' bench.out ||
         { sed 's/^/# /' bench.out; return 1; }
 }
 check "what telemetry costs is measured on a GPU" costs

@@ -15,7 +15,7 @@ export FAKE_DELAY_US=100
 
 # on_gpu NAME ARGS...
 on_gpu() {
-    zerolab=$played train "$1" --steps 2 -n 2 $small "${@:2}"
+    zerolab=$trainer train "$1" --steps 2 -n 2 $small "${@:2}"
 }
 
 same_as() { # REFERENCE NAME ARGS...
@@ -52,7 +52,7 @@ done
 # figure STEP NAME: by tests/support/truth.c, which shares no code with the analysis; mean STEP KEY: by the analysis
 figure() { "$counted" stage3.zlt "$1" | sed -n "s/^$2 //p"; }
 mean() {
-    "$played" analyze stage3.zlt --from "$1" --to "$1" --json |
+    "$trainer" analyze stage3.zlt --from "$1" --to "$1" --json |
         sed -n "/\"mean\":/,\$ s/.*\"$2\":[[:space:]]*\([^,]*\),\{0,1\}$/\1/p" | head -n 1
 }
 same_figure() { # STEP KEY NAME: seconds there, nanoseconds here
@@ -78,7 +78,7 @@ else skip "the trace of lanes that run ahead" "no $counted"; fi
 
 waits() { # STEPS RANKS ARGS...: of the host, for a stream that had something to do; of the process that waited most
     rm -f waits
-    FAKE_REPORT=$work/waits "$played" train --headless --steps "$1" -n "$2" $small "${@:3}" >/dev/null 2>&1 || return 1
+    FAKE_REPORT=$work/waits "$trainer" train --headless --steps "$1" -n "$2" $small "${@:3}" >/dev/null 2>&1 || return 1
     sed 's/host waits //' waits | sort -n | tail -n 1
 }
 waits_a_step() { # RANKS ARGS...
@@ -102,7 +102,7 @@ check "streams of a rank that forget to await each other are seen" is_seen lanes
 check "... and ranks whose streams forget it" is_seen ranks stage3 $stage=3
 
 breaks() {
-    FAKE_BREAK=norm_forward "$played" train --headless --steps 2 -n 1 $small >out 2>&1
+    FAKE_BREAK=norm_forward "$trainer" train --headless --steps 2 -n 1 $small >out 2>&1
     [ $? -eq 4 ] && grep -q "lane compute, operation [0-9]* ([a-z']*) or what was sent after it" out && grep -q 'illegal memory access' out
 }
 check "an error of the GPU is told by lane and operation" breaks

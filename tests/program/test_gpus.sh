@@ -11,7 +11,7 @@ stage="--set zero_optimization.stage"
 
 # on GPUS NAME ARGS...: a run on so many
 on() {
-    FAKE_GPUS=$1 zerolab=$played train "$2" --set topology.backend=cuda $small "${@:3}"
+    FAKE_GPUS=$1 zerolab=$trainer train "$2" --set topology.backend=cuda $small "${@:3}"
 }
 
 same_as() { # REFERENCE GPUS NAME ARGS...
@@ -28,7 +28,7 @@ refused() { # GPUS TEXT ARGS...
 
 # Ends by itself, with one line, by the name of the rank.
 fails_with() { # TEXT ARGS...
-    FAKE_GPUS=2 timeout -k 5 $patience "$played" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
+    FAKE_GPUS=2 timeout -k 5 $patience "$trainer" train --headless --set topology.backend=cuda $small -n 2 "${@:2}" >fails.out 2>fails.err
     [ $? -eq 4 ] && [ "$(grep -c "zerolab: rank [0-9]" fails.err)" -eq 1 ] && grep -q "$1" fails.err && return
     sed 's/^/# /' fails.err
     return 1

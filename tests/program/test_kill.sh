@@ -105,7 +105,7 @@ check "... too" grep -q '^stopped after step' out
 
 if ! command -v mpirun >/dev/null; then skip "mpirun" "no mpirun"; finish; fi
 # mpirun names the signal; where the other ranks notice first and mpirun is slow to print, theirs is the line.
-check "mpirun: kill -9 of a rank" killed_soon '${ranks[2]}' 'rank 2.*( signal 9|\) died$)' $under_mpirun
+check "mpirun: kill -9 of a rank" killed_soon '${ranks[2]}' 'rank 2( \(process [0-9]+\))? (was ended by signal 9 .*|died)$' $under_mpirun
 check "mpirun: kill -9 of itself" killed_soon '$launcher' 'mpirun was ended by signal 9' $under_mpirun
 
 # Before there is a run: an mpirun that never starts its ranks.

@@ -97,8 +97,7 @@ check "... it ends" stops $run
 check "... leaves nothing where it saved nothing" [ ! -e first_one -a ! -e second_one ]
 check "... where now another may" train first_too --steps 1 $small --set checkpoint.path=first_one
 
-# Nobody but who goes on keeps a folder: not the dead.
-children() { cat /proc/"$1"/task/*/children; }
+# Only a run that goes on keeps a folder: not one that is dead.
 for as in threads processes; do
     check "a run that is killed, ranks as $as" begins killed $small --set topology.ranks_as=$as --set checkpoint.path=crash.$as \
         --set checkpoint.at_end=false --set checkpoint.every=1000000

@@ -51,16 +51,17 @@ check "paced in more than one way" train ways "$config" --steps 2 $threads --tra
     --set topology.links.intra.latency=1e-5 --set topology.links.pcie.bandwidth=1GB
 check "... all of them are said" grep -q ' device paced  links paced ' <<<"$(state_row ways 1)"
 
-# With one step of delay the update leaves the critical path: what of the host's work nothing hides becomes a small part.
+# With one step of delay the update leaves the critical path: compute hides most of the host's work.
 slow="--steps 7 -n 1 $threads --set topology.slow_motion=9 --set model.layers=8 \
     --set zero_optimization.stage=2 --set zero_optimization.offload_optimizer.device=cpu"
-share() { # NAME: host work that no compute hid, of all host work, in percent: the least of the last four steps
+# share NAME N: of all host work, what no compute hid, in percent: of the last four steps the Nth from below
+share() {
     tr -d ' \t\n' <"$1.json" | grep -o '"host_update":[0-9.e-]*,"host_exposed":[0-9.e-]*' | tail -4 |
-        awk -F '[:,]' '{ share = 100 * $4 / $2; if (NR == 1 || share < least) least = share } END { printf "%.0f\n", least }'
+        awk -F '[:,]' '{ print 100 * $4 / $2 } END { if (NR != 4) print "fewer than four steps" }' | sort -g | sed -n "$2p"
 }
 check "updates after the step" train now $slow
 check "updates delayed by one" train late $slow --set schedule.delayed_update=true --set schedule.delayed_update_after=2 --trace late.zlt
-check "without delay nothing hides the host's work" [ "$(share now)" -ge 80 ]
-check "with it, most is hidden" [ "$(share late)" -le 40 ]
+check "without delay nothing hides the host's work" holds "$(share now 1) >= 80"
+check "with it, most is hidden" holds "$(share late 3) <= 40" # a busy machine may delay one
 check "... as the timeline shows" bash -c "'$zerolab' replay late.zlt --frame 120x40 --view timeline --at step:6 | grep -q '^    host  *U'"
 finish

@@ -48,7 +48,7 @@ if command -v mpirun >/dev/null; then # the check can fail: mpirun has some, and
     check "... its ranks have some, too" [ -n "$(sockets_of "$ranks")" ]
     check "... but do not listen" [ -z "$(sockets_of "$ranks" "$listens")" ]
     check "... its folder is its user's alone, too" [ "$(stat -c %a "$run")" = 700 ]
-    check "... and has the files of Open MPI 4 or 5" eval 'ls -d "$run"/*_segment.* >out; ls -d "$run"/ompi.* "$run"/prterun.* 2>/dev/null | grep -q .'
+    check "... and has the files of Open MPI 4 or 5" eval 'ls -d "$run"/*_segment.* >out && ls -d "$run"/ompi.* "$run"/prterun.* 2>/dev/null | grep -q .'
     stop
 fi
 

@@ -4,7 +4,7 @@ tests/unit/test_weights.c, which writes the same file again and computes the sam
 
     pip install torch transformers && make tests && python3 tests/reference/make_weights.py
 
-model.safetensors is written by zerolab (tests/unit/test_weights --write), config.json is as `zerolab checkpoint export` writes
+model.safetensors is written by zerolab (build/release/tests/test_weights --write), config.json is as `zerolab checkpoint export` writes
 it, and is not touched if it is there. logits.bin: 20 tokens (int32), then the logits [20, 61] (float32). sharded/: the same
 model in four files with an index, as transformers writes it, for tests/unit/test_weights_index.c."""
 import os

@@ -1,16 +1,16 @@
-# For scripts that train on a GPU, sourced by them: tap.sh, and $played, the program to train with. That is build/fake/zerolab, which
+# For scripts that train on a GPU, sourced by them: tap.sh, and $trainer, the program to train with. That is build/fake/zerolab, which
 # has a CUDA device emulated on the CPU (make fake), or with GPU=PROGRAM one that has a real GPU. There a run that does not end would
-# take all others with it: with TRAIN_LIMIT=SECONDS $played is a script that ends it then, and shows where its lanes were.
+# take all others with it: with TRAIN_LIMIT=SECONDS $trainer is a script that ends it then, and shows where its lanes were.
 build=$(dirname "${ZEROLAB:-build/release/zerolab}")
-played=$(realpath -m "${GPU:-build/fake/zerolab}")
+trainer=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
-[ -x "$played" ] || { echo "1..0 # SKIP $played is not built"; exit 0; }
+[ -x "$trainer" ] || { echo "1..0 # SKIP $trainer is not built"; exit 0; }
 
 limit_runs() {
     cat >"$work/limited" <<END
 #!/bin/bash
-program=$played trace=$work/limited.zlt
+program=$trainer trace=$work/limited.zlt
 [ "\$1" != train ] || [[ " \$* " == *" --trace "* ]] || set -- "\$@" --trace "\$trace"
 timeout -k 5 $1 "\$program" "\$@"
 status=\$?
@@ -22,7 +22,7 @@ rm -f "\$trace"
 exit \$status
 END
     chmod +x "$work/limited"
-    played=$work/limited
+    trainer=$work/limited
 }
 [ -z "${TRAIN_LIMIT:-}" ] || limit_runs "$TRAIN_LIMIT"
 

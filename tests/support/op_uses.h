@@ -17,7 +17,7 @@ static inline int ops_that_are(const struct schedule *schedule, enum op_kind kin
     return found;
 }
 
-/* Of an operation in a schedule made by hand: what is done to units is done to blocks. */
+/* The use of an operation in a schedule made by hand: a block's, if it works on a unit. */
 static inline const struct use *use_made_up(enum op_kind kind)
 {
     return kind < USE_KINDS ? &gpt2_uses[USE_BLOCK] : NULL;

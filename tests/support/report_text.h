@@ -1,4 +1,4 @@
-/* A report as text, of what the model still has. */
+/* The report of a run model as text. Steps that the model has dropped are not in it. */
 #ifndef TESTS_SUPPORT_REPORT_TEXT_H
 #define TESTS_SUPPORT_REPORT_TEXT_H
 

@@ -5,7 +5,7 @@
  *
  * As a libFuzzer harness:
  *     clang -std=c17 -D_GNU_SOURCE -DLIBFUZZER -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/unit/test_fuzz_trace.c
- *         engine/{base,trace,analyze}/[a-z]*.c build/release/libzerolab.a
+ *         engine/{base,trace,observe}/[a-z]*.c build/release/libzerolab.a
  *         -lcjson -lzstd -lz -ldnnl -lgomp -lpthread -lm -o fuzz_trace
  * Without -DLIBFUZZER it is a program that runs a number of random mutations of two small traces (argument 1), always the
  * same; with FUZZ_SECONDS=N in the environment it goes on for so long. */
@@ -24,10 +24,10 @@
 #include "engine/trace/chunk.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
+#include "tests/support/trace_dump.h"
 #ifndef LIBFUZZER
 #include "tests/support/effort.h"
 #include "tests/support/synthetic.h"
-#include "tests/support/trace_dump.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);

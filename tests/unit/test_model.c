@@ -2,11 +2,10 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
 #include <cmocka.h>
 
-#include <cjson/cJSON.h>
-
-#include "tests/support/report_text.h"
+#include "engine/observe/questions.h"
 #include "tests/support/synthetic.h"
 
 enum { PSI = 834304, RANKS = 4 };
@@ -74,16 +73,6 @@ static void what_is_not_said_is_unknown(void **state)
     assert_false(run_predicted_peak(model, TIER_DEVICE, &bytes));
     assert_false(model->rank[1].tier[TIER_DEVICE].now.known);
     assert_false(model->rank[1].tier[TIER_DEVICE].has_budget);
-    cJSON *report;
-    char *text = report_json(model, &(struct report_screen){0});
-    report = cJSON_Parse(text);
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "outcome")));
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "state_hash")));
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "validation_loss")));
-    assert_true(cJSON_IsNull(cJSON_GetObjectItem(report, "tokens_per_second")));
-    assert_true(cJSON_IsNull(cJSON_GetArrayItem(cJSON_GetObjectItem(report, "rss_peak_bytes"), 0)));
-    cJSON_Delete(report);
-    free(text);
     run_model_free(model);
 }
 
@@ -107,7 +96,7 @@ static void split_of_stage_0(void **state)
     run_model_free(model);
 }
 
-/* Stage 1 and 2 end with a refresh of 1.1 ms that nothing hides: the tail. Stage 3 waits for its first gather (0.4 ms) and,
+/* Stage 1 and 2 end with a refresh of 1.1 ms that nothing hides: the end of the step. Stage 3 waits for its first gather (0.4 ms) and,
  * in this schedule, for each reduction before the next block goes back (3 x 0.9 ms). */
 static void split_of_other_stages(void **state)
 {
@@ -291,10 +280,9 @@ static void gaps_make_unknown(void **state)
 
 static void fold_gap(struct run_model *model, const struct synthetic *run, uint64_t records, uint64_t since_ns)
 {
-    run_model_fold(model, &(struct trace_record){.kind = TRACE_GAP,
-                                                 .rank = TRACE_RANK_ALL,
-                                                 .time_ns = run->time_ns,
-                                                 .gap = {records, since_ns}});
+    run_model_fold(model,
+                   &(struct trace_record){
+                       .kind = TRACE_GAP, .rank = TRACE_RANK_ALL, .time_ns = run->time_ns, .gap = {records, since_ns}});
 }
 
 /* Of a step only what a slow viewer gets. */
@@ -338,10 +326,6 @@ static void steps_without_details_are_unknown_and_not_zero(void **state)
     const double before = (double)sent / steps,
                  after = (double)model->traffic_total[TRAFFIC_ALL_REDUCE][LINK_INTRA].sent_bytes / model->traffic_steps;
     assert_true(fabs(after - before) < 1e-9 * before); /* the means are of whole steps */
-    char *json = report_json(model, &(struct report_screen){0});
-    assert_non_null(strstr(json, "\"step\":\t8"));
-    assert_non_null(strstr(json, "\"forward\":\tnull"));
-    free(json);
     run_model_free(model);
 }
 
@@ -411,40 +395,6 @@ static void missing_steps_are_a_hole_in_the_curves(void **state)
     run_model_free(model);
 }
 
-static void keep_in_file(void *user, const struct run_step *step)
-{
-    assert_true(report_step(user, step));
-}
-
-/* A report that takes dropped steps from a file is the report of a model that keeps them all. */
-static void report_has_steps_that_were_dropped(void **state)
-{
-    char *bounded = NULL;
-    size_t bytes;
-    struct report_past past = {tmpfile()};
-    struct run_model *all = run_model_new(&(struct run_model_options){0}),
-                     *some = run_model_new(&(struct run_model_options){
-                         .steps = 10, .on_step_dropped = keep_in_file, .user = past.file});
-    struct run_model *const models[] = {all, some};
-    (void)state;
-    for (int m = 0; m < 2; m++) {
-        struct synthetic run;
-        synthetic_start(&run, 2, 0, 0, fold, models[m]);
-        for (uint32_t step = 1; step <= 55; step++) synthetic_step(&run, step);
-    }
-    assert_true(some->step_count < 20 && all->step_count == 55);
-    FILE *out = open_memstream(&bounded, &bytes);
-    assert_true(report_write(out, some, &(struct report_screen){0}, &past));
-    fclose(out);
-    char *whole = report_json(all, &(struct report_screen){0}), *without = report_json(some, &(struct report_screen){0});
-    assert_string_equal(bounded, whole);
-    assert_non_null(strstr(whole, "\"steps_left_out\":\t0"));
-    assert_null(strstr(without, "\"steps_left_out\":\t0"));
-    free(bounded), free(whole), free(without);
-    fclose(past.file);
-    run_model_free(all), run_model_free(some);
-}
-
 /* Records that no engine writes must not lead outside the arrays. */
 static void hostile_records_are_survived(void **state)
 {
@@ -479,13 +429,6 @@ static void hostile_records_are_survived(void **state)
     assert_false(model->ended);
     assert_true(model->problem[0] != '\0');
     run_model_free(model);
-}
-
-static double number_at(const cJSON *object, const char *key)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    assert_true(cJSON_IsNumber(item));
-    return item->valuedouble;
 }
 
 static void say_event(struct run_model *model, const char *json)
@@ -525,7 +468,6 @@ static void pace_is_the_header_and_what_was_set_since(void **state)
     run_model_free(model);
 }
 
-/* One in the background may end after a later one came to nothing: that one is still not there. */
 static void say_save(struct run_model *model, uint32_t step, const char *state)
 {
     char json[160];
@@ -536,6 +478,7 @@ static void say_save(struct run_model *model, uint32_t step, const char *state)
                                                  .event = {.step = step, .json = synthetic_text(json)}});
 }
 
+/* A save in the background may end after a later one failed: the state of the later one is still not saved. */
 static void what_was_not_saved_is_known_until_a_later_one_is(void **state)
 {
     (void)state;
@@ -550,61 +493,6 @@ static void what_was_not_saved_is_known_until_a_later_one_is(void **state)
     assert_string_equal(model->save.lost_tag, "step-10");
     say_save(model, 12, "saved");
     assert_string_equal(model->save.lost_tag, "");
-    run_model_free(model);
-}
-
-static void report_has_the_promised_names(void **state)
-{
-    static const char *const names[] = {"version",
-                                        "outcome",
-                                        "error",
-                                        "config",
-                                        "model",
-                                        "ranks",
-                                        "threads_per_rank",
-                                        "backend",
-                                        "steps",
-                                        "state_hash",
-                                        "memory",
-                                        "peak",
-                                        "traffic",
-                                        "events",
-                                        "rss_peak_bytes",
-                                        "validation_loss",
-                                        "tokens_per_second"};
-    static const char *const in_step[] = {"step",      "stage",         "loss",       "loss_bits",
-                                          "grad_norm", "learning_rate", "loss_scale", "skipped",
-                                          "tokens",    "micro_steps",   "seconds",    "sent_bytes"};
-    static const char *const in_seconds[] = {
-        "total",           "forward",     "backward",   "optimizer", "communication_exposed",
-        "offload_exposed", "host_update", "io_exposed", "paused"};
-    struct synthetic run;
-    struct run_model *model = told(&run, STORY_ENDED, 0);
-    char *text = report_json(model, &(struct report_screen){10, 1234}), bits[12];
-    cJSON *report = cJSON_Parse(text);
-    (void)state;
-    assert_non_null(report);
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) assert_true(cJSON_HasObjectItem(report, names[i]));
-    const cJSON *step = cJSON_GetArrayItem(cJSON_GetObjectItem(report, "steps"), 24);
-    for (size_t i = 0; i < sizeof in_step / sizeof in_step[0]; i++) assert_true(cJSON_HasObjectItem(step, in_step[i]));
-    const cJSON *seconds = cJSON_GetObjectItem(step, "seconds");
-    for (size_t i = 0; i < sizeof in_seconds / sizeof in_seconds[0]; i++)
-        assert_true(cJSON_HasObjectItem(seconds, in_seconds[i]));
-    float loss = synthetic_loss(25);
-    uint32_t pattern;
-    memcpy(&pattern, &loss, sizeof pattern);
-    snprintf(bits, sizeof bits, "%08x", pattern);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(step, "loss_bits")), bits);
-    assert_true(fabs(number_at(seconds, "communication_exposed") - 0.00405) < 1e-12);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(step, "sent_bytes")), RANKS);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(report, "outcome")), "finished");
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(report, "state_hash")), "1234abcd5678ef90");
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(report, "memory")), RANKS * CATEGORIES);
-    assert_true(number_at(cJSON_GetArrayItem(cJSON_GetObjectItem(report, "peak"), 1), "bytes") ==
-                4.0 * PSI + 5200000 - 1000);
-    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(report, "events")), 6);
-    cJSON_Delete(report);
-    free(text);
     run_model_free(model);
 }
 
@@ -627,11 +515,9 @@ int main(void)
         cmocka_unit_test(half_a_step_has_no_split),
         cmocka_unit_test(history_is_bounded),
         cmocka_unit_test(missing_steps_are_a_hole_in_the_curves),
-        cmocka_unit_test(report_has_steps_that_were_dropped),
         cmocka_unit_test(hostile_records_are_survived),
         cmocka_unit_test(pace_is_the_header_and_what_was_set_since),
         cmocka_unit_test(what_was_not_saved_is_known_until_a_later_one_is),
-        cmocka_unit_test(report_has_the_promised_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
