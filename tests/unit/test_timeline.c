@@ -288,7 +288,7 @@ static bool overlap(const struct rect *a, const struct rect *b)
 static void check_layout(int columns, int rows, int ranks, int chosen, uint32_t lanes)
 {
     struct timeline_layout layout;
-    struct timeline_needs needs = {0, ranks, chosen, lanes};
+    struct timeline_needs needs = {0, ranks, chosen, lanes, 2 + rows % 2};
     bool taken[256] = {false};
     timeline_layout(&layout, columns, rows, &needs);
     const struct rect all[] = {layout.steps, layout.ticks, layout.curve, layout.lanes, layout.details, layout.legend};
@@ -311,7 +311,7 @@ static void check_layout(int columns, int rows, int ranks, int chosen, uint32_t 
             }
         }
     if (rows < VIEW_ROWS_MIN - 3) return;
-    assert_true(layout.curve.rows >= 3 && layout.details.rows >= 4 && layout.legend.rows == 2 &&
+    assert_true(layout.curve.rows >= 3 && layout.details.rows >= 4 && layout.legend.rows == needs.legend_rows &&
                 layout.lanes.rows >= __builtin_popcount(lanes));
 }
 
@@ -326,6 +326,50 @@ static void layout_fits_every_size(void **state)
                 check_layout(columns, rows, ranks[i], ranks[i] / 2, 1 + rows % 3);
                 check_layout(columns, rows, ranks[i], ranks[i] - 1, 3);
             }
+}
+
+/* ---- the legend ---- */
+
+static bool says(const struct surface *surface, int y, const char *word)
+{
+    char row[256] = "";
+    for (int x = 0; x < surface->columns; x++) {
+        const uint32_t character = surface_at(surface, x, y)->character;
+        row[x] = character < 0x80 ? (char)character : '#';
+    }
+    return strstr(row, word);
+}
+
+/* A sign beside a letter, or alone, stands in the legend once, and no entry is cut off. */
+static void check_legend(const struct folded *run, int columns)
+{
+    struct view_state state = {.view = VIEW_TIMELINE};
+    struct surface surface;
+    int first = 0, found[0x2600] = {0}, paced = 0, slowest = 0, unknown = 0;
+    assert_true(surface_init(&surface, columns, 24, THEME_MONO, false));
+    view_draw(run->model, run->history, &state, &surface);
+    while (!says(&surface, first, " works ")) assert_true(++first < 22);
+    for (int y = first; y < 23; y++) {
+        for (int x = 0; x < columns; x++) {
+            const uint32_t sign = surface_at(&surface, x, y)->character;
+            if (sign >= 0x80) assert_int_equal(found[sign]++, 0);
+        }
+        paced += says(&surface, y, "paced"), slowest += says(&surface, y, "slowest");
+        unknown += says(&surface, y, "unknown");
+    }
+    assert_true(paced == 1 && slowest == 1 && unknown == 1);
+    surface_release(&surface);
+}
+
+static void every_sign_is_in_the_legend_once(void **unused)
+{
+    struct folded runs[] = {folded_example(8), folded_story(4, STORY_ENDED), folded_story(64, STORY_ENDED)};
+    (void)unused;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        check_legend(&runs[i], 80);
+        check_legend(&runs[i], 120);
+        folded_free(&runs[i]);
+    }
 }
 
 /* ---- moving about ---- */
@@ -507,6 +551,7 @@ int main(void)
         cmocka_unit_test(lost_time_is_unknown),
         cmocka_unit_test(a_wait_that_goes_on_is_shown),
         cmocka_unit_test(layout_fits_every_size),
+        cmocka_unit_test(every_sign_is_in_the_legend_once),
         cmocka_unit_test(arrows_visit_every_operation_of_a_lane),
         cmocka_unit_test(arrows_leave_an_empty_window),
         cmocka_unit_test(arrows_change_lane_and_rank),

@@ -21,16 +21,19 @@ static bool nothing_yet(struct canvas canvas, const struct scene *scene)
     return true;
 }
 
-/* The ranks and lanes that the filter leaves; the chosen rank is one of them. */
-static struct timeline_needs needs_of(const struct scene *scene)
+/* The ranks and lanes that the filter leaves; the chosen rank is one of them. The legend has signs beside its letters in
+ * this theme, so it has rows enough in any other. */
+static struct timeline_needs needs_of(const struct scene *scene, int columns)
 {
+    struct surface nowhere = {.theme = THEME_MONO};
     struct filter filter = filter_of(scene->state->filter);
     const struct window window = timeline_window(scene);
     int ranks = history_ranks(scene->history, window.from_ns, window.to_ns),
         last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
     const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
     struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
-                                   shown ? shown : there};
+                                   shown ? shown : there,
+                                   timeline_draw_legend((struct canvas){&nowhere, {.columns = columns}}, scene)};
     needs.rank_count = last - needs.first_rank + 1;
     if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
     if (needs.chosen > last) needs.chosen = last;
@@ -76,7 +79,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct view_state state = *scene->state;
     struct scene filtered = {scene->model, scene->history, &state};
     if (nothing_yet(canvas, scene)) return;
-    struct timeline_needs needs = needs_of(scene);
+    struct timeline_needs needs = needs_of(scene, canvas.at.columns);
     state.rank = needs.chosen;
     draw_parts(canvas, &filtered, &needs);
 }
@@ -127,7 +130,7 @@ static int pane_rows(const struct scene *scene)
 /* The operation that is on, or nearest, where one pointed. */
 static void point(struct view_state *state, const struct scene *scene, const struct pointed *at)
 {
-    struct timeline_needs needs = needs_of(scene);
+    struct timeline_needs needs = needs_of(scene, at->columns);
     struct timeline_layout layout;
     struct window window = timeline_window(scene);
     timeline_layout(&layout, at->columns, at->rows, &needs);

@@ -88,8 +88,8 @@ struct timeline_layout {
     uint32_t lane_mask;        /* as in struct timeline_needs */
 };
 
-/* Content to show: ranks [first, first + count), and of each rank the lanes whose bits are set. */
-struct timeline_needs { int first_rank, rank_count, chosen; uint32_t lanes; };
+/* Content to show: ranks [first, first + count), of each rank the lanes whose bits are set, and all rows of the legend. */
+struct timeline_needs { int first_rank, rank_count, chosen; uint32_t lanes; int legend_rows; };
 
 void timeline_layout(struct timeline_layout *layout, int columns, int rows, const struct timeline_needs *needs);
 /* Row of a rank's lane within layout->lanes; with heat rows, a rank that is not chosen has only one; -1: not shown. */
@@ -104,7 +104,8 @@ void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const 
 void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum tier tier, const struct window *window);
 void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
 void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const struct window *window, int rank, enum lane lane);
-void timeline_draw_legend(struct canvas canvas, const struct scene *scene);
+/* Returns the rows that it needs; the canvas may have fewer, or none. */
+int timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
 /* The longest waits of a step, of all ranks and both lanes, as a table. */
 void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step);

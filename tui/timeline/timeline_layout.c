@@ -8,10 +8,7 @@
 enum {
     LANES_RANKS_MAX = 8,
     DETAILS_ROWS = 5,
-    LEGEND_ROWS = 2,
-    CURVE_ROWS_MIN = 4,
-    FEW_LANES =
-        2, /* compute and communication: with more there is more to wait for, and a row more to say what it is */
+    LEGEND_AND_CURVE_ROWS = 6, /* a legend of more than two rows takes them from the curve */
     CURVE_ROWS_MAX = 14,
     DETAILS_ROWS_MAX = 24
 };
@@ -71,13 +68,12 @@ void timeline_layout(struct timeline_layout *layout, int columns, int rows, cons
     memset(layout, 0, sizeof *layout);
     layout->lane_mask = needs->lanes;
     for (enum lane lane = 0; lane < LANES; lane++) layout->lane_count += needs->lanes >> lane & 1;
-    const int more = layout->lane_count > FEW_LANES, legend_rows = LEGEND_ROWS + more,
-              curve_rows = CURVE_ROWS_MIN - more;
-    int axis = take(&left, 2), kept = smaller(left, legend_rows + DETAILS_ROWS + curve_rows);
+    const int curve_rows = LEGEND_AND_CURVE_ROWS - needs->legend_rows;
+    int axis = take(&left, 2), kept = smaller(left, DETAILS_ROWS + LEGEND_AND_CURVE_ROWS);
     int room = left - kept > layout->lane_count ? left - kept : smaller(left, layout->lane_count);
     int lanes = place_lanes(layout, room, needs->rank_count);
     left -= lanes;
-    int details = take(&left, DETAILS_ROWS), legend = take(&left, legend_rows), curve = take(&left, curve_rows);
+    int details = take(&left, DETAILS_ROWS), legend = take(&left, needs->legend_rows), curve = take(&left, curve_rows);
     curve += take(&left, smaller(left / 2, CURVE_ROWS_MAX - curve));
     details += take(&left, DETAILS_ROWS_MAX - details);
     if (curve < 2) curve = 0;

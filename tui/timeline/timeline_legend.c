@@ -15,11 +15,15 @@ struct place {
 
 enum { INDENT = 7 };
 
+static bool fits(const struct place *at, const char *sign, const char *name)
+{
+    return at->x + utf8_columns(sign) + 1 + utf8_columns(name) <= at->canvas.at.columns;
+}
+
 static void draw_entry(struct place *at, enum style style, const char *sign, const char *name)
 {
     const int columns = at->canvas.at.columns;
-    if (at->x + utf8_columns(sign) + 1 + utf8_columns(name) > columns) at->x = INDENT, at->y++;
-    if (at->y >= at->canvas.at.rows) return;
+    if (!fits(at, sign, name)) at->x = INDENT, at->y++;
     at->x = draw_text(at->canvas, at->x, at->y, style, sign);
     at->x = draw_text(at->canvas, at->x + 1, at->y, STYLE_TEXT, name) + 1 + (columns >= NAMED_IN_FULL);
 }
@@ -60,7 +64,7 @@ static bool has_lane_of_its_own(enum mark mark)
     return mark >= MARK_OFFLOAD && mark <= MARK_SWAP_OUT;
 }
 
-void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
+int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
 {
     const struct run_schedule *schedule = run_training(scene->model);
     bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
@@ -70,15 +74,16 @@ void timeline_draw_legend(struct canvas canvas, const struct scene *scene)
         can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
                                                               : mark != MARK_WAIT + (enum mark)STALL_NVME;
     const bool brief = canvas.at.columns < NAMED_IN_FULL;
-    struct place at = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0};
+    const char *paced = ascii ? "~" : "·";
+    struct place works = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0}, waits = {canvas, INDENT, 1};
     draw_text(canvas, 1, 0, STYLE_DIM, "works");
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
-        if (can[mark] && (canvas.at.columns >= ROOMY || !has_lane_of_its_own(mark))) draw_mark_entry(&at, mark);
-    draw_entry(&at, STYLE_TEXT, ascii ? "~" : "·", "paced");
-    at = (struct place){canvas, INDENT, 1};
+        if (can[mark] && (canvas.at.columns >= ROOMY || !has_lane_of_its_own(mark))) draw_mark_entry(&works, mark);
     draw_text(canvas, 1, 1, STYLE_DIM, "waits");
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
-        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&at, MARK_WAIT + (enum mark)why);
-    draw_entry(&at, STYLE_TEXT, ascii ? ":" : "┊", brief && at.canvas.at.rows > 2 ? "slowest" : "for the slowest rank");
-    draw_entry(&at, STYLE_UNKNOWN, "?", "unknown");
+        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&waits, MARK_WAIT + (enum mark)why);
+    draw_entry(fits(&works, paced, "paced") ? &works : &waits, STYLE_TEXT, paced, "paced");
+    draw_entry(&waits, STYLE_TEXT, ascii ? ":" : "┊", brief ? "slowest" : "for the slowest rank");
+    draw_entry(&waits, STYLE_UNKNOWN, "?", "unknown");
+    return waits.y + 1;
 }

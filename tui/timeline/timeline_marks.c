@@ -30,7 +30,7 @@ static const struct {
     [STALL_BUCKET] = {0x2550, STYLE_WAIT_BUCKET, "bucket", "bucket"},
     [STALL_REFRESH] = {0x254d, STYLE_WAIT_REFRESH, "refresh", "refresh"},
     [STALL_COPY] = {0x254c, STYLE_WAIT_REFRESH, "copy", "copy"},
-    [STALL_COMPUTE] = {0x00b7, STYLE_WAIT_COMPUTE, "compute", "compute"},
+    [STALL_COMPUTE] = {0x2509, STYLE_WAIT_COMPUTE, "compute", "compute"},
     [STALL_MEMORY] = {0x2573, STYLE_WAIT_MEMORY, "memory", "memory"},
     [STALL_LIMIT] = {0x253c, STYLE_WAIT_LIMIT, "no overlap", "no overl."},
     [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
