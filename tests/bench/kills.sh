@@ -28,7 +28,8 @@ rest() {
     local command
     for command in "${commands[@]}"; do [ "${command%%:*}" -le "$1" ] || printf -- '--at %s ' "$command"; done
 }
-saved() { local step; step=$(sed -n 's/.*step-\([0-9]*\).*/\1/p' ck/latest 2>/dev/null); echo "${step:-0}"; }
+# The step to go on from: the one that `latest` names, or that of a first save which was killed before it wrote `latest`.
+saved() { local step; step=$( (cat ck/latest 2>/dev/null || ls ck 2>/dev/null) | sed -n 's/.*step-\([0-9]*\).*/\1/p' | head -n 1); echo "${step:-0}"; }
 nap() { sleep "0.$(printf %03d $((RANDOM % $1)))"; } # less than so many ms
 
 # One run that is killed: MOMENT, WHO.
@@ -84,7 +85,7 @@ goes_on() {
     local from=$begin done
     [ $status -ne 0 ] || { survived; return; }
     done=$(saved)
-    [ "$done" -eq 0 ] || from="--resume ck"
+    [ "$done" -eq 0 ] || from="--resume ck/step-$done"
     rm -f on.json
     if [ "$done" -lt $steps ]; then train on --steps $steps $from $(rest "$done") || return 1; fi
     [ -z "$(ls -A ck | grep '^\.')" ] || { ls -A ck | sed 's/^/# left: /'; return 1; }
