@@ -67,7 +67,7 @@ static bool next_tile(const struct planner *planner, enum pass pass, const struc
 static struct op *begin(struct planner *planner, enum op_kind kind, const struct tile *tile)
 {
     struct op *op = builder_begin(&planner->builder, kind, -1, tile->unit);
-    op->droppable = !planner->delayed;
+    op->droppable = !planner->updates.delayed;
     op->phase = PHASE_OPTIMIZER;
     op->extent = EXTENT_SHARD;
     op->tile = tile->number;
@@ -113,7 +113,7 @@ static void read_tile(struct planner *planner, enum pass pass, struct tile *tile
     }
     depend_on_agreement(planner, pass);
     builder_depend(builder, after, WAIT_LIMIT);
-    if (pass == PASS_RENEW) builder_depend(builder, planner->pending_written, WAIT_DATA);
+    if (pass == PASS_RENEW) builder_depend(builder, planner->updates.pending_written, WAIT_DATA);
     tile->read = builder_end(builder);
 }
 
@@ -230,7 +230,7 @@ static int write_tile(struct planner *planner, enum pass pass, struct tile *tile
     builder_depend(builder, tile->work, WAIT_DATA);
     builder_depend(builder, tile->moved, WAIT_DATA); /* what travelled from the master has left it */
     const int written = builder_end(builder);
-    if (pass == PASS_PENDING) planner->pending_written = planner->pending_update[tile->unit] = written;
+    if (pass == PASS_PENDING) planner->updates.pending_written = planner->updates.pending_last[tile->unit] = written;
     else planner_updated(planner, written);
     return written;
 }
@@ -280,7 +280,7 @@ static void pass_tile(struct planner *planner, struct pipeline *pipeline)
 void swapped_updates_write(struct planner *planner)
 {
     struct pipeline pipeline;
-    begin_pass(planner, &pipeline, planner->delayed ? PASS_RENEW : PASS_UPDATE);
+    begin_pass(planner, &pipeline, planner->updates.delayed ? PASS_RENEW : PASS_UPDATE);
     while (pipeline.more) pass_tile(planner, &pipeline);
 }
 
@@ -288,7 +288,7 @@ void swapped_updates_write(struct planner *planner)
  * are made anew. */
 static bool is_due(const struct planner *planner, int at)
 {
-    const struct pipeline *pipeline = &planner->pending;
+    const struct pipeline *pipeline = &planner->updates.pending;
     const struct walk_step *step = &planner->walk.steps[at];
     const int64_t uses = planner->walk.length / planner->builder.schedule->micro_steps;
     int64_t all = 0;
@@ -301,7 +301,7 @@ static bool is_due(const struct planner *planner, int at)
 /* A step that is given up makes those updates again that have not been written: until then the gradients they read must stay. */
 void swapped_updates_pending(struct planner *planner, int at)
 {
-    struct pipeline *pipeline = &planner->pending;
+    struct pipeline *pipeline = &planner->updates.pending;
     const struct walk_step *step = &planner->walk.steps[at];
     if (at == 0) begin_pass(planner, pipeline, PASS_PENDING);
     while (pipeline->more && is_due(planner, at)) pass_tile(planner, pipeline);

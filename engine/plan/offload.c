@@ -24,9 +24,10 @@ int reduction_into(struct planner *planner, int unit)
 
 static void expect(struct planner *planner, int unit, int staging, int micro_step, bool accumulate)
 {
-    if (builder_grow(&planner->builder, (void **)&planner->arrivals, planner->arrival_count, &planner->arrival_room,
-                     sizeof *planner->arrivals))
-        planner->arrivals[planner->arrival_count++] = (struct arrival){unit, staging, -1, micro_step, accumulate};
+    if (builder_grow(&planner->builder, (void **)&planner->offload.arrivals, planner->offload.count,
+                     &planner->offload.room, sizeof *planner->offload.arrivals))
+        planner->offload.arrivals[planner->offload.count++] =
+            (struct arrival){unit, staging, -1, micro_step, accumulate};
 }
 
 static void add_arrival(struct planner *planner, const struct arrival *arrival)
@@ -43,14 +44,15 @@ static void add_arrival(struct planner *planner, const struct arrival *arrival)
 
 static void add_arrivals(struct planner *planner, int count)
 {
-    for (int a = 0; a < count; a++) add_arrival(planner, &planner->arrivals[a]);
-    for (int a = count; a < planner->arrival_count; a++) planner->arrivals[a - count] = planner->arrivals[a];
-    planner->arrival_count -= count;
+    for (int a = 0; a < count; a++) add_arrival(planner, &planner->offload.arrivals[a]);
+    for (int a = count; a < planner->offload.count; a++)
+        planner->offload.arrivals[a - count] = planner->offload.arrivals[a];
+    planner->offload.count -= count;
 }
 
 void gradients_arrive(struct planner *planner)
 {
-    add_arrivals(planner, planner->arrival_count);
+    add_arrivals(planner, planner->offload.count);
 }
 
 /* ---- on the way ---- */
@@ -86,7 +88,7 @@ static void depend_on_pending(struct planner *planner, const struct op *reduced)
     for (int p = 0; p < reduced->piece_count && !planner->builder.failed; p++) {
         const struct piece *piece = &planner->builder.schedule->pieces[reduced->first_piece + p];
         if (completes(planner, piece))
-            builder_depend(&planner->builder, planner->pending_update[piece->unit], WAIT_DATA);
+            builder_depend(&planner->builder, planner->updates.pending_last[piece->unit], WAIT_DATA);
     }
 }
 
@@ -95,8 +97,8 @@ static void send(struct planner *planner, int reduction)
 {
     struct builder *builder = &planner->builder;
     const struct op reduced = builder->schedule->ops[reduction];
-    const int waiting = planner->arrival_count;
-    const bool accumulate = planner->reduce_every_time && reduced.micro_step > 0;
+    const int waiting = planner->offload.count;
+    const bool accumulate = planner->gradients.every_time && reduced.micro_step > 0;
     bool any = false;
     for (int p = 0; p < reduced.piece_count; p++)
         any |= completes(planner, &builder->schedule->pieces[reduced.first_piece + p]);
@@ -108,13 +110,15 @@ static void send(struct planner *planner, int reduction)
     }
     builder_depend(builder, reduction, WAIT_DATA);
     depend_on_pending(planner, &reduced);
-    planner->last_d2h = builder_end(builder);
-    for (int a = waiting; a < planner->arrival_count; a++) planner->arrivals[a].copied_by = planner->last_d2h;
+    planner->offload.last_copy = builder_end(builder);
+    for (int a = waiting; a < planner->offload.count; a++)
+        planner->offload.arrivals[a].copied_by = planner->offload.last_copy;
     add_arrivals(planner, waiting);
 }
 
 void gradients_leave(struct planner *planner, int until)
 {
-    for (; planner->left < until && !planner->builder.failed; planner->left++)
-        if (planner->builder.schedule->ops[planner->left].kind == OP_REDUCE_SCATTER) send(planner, planner->left);
+    for (; planner->offload.left < until && !planner->builder.failed; planner->offload.left++)
+        if (planner->builder.schedule->ops[planner->offload.left].kind == OP_REDUCE_SCATTER)
+            send(planner, planner->offload.left);
 }

@@ -38,27 +38,41 @@ struct planner {
     struct gatherer gatherer;
     struct buckets buckets;
     bool training;
-    bool cast_gradients;    /* they accumulate in another type than backward makes them in */
-    bool own_gradients;     /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
-    bool reduce_every_time; /* after every micro-step, not only the last (stages 2, 3, unless no_sync) */
-    int *output;            /* by place in the chain (model_place): the next use's input */
-    int *last_use, *moved;  /* by place: the forward that made it; the copy that brought it where it is */
-    int *part[SAVED_PARTS_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
-    int *unit_gradient;     /* by unit: where backward writes, then what is reduced */
-    int *accumulator;       /* by unit: where casts of all micro-steps are added up */
-    int tokens, residual, normed;
-    int last_compute, last_comm, last_d2h;
-    int left, reduced;      /* operations before `left`: their results are on the way to the host; those before `reduced` are next */
-    bool delayed;           /* updates are those of the step before */
-    bool updating[2];       /* an update on the device, on the host stands in the list */
-    struct pipeline pending;
-    int *pending_update;    /* by unit: the last part of its pending update; -1: none */
-    int pending_written;    /* the operation that wrote the last part of a pending update to NVMe; -1: none */
+    int last_compute, last_comm; /* the newest operation on each of these lanes */
     int host_norm;
-    int updated[LANES];     /* operations after which updated parameters are in their place: the last of each lane */
-    int travel_from;        /* the update whose result is still to be copied to the device; -1: none */
-    struct arrival *arrivals;
-    int arrival_count, arrival_room;
+
+    struct {
+        int *output;                /* by place in the chain (model_place): the next use's input */
+        int *last_use, *moved;      /* by place: the forward that made it; the copy that brought it where it is */
+        int *part[SAVED_PARTS_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
+        int tokens, residual;
+    } activations;
+
+    struct {
+        bool cast; /* they accumulate in another type than backward makes them in */
+        bool own;  /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
+        bool every_time;  /* they are reduced after every micro-step, not only the last (stages 2, 3, unless no_sync) */
+        int *of_unit;     /* by unit: where backward writes, then what is reduced */
+        int *accumulator; /* by unit: where casts of all micro-steps are added up */
+        int normed;       /* of what a tiled MLP reads */
+    } gradients;
+
+    struct {               /* reduced gradients on their way to the host tier */
+        int left, reduced; /* operations before `left`: their results are on the way; those before `reduced` are next */
+        int last_copy;
+        struct arrival *arrivals; /* `count` of them, room for `room` */
+        int count, room;
+    } offload;
+
+    struct {
+        bool delayed;        /* updates are those of the step before */
+        bool begun[2];       /* an update on the device, on the host stands in the list */
+        int in_place[LANES]; /* operations after which updated parameters are in their place: the last of each lane */
+        int travel_from;     /* the update whose result is still to be copied to the device; -1: none */
+        struct pipeline pending; /* of the step before */
+        int *pending_last;       /* by unit: the last part of its pending update; -1: none */
+        int pending_written;     /* the operation that wrote the last part of a pending update to NVMe; -1: none */
+    } updates;
 };
 
 /* Use `at` of the walk; and the tokens of a micro-step, before its first. */

@@ -11,11 +11,12 @@
 /* A unit's gradient, once its last use in this micro-step has added to it, goes into buckets if it is reduced now. */
 static void write_reduction(struct planner *planner, const struct walk_step *step)
 {
-    const bool reduced = planner->reduce_every_time || step->micro_step == planner->builder.schedule->micro_steps - 1;
+    const bool reduced =
+        planner->gradients.every_time || step->micro_step == planner->builder.schedule->micro_steps - 1;
     if (!walk_completes_gradient(step)) return;
     gradient_convert(planner, step, reduced);
     if (!reduced) return;
-    buckets_add_unit(&planner->buckets, step->micro_step, step->unit, planner->unit_gradient[step->unit],
+    buckets_add_unit(&planner->buckets, step->micro_step, step->unit, planner->gradients.of_unit[step->unit],
                      reduction_into(planner, step->unit), planner->last_compute);
     if (step->place == 0) buckets_close(&planner->buckets);
 }
@@ -31,25 +32,26 @@ static void write_use(struct planner *planner, int at)
     updates_pending(planner, at);
     use_write(planner, at);
     activations_offload(planner, step);
-    gradients_leave(planner, planner->reduced); /* one use later, so that the copy overlaps the next unit's compute */
+    gradients_leave(planner, planner->offload.reduced); /* one use later: the copy overlaps the next unit's compute */
     if (overlap) buckets_write(&planner->buckets, -1); /* flushes of the use before: in flight while this one runs */
     write_reduction(planner, step);
     if (!overlap) buckets_write(&planner->buckets, planner->last_compute);
-    planner->reduced = planner->builder.schedule->op_count;
+    planner->offload.reduced = planner->builder.schedule->op_count;
     if (planner->buckets.last_op > planner->last_comm) planner->last_comm = planner->buckets.last_op;
 }
 
-/* The arrays by unit or by place stand in one piece of memory, at planner->output. */
+/* The arrays by unit or by place stand in one piece of memory, at planner->activations.output. */
 static bool planner_alloc(struct planner *planner, int units)
 {
-    int **const arrays[] = {&planner->output,        &planner->last_use,    &planner->moved,
-                            &planner->unit_gradient, &planner->accumulator, &planner->pending_update};
+    int **const arrays[] = {&planner->activations.output,    &planner->activations.last_use,
+                            &planner->activations.moved,     &planner->gradients.of_unit,
+                            &planner->gradients.accumulator, &planner->updates.pending_last};
     const size_t count = sizeof arrays / sizeof *arrays, each = (size_t)units + 1;
     int *all = calloc((count + SAVED_PARTS_MAX) * each, sizeof *all);
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
     if (!all || !planner->builder.layout) return free(all), false;
     for (size_t a = 0; a < count; a++) *arrays[a] = all + a * each;
-    for (size_t part = 0; part < SAVED_PARTS_MAX; part++) planner->part[part] = all + (count + part) * each;
+    for (size_t part = 0; part < SAVED_PARTS_MAX; part++) planner->activations.part[part] = all + (count + part) * each;
     return true;
 }
 
@@ -59,8 +61,8 @@ static void planner_release(struct planner *planner)
     gatherer_release(&planner->gatherer);
     buckets_release(&planner->buckets);
     walk_release(&planner->walk);
-    free(planner->output);
-    free(planner->arrivals);
+    free(planner->activations.output);
+    free(planner->offload.arrivals);
 }
 
 static int planner_init(struct planner *planner, struct schedule *schedule, const struct schedule_input *input)
@@ -71,26 +73,25 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     *planner = (struct planner){.builder = {.schedule = schedule, .input = input, .model = model},
                                 .last_comm = -1,
                                 .last_compute = -1,
-                                .last_d2h = -1,
                                 .host_norm = -1,
-                                .pending_written = -1,
-                                .travel_from = -1};
-    for (int lane = 0; lane < LANES; lane++) planner->updated[lane] = -1;
+                                .offload.last_copy = -1,
+                                .updates = {.pending_written = -1, .travel_from = -1}};
+    for (int lane = 0; lane < LANES; lane++) planner->updates.in_place[lane] = -1;
     planner->training = input->purpose == PURPOSE_TRAIN;
-    planner->delayed = planner->training && schedule->knobs.delayed_update;
-    planner->cast_gradients = model->gradient != model->dtype;
-    planner->own_gradients = rules->gradients.extent == EXTENT_SHARD || planner->cast_gradients;
-    planner->reduce_every_time = stage_reduces_each(rules, &schedule->knobs);
+    planner->updates.delayed = planner->training && schedule->knobs.delayed_update;
+    planner->gradients.cast = model->gradient != model->dtype;
+    planner->gradients.own = rules->gradients.extent == EXTENT_SHARD || planner->gradients.cast;
+    planner->gradients.every_time = stage_reduces_each(rules, &schedule->knobs);
     planner->builder.too_long = (int64_t)units * schedule->micro_steps > SCHEDULE_OPS_MAX; /* each is used */
     planner->builder.failed = planner->builder.too_long || !planner_alloc(planner, units) ||
                               !walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps);
     schedule->layout = planner->builder.layout;
     if (planner->builder.failed) return STATUS_RUN;
-    buckets_init(&planner->buckets, &planner->builder, stage_reduction(rules), planner->reduce_every_time);
+    buckets_init(&planner->buckets, &planner->builder, stage_reduction(rules), planner->gradients.every_time);
     layout_build(&planner->builder);
     for (int u = 0; u < units; u++) {
-        planner->unit_gradient[u] = planner->builder.layout[u].whole;
-        planner->pending_update[u] = -1;
+        planner->gradients.of_unit[u] = planner->builder.layout[u].whole;
+        planner->updates.pending_last[u] = -1;
     }
     return gatherer_init(&planner->gatherer, &planner->builder, &planner->walk, stage_gathers(rules));
 }

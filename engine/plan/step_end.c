@@ -25,7 +25,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     const int from = swapped ? shard_swap_in(planner, u) : lasting, read = builder->schedule->op_count - 1;
     int64_t first, end;
     struct op *op = builder_begin(builder, OP_PARAM_H2D, -1, u);
-    op->droppable = !planner->delayed;
+    op->droppable = !planner->updates.delayed;
     op->phase = PHASE_OPTIMIZER;
     op->buffer[ROLE_SOURCE] = from;
     const int shard =
@@ -40,7 +40,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     if (swapped) builder_depend(builder, read, WAIT_DATA);
     else planner_depend_on_updates(planner);
     const int device_shard = builder_end(builder);
-    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->delayed;
+    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
     add_tail(planner, u, shard);
     builder_give(builder, shard);
     builder_depend(builder, device_shard, WAIT_DATA);
@@ -58,7 +58,7 @@ static void write_tail_refresh(struct planner *planner)
         if (from_host && builder->layout[u].tail >= 0) write_tail_refresh_from_host(planner, u);
     }
     if (!any || from_host) return;
-    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->delayed;
+    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
     for (int u = 0; u < builder->model->unit_count && !builder->failed; u++)
         if (builder->layout[u].tail >= 0) add_tail(planner, u, builder->layout[u].parameters);
     planner_depend_on_updates(planner);
@@ -71,8 +71,8 @@ static void bring_back(struct planner *planner)
     struct builder *builder = &planner->builder;
     for (int u = 0; u < builder->model->unit_count && !builder->failed; u++) {
         const int lasting = builder->layout[u].whole;
-        if (planner->unit_gradient[u] == lasting) continue;
-        planner_cast(planner, -1, u, planner->unit_gradient[u], lasting, false, planner->last_comm);
+        if (planner->gradients.of_unit[u] == lasting) continue;
+        planner_cast(planner, -1, u, planner->gradients.of_unit[u], lasting, false, planner->last_comm);
     }
 }
 
@@ -90,7 +90,7 @@ static void write_norm(struct planner *planner)
     }
     if (on[TIER_HOST] || on[TIER_NVME]) { /* states on NVMe: gradients are not */
         builder_begin(builder, OP_HOST_NORM, -1, -1);
-        builder_depend(builder, planner->last_d2h, WAIT_DATA);
+        builder_depend(builder, planner->offload.last_copy, WAIT_DATA);
         planner->host_norm = builder_end(builder);
     }
 }
@@ -105,7 +105,7 @@ static void write_training_end(struct planner *planner)
     builder_depend(builder, planner->last_compute, WAIT_DATA);
     builder_depend(builder, planner->host_norm, WAIT_DATA);
     planner->last_comm = builder_end(builder);
-    if (planner->delayed && builder->schedule->nothing_pending) return;
+    if (planner->updates.delayed && builder->schedule->nothing_pending) return;
     if (updates_swap(planner)) swapped_updates_write(planner);
     else updates_write(planner);
     if (stage_gathers(rules)) write_tail_refresh(planner);

@@ -32,7 +32,7 @@ static struct op *begin_tile(struct planner *planner, enum op_kind kind, int u, 
 {
     const struct unit_layout *layout = &planner->builder.layout[u];
     struct op *op = builder_begin(&planner->builder, kind, -1, u);
-    op->droppable = !planner->delayed;
+    op->droppable = !planner->updates.delayed;
     op->extent = stage_rules(planner->builder.schedule->stage)->optimizer.extent;
     op->tile = tile;
     if (!op_is_update(kind)) return op;
@@ -53,12 +53,13 @@ static int64_t tile_bytes(const struct planner *planner, const struct op *op)
 
 void planner_updated(struct planner *planner, int op)
 {
-    if (op >= 0) planner->updated[planner->builder.schedule->ops[op].lane] = op;
+    if (op >= 0) planner->updates.in_place[planner->builder.schedule->ops[op].lane] = op;
 }
 
 void planner_depend_on_updates(struct planner *planner)
 {
-    for (int lane = 0; lane < LANES; lane++) builder_depend(&planner->builder, planner->updated[lane], WAIT_DATA);
+    for (int lane = 0; lane < LANES; lane++)
+        builder_depend(&planner->builder, planner->updates.in_place[lane], WAIT_DATA);
 }
 
 /* ---- across the bus ---- */
@@ -81,11 +82,11 @@ static int write_copy(struct planner *planner, enum op_kind kind, int u, int til
 static void write_travel(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
-    if (planner->travel_from < 0 || builder->failed) return;
-    const struct op made = builder->schedule->ops[planner->travel_from];
+    if (planner->updates.travel_from < 0 || builder->failed) return;
+    const struct op made = builder->schedule->ops[planner->updates.travel_from];
     write_copy(planner, made.lane == LANE_HOST ? OP_UPLOAD : OP_STORE, made.unit, made.tile,
-               made.buffer[ROLE_PARAMETERS], planner->travel_from);
-    planner->travel_from = -1;
+               made.buffer[ROLE_PARAMETERS], planner->updates.travel_from);
+    planner->updates.travel_from = -1;
 }
 
 /* Where an operation puts parameters in the model's type: in their place, or, if they lie in another tier, in a buffer of the
@@ -106,7 +107,7 @@ static void take_parameters(struct planner *planner, struct op *op)
 static void made_tile(struct planner *planner, int u, int op)
 {
     write_travel(planner);
-    if (parameters_travel(&planner->builder, &planner->builder.layout[u])) planner->travel_from = op;
+    if (parameters_travel(&planner->builder, &planner->builder.layout[u])) planner->updates.travel_from = op;
     else planner_updated(planner, op);
 }
 
@@ -121,7 +122,7 @@ static void write_update(struct planner *planner, int u)
 {
     struct builder *builder = &planner->builder;
     const bool host = updates_on_host(planner, u), overlap = builder->schedule->knobs.overlap_comm;
-    bool *begun = &planner->updating[host];
+    bool *begun = &planner->updates.begun[host];
     for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
         struct op *op = begin_tile(planner, host ? OP_HOST_UPDATE : OP_UPDATE, u, tile);
         tiles = tiles_of(planner, op);
@@ -138,7 +139,7 @@ static void write_update(struct planner *planner, int u)
 void updates_pending(struct planner *planner, int at)
 {
     struct builder *builder = &planner->builder;
-    if (!planner->delayed || builder->schedule->nothing_pending) return;
+    if (!planner->updates.delayed || builder->schedule->nothing_pending) return;
     if (states_swap(planner)) {
         swapped_updates_pending(planner, at);
         return;
@@ -148,7 +149,7 @@ void updates_pending(struct planner *planner, int at)
             struct op *op = begin_tile(planner, OP_HOST_UPDATE, u, tile);
             tiles = tiles_of(planner, op);
             op->buffer[ROLE_PARAMETERS] = builder->layout[u].master; /* all that is written yet */
-            planner->pending_update[u] = builder_end(builder);
+            planner->updates.pending_last[u] = builder_end(builder);
         }
 }
 
@@ -180,7 +181,7 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
     struct builder *builder = &planner->builder;
     const struct schedule *schedule = builder->schedule;
     int64_t room = schedule->knobs.allgather_bucket_elems;
-    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->delayed;
+    builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
     while (*unit <= updated_unit && room > 0) {
         int64_t padded = shard_elems(builder->model->units[*unit].elems, schedule->ranks) * schedule->ranks;
         int64_t elems = padded - *at < room ? padded - *at : room;
@@ -205,11 +206,11 @@ void updates_write(struct planner *planner)
     int unit = 0, ready = 0;
     for (int u = 0; u < model->unit_count && !builder->failed; u++) {
         const bool last = u == model->unit_count - 1;
-        if (planner->delayed) write_renewal(planner, u);
+        if (planner->updates.delayed) write_renewal(planner, u);
         else write_update(planner, u);
         if (last) write_travel(planner);
         if (!refresh) continue;
-        for (const int until = planner->travel_from >= 0 ? u : u + 1; ready < until; ready++)
+        for (const int until = planner->updates.travel_from >= 0 ? u : u + 1; ready < until; ready++)
             waiting += shard_elems(model->units[ready].elems, builder->schedule->ranks) * builder->schedule->ranks;
         while (waiting >= bucket || (waiting > 0 && last)) {
             write_refresh_bucket(planner, &unit, &at, ready - 1);

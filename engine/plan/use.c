@@ -6,9 +6,9 @@ void use_load(struct planner *planner, int micro_step)
 {
     const struct schedule_input *input = planner->builder.input;
     builder_begin(&planner->builder, OP_LOAD, micro_step, -1);
-    planner->tokens =
+    planner->activations.tokens =
         builder_bytes(&planner->builder, "tokens", CATEGORY_ACTIVATIONS, (int64_t)input->B * input->T * 2 * 4);
-    builder_take(&planner->builder, ROLE_TOKENS, planner->tokens);
+    builder_take(&planner->builder, ROLE_TOKENS, planner->activations.tokens);
     planner->last_compute = builder_end(&planner->builder);
 }
 
@@ -60,11 +60,11 @@ static void write_forward(struct planner *planner, int at)
     if (activations_makes_output(planner, step)) activations_output(planner, step);
     activations_take(planner, step);
     take_scratch(planner, step);
-    builder->op->buffer[ROLE_TOKENS] = planner->tokens;
+    builder->op->buffer[ROLE_TOKENS] = planner->activations.tokens;
     use_parameters(planner, at);
     activations_input(planner, step);
     activations_give_forward(planner, step);
-    planner->last_compute = planner->last_use[step->place] = builder_end(builder);
+    planner->last_compute = planner->activations.last_use[step->place] = builder_end(builder);
 }
 
 /* Forward again, into new buffers. The output of a segment's last block is a checkpoint and still there. */
@@ -82,7 +82,7 @@ static void write_recompute(struct planner *planner, int at)
     activations_input(planner, step);
     if (!model_is_tile(builder->model, step->unit) &&
         walk_offloads_output(builder->model, builder->input->knobs, step->place - 1))
-        builder_depend(builder, planner->moved[step->place - 1], WAIT_DATA);
+        builder_depend(builder, planner->activations.moved[step->place - 1], WAIT_DATA);
     planner->last_compute = builder_end(builder);
 }
 
@@ -92,16 +92,17 @@ static void write_backward(struct planner *planner, int at)
     const struct walk_step *step = &planner->walk.steps[at];
     begin_use(planner, step);
     if (step->place == builder->model->places - 1)
-        builder_take(builder, ROLE_RESIDUAL, planner->residual = gradient_of_channels(planner, "residual gradient"));
-    builder->op->buffer[ROLE_RESIDUAL] = planner->residual;
+        builder_take(builder, ROLE_RESIDUAL,
+                     planner->activations.residual = gradient_of_channels(planner, "residual gradient"));
+    builder->op->buffer[ROLE_RESIDUAL] = planner->activations.residual;
     gradient_normed(planner, step);
     gradient_take(planner, step);
     take_scratch(planner, step);
     use_parameters(planner, at);
     if (step->place == 0) {
-        builder->op->buffer[ROLE_TOKENS] = planner->tokens;
-        builder_give(builder, planner->residual);
-        builder_give(builder, planner->tokens);
+        builder->op->buffer[ROLE_TOKENS] = planner->activations.tokens;
+        builder_give(builder, planner->activations.residual);
+        builder_give(builder, planner->activations.tokens);
     } else {
         activations_input(planner, step);
         activations_give_backward(planner, step);

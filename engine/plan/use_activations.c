@@ -12,15 +12,17 @@ static int output_buffer(struct planner *planner, int place)
                        : place == 0      ? "embedding out"
                        : place <= blocks ? "block out"
                                          : "norm out";
-    return planner->output[place] = builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS,
-                                                  activation_output_bytes(input->model, input->B, input->T));
+    return planner->activations.output[place] =
+               builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS,
+                             activation_output_bytes(input->model, input->B, input->T));
 }
 
 /* The first tile of an MLP begins its block's output, the others add to it. */
 void activations_output(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    if (builder->model->units[step->unit].tile > 0) builder->op->buffer[ROLE_OUTPUT] = planner->output[step->place];
+    if (builder->model->units[step->unit].tile > 0)
+        builder->op->buffer[ROLE_OUTPUT] = planner->activations.output[step->place];
     else builder_take(builder, ROLE_OUTPUT, output_buffer(planner, step->place));
 }
 
@@ -34,7 +36,8 @@ static int part_index(const struct model *model, const struct walk_step *step)
 static int *part_for_tiles(struct planner *planner, const struct walk_step *step)
 {
     const struct model *model = planner->builder.model;
-    return &planner->part[model->architecture->part_for_tiles][model_block(model, model->units[step->unit].block)];
+    return &planner->activations
+                .part[model->architecture->part_for_tiles][model_block(model, model->units[step->unit].block)];
 }
 
 static int part_buffer(struct planner *planner, int part, int index)
@@ -44,7 +47,8 @@ static int part_buffer(struct planner *planner, int part, int index)
     const char *name = model_tiled(input->model) ? row->tiled_name : row->name;
     struct activation_layout layout;
     input->model->architecture->layout(&layout, input->model, part, input->B, input->T);
-    return planner->part[part][index] = builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS, layout.bytes);
+    return planner->activations.part[part][index] =
+               builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS, layout.bytes);
 }
 
 void activations_take(struct planner *planner, const struct walk_step *step)
@@ -60,7 +64,7 @@ void activations_input(struct planner *planner, const struct walk_step *step)
 {
     if (model_is_tile(planner->builder.model, step->unit))
         planner->builder.op->buffer[ROLE_INPUT] = *part_for_tiles(planner, step);
-    else if (step->place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->output[step->place - 1];
+    else if (step->place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->activations.output[step->place - 1];
 }
 
 /* Forward lets go of what nobody comes back for, and of what backward makes again. What a block leaves to its tiles the last
@@ -74,14 +78,15 @@ void activations_give_forward(struct planner *planner, const struct walk_step *s
     for (int part = 0; part < model->architecture->part_count; part++) {
         const bool kept = planner->training && walk_keeps_part(model, knobs, part);
         const bool for_tiles = part == model->architecture->part_for_tiles && model_tiled(model);
-        if (step->use->parts >> part & 1 && !kept && !for_tiles) builder_give(builder, planner->part[part][index]);
+        if (step->use->parts >> part & 1 && !kept && !for_tiles)
+            builder_give(builder, planner->activations.part[part][index]);
         if (for_tiles && model_is_last_tile(model, step->unit) && !kept)
             builder_give(builder, *part_for_tiles(planner, step));
     }
     if (input >= 0 && !model_is_tile(model, step->unit) &&
         !(planner->training && walk_keeps_output(model, knobs, input)))
-        builder_give(builder, planner->output[input]);
-    if (!planner->training && step->place == model->places - 1) builder_give(builder, planner->tokens);
+        builder_give(builder, planner->activations.output[input]);
+    if (!planner->training && step->place == model->places - 1) builder_give(builder, planner->activations.tokens);
 }
 
 /* Of a block that is tiled the tiles make the output. */
@@ -97,10 +102,10 @@ void activations_give_backward(struct planner *planner, const struct walk_step *
     const int index = part_index(model, step);
     for (int part = 0; part < model->architecture->part_count; part++) {
         if (!(step->use->parts >> part & 1)) continue;
-        builder->op->buffer[part_role(model, part)] = planner->part[part][index];
-        builder_give(builder, planner->part[part][index]);
+        builder->op->buffer[part_role(model, part)] = planner->activations.part[part][index];
+        builder_give(builder, planner->activations.part[part][index]);
     }
-    if (!model_is_tile(model, step->unit)) builder_give(builder, planner->output[step->place - 1]);
+    if (!model_is_tile(model, step->unit)) builder_give(builder, planner->activations.output[step->place - 1]);
 }
 
 /* ---- kept inputs of recomputed segments that wait in the host tier (DeepSpeed's cpu_checkpointing) ----
@@ -123,7 +128,7 @@ static int checkpoint_buffer(struct planner *planner, enum tier tier)
 static void write_copy(struct planner *planner, enum op_kind kind, enum tier tier, int micro_step, int place, int after)
 {
     struct builder *builder = &planner->builder;
-    const int from = planner->output[place], to = checkpoint_buffer(planner, tier);
+    const int from = planner->activations.output[place], to = checkpoint_buffer(planner, tier);
     if (builder->failed) return;
     struct op *op = builder_begin(builder, kind, micro_step, model_unit_at(builder->model, place));
     op->bytes = builder->schedule->buffers[to].bytes;
@@ -131,8 +136,8 @@ static void write_copy(struct planner *planner, enum op_kind kind, enum tier tie
     builder_take(builder, ROLE_OUTPUT, to);
     builder_give(builder, from);
     builder_depend(builder, after, WAIT_DATA);
-    planner->output[place] = to;
-    planner->moved[place] = builder_end(builder);
+    planner->activations.output[place] = to;
+    planner->activations.moved[place] = builder_end(builder);
 }
 
 /* A checkpoint leaves when the block that reads it is done, and is written down one use later, because what is taken
@@ -143,7 +148,7 @@ void activations_offload(struct planner *planner, const struct walk_step *step)
     const int place = step->place - 2;
     if (model_is_tile(input->model, step->unit)) return; /* its block's use was the one */
     if (planner->training && step->kind == OP_FORWARD && walk_offloads_output(input->model, input->knobs, place))
-        write_copy(planner, OP_OFFLOAD, TIER_HOST, step->micro_step, place, planner->last_use[place + 1]);
+        write_copy(planner, OP_OFFLOAD, TIER_HOST, step->micro_step, place, planner->activations.last_use[place + 1]);
 }
 
 /* With the first operation of a segment, the checkpoint of the segment that comes next in backward sets out. */
@@ -153,5 +158,5 @@ void activations_fetch(struct planner *planner, const struct walk_step *step)
     if (step->kind != OP_RECOMPUTE || model_is_tile(input->model, step->unit)) return;
     const int place = walk_checkpoint_before(input->knobs, step->place);
     if (walk_offloads_output(input->model, input->knobs, place))
-        write_copy(planner, OP_FETCH, TIER_DEVICE, step->micro_step, place, planner->moved[place]);
+        write_copy(planner, OP_FETCH, TIER_DEVICE, step->micro_step, place, planner->activations.moved[place]);
 }

@@ -16,24 +16,24 @@ void gradient_normed(struct planner *planner, const struct walk_step *step)
     const bool block = step->use->repeat == REPEAT_BLOCK && model_tiled(builder->model);
     if (!block && !model_is_tile(planner->builder.model, step->unit)) return;
     if (model_is_last_tile(planner->builder.model, step->unit))
-        builder_take(builder, ROLE_NORMED, planner->normed = gradient_of_channels(planner, "MLP gradient"));
-    builder->op->buffer[ROLE_NORMED] = planner->normed;
-    if (block) builder_give(builder, planner->normed);
+        builder_take(builder, ROLE_NORMED, planner->gradients.normed = gradient_of_channels(planner, "MLP gradient"));
+    builder->op->buffer[ROLE_NORMED] = planner->gradients.normed;
+    if (block) builder_give(builder, planner->gradients.normed);
 }
 
 /* The gradient of a unit is written whole: into its lasting place, or into a buffer that goes back when it was reduced. */
 void gradient_take(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
-    const bool accumulates = step->micro_step > 0 && !planner->reduce_every_time && !planner->cast_gradients;
+    const bool accumulates = step->micro_step > 0 && !planner->gradients.every_time && !planner->gradients.cast;
     const bool held = step->place == 0 || accumulates; /* tied: since head backward */
-    if (planner->own_gradients && !held) {
+    if (planner->gradients.own && !held) {
         int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
                                          builder->model->dtype, step->unit, false);
-        planner->unit_gradient[step->unit] = buffer;
+        planner->gradients.of_unit[step->unit] = buffer;
         builder_take(builder, ROLE_GRADIENT, buffer);
     }
-    builder->op->buffer[ROLE_GRADIENT] = planner->unit_gradient[step->unit];
+    builder->op->buffer[ROLE_GRADIENT] = planner->gradients.of_unit[step->unit];
     builder->op->accumulate = accumulates;
 }
 
@@ -71,8 +71,8 @@ void gradient_convert(struct planner *planner, const struct walk_step *step, boo
     struct builder *builder = &planner->builder;
     const struct model *model = builder->model;
     const int unit = step->unit, after = planner_serial(planner, planner->last_comm);
-    int *gradient = &planner->unit_gradient[unit], *sum = &planner->accumulator[unit];
-    if (planner->cast_gradients && !planner->reduce_every_time) {
+    int *gradient = &planner->gradients.of_unit[unit], *sum = &planner->gradients.accumulator[unit];
+    if (planner->gradients.cast && !planner->gradients.every_time) {
         if (step->micro_step == 0) *sum = accumulator(planner, unit);
         planner_cast(planner, step->micro_step, unit, *gradient, *sum, step->micro_step > 0, after);
         *gradient = *sum;
