@@ -19,7 +19,7 @@ static struct trace_ring *rank0_ring(struct rank *rank)
 /* Records the command as accepted before its effects are recorded, so that causes come before effects in the trace. */
 static void accept(struct rank *rank, const struct command *command)
 {
-    if (command && rank->rank == 0) director_applied(rank->director, command, NULL);
+    if (command && rank->rank == 0) director_applied(rank->rank0.director, command, NULL);
 }
 
 int rank_count_here(const struct rank *rank)
@@ -97,7 +97,7 @@ static int apply_stage(struct rank *rank, const struct command *command, struct 
     if (!status) status = switch_knobs(rank, &changed.zero, err);
     if (status) return status;
     accept(rank, command);
-    relaunch_config_set(&rank->next, "zero_optimization.stage", command->value);
+    relaunch_config_set(&rank->relaunch.next, "zero_optimization.stage", command->value);
     tell(rank, "stage", before, changed.zero.stage);
     record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
@@ -111,7 +111,7 @@ static int apply_budget(struct rank *rank, const struct command *command, struct
     if (!status) status = set_budgets(rank, budget_bytes, err);
     if (status) return status;
     accept(rank, command);
-    relaunch_config_set(&rank->next, "memory.device_budget", command->value);
+    relaunch_config_set(&rank->relaunch.next, "memory.device_budget", command->value);
     tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
     return STATUS_OK;
 }
@@ -142,7 +142,7 @@ static int apply_set(struct rank *rank, const struct command *command, struct er
     if (status) return status;
     rank->config = changed;
     accept(rank, command);
-    relaunch_config_set(&rank->next, command->key, command->value);
+    relaunch_config_set(&rank->relaunch.next, command->key, command->value);
     tell_set(rank, command->key, before);
     if (new_knobs) record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;

@@ -24,7 +24,7 @@ int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage
     const struct schedule *schedule = zero_ready(rank->zero) ? zero_schedule(rank->zero) : NULL;
     cJSON *detail = shortage_json(shortage, &rank->config, &rank->model, schedule, rank->ranks);
     record_event(rank->ring, rank->steps_done + 1, "oom", detail);
-    director_short_of_memory(rank->director, shortage->text);
+    director_short_of_memory(rank->rank0.director, shortage->text);
     return STATUS_OK;
 }
 
@@ -34,7 +34,7 @@ static bool checkpoint_before(const struct rank *rank, char *path, size_t room)
     enum { LOOKED_AT = 64 };
     struct checkpoint_tag tags[LOOKED_AT];
     const char *dir = rank->config.checkpoint.path, *from = rank->spec->part.number ? NULL : rank->spec->resume;
-    const int count = *dir && save_claims_has(&rank->own, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
+    const int count = *dir && save_claims_has(&rank->rank0.claims, dir) ? checkpoint_tags(dir, tags, LOOKED_AT) : 0;
     for (int t = 0; t < count; t++) {
         long long step;
         if (sscanf(tags[t].tag, "step-%lld", &step) != 1 || step >= rank->updated_at) continue;
@@ -112,11 +112,11 @@ static int take_step(struct rank *rank, struct error *err)
     tell_scale(rank, &result);
     if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
     if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
-    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->told_pinning);
+    if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->recorded.pinning);
     const bool begins = rank->steps_done <= rank->spec->part.steps_done + 2;
-    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, begins);
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, begins);
     if (rank->gpu && (begins || rank->steps_done % OUTSIDE_STEPS == 0))
-        record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+        record_outside(rank->ring, rank->rank, rank->gpu, &rank->recorded.outside_bytes);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }
@@ -125,7 +125,7 @@ static void apply(struct rank *rank, const struct command *command)
 {
     struct error err;
     int status = rank_apply(rank, command, &err);
-    if (status && rank->rank == 0) director_applied(rank->director, command, err.text);
+    if (status && rank->rank == 0) director_applied(rank->rank0.director, command, err.text);
 }
 
 /* In a pause rank 0 waits here for a command. The other ranks wait for its broadcast, which says how long the wait
@@ -133,7 +133,7 @@ static void apply(struct rank *rank, const struct command *command)
 static void next_order(struct rank *rank, struct order *order)
 {
     const uint64_t since_ns = clock_ns();
-    director_next(rank->director, rank->steps_done, order);
+    director_next(rank->rank0.director, rank->steps_done, order);
     order->waited_ns = clock_ns() - since_ns;
 }
 
@@ -147,7 +147,7 @@ static int follow_orders(struct rank *rank, struct order *order, struct error *e
         if (order->kind == ORDER_COMMAND) apply(rank, &order->command);
         else if (order->operations) status = close_gate(rank, order->operations, err);
         if (!status && order->kind == ORDER_STEP) status = take_step(rank, err);
-        if (status || rank->leaves || *rank->diverged) return status;
+        if (status || rank->relaunch.leaves || *rank->diverged) return status;
     }
 }
 
@@ -177,7 +177,7 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     struct error why;
     uint64_t hash;
     bool is_saved;
-    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->told_process, true);
+    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, true);
     int status = saver_finish(rank->saver, &is_saved, err);
     if (status) return status;
     if (!zero_ready(rank->zero)) return comm_barrier(rank->comm, err);
@@ -205,9 +205,9 @@ int rank_live(struct rank *rank, struct error *err)
 {
     struct order order = {.kind = ORDER_STEP};
     int status = rank_open(rank, err);
-    rank->opened = status == STATUS_OK;
+    rank->rank0.opened = status == STATUS_OK;
     if (!status) status = follow_orders(rank, &order, err);
-    if (!status) status = rank->leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
+    if (!status) status = rank->relaunch.leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err);
     const bool is_diverged = !status && *rank->diverged;
     struct error end = {.text = ""};
@@ -219,8 +219,8 @@ int rank_live(struct rank *rank, struct error *err)
     zero_close(rank->zero);
     checkpoint_close(rank->from);
     weights_close(rank->weights);
-    relaunch_config_release(&rank->next);
-    save_claims_release(&rank->own);
+    relaunch_config_release(&rank->relaunch.next);
+    save_claims_release(&rank->rank0.claims);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

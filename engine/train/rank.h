@@ -32,34 +32,40 @@ struct rank {
     struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains the rings of all ranks */
     struct trace_ring *ring;              /* the control thread's ring, for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
-    uint64_t told_outside_bytes; /* last recorded GPU memory outside of all tiers; UINT64_MAX: none recorded */
-    struct process_told told_process;
-    bool told_pinning; /* recorded that the system does not lock all of the host tier */
     int64_t steps_done;
-    struct checkpoint *from;    /* the checkpoint to resume from, while it is being read; NULL: none, or done */
+    int64_t updated_at;           /* the last step that made an update, or after which this engine began */
+    char diverged[256];           /* how and in which step the run diverged; "": it has not. Equal on every rank */
+    struct command applied;       /* the command that is being applied */
+    struct checkpoint *from;      /* the checkpoint to resume from, while it is being read; NULL: none, or done */
     struct weights_file *weights; /* ... or the file of weights to begin with */
-    struct state_source source; /* reads `from` or `weights` */
+    struct state_source source;   /* reads `from` or `weights` */
     struct saver *saver;
-    struct command applied; /* the command that is being applied */
-    char diverged[256];         /* how and in which step the run diverged; "": it has not. Equal on every rank */
-    int64_t updated_at;         /* the last step that made an update, or after which this engine began */
 
-    /* Of a relaunch (relaunch.h). */
-    bool leaves;                     /* this engine is to end, and the next engine continues the run */
-    char left_key[CONFIG_PATH_MAX], left_value[160]; /* the key that changes, and its new value */
-    uint64_t left_ns;                /* when the change was applied */
-    int left_batch, left_micro;      /* samples of a step and of a rank's micro-batch after the relaunch; rank 0 */
-    struct state_source saved;       /* the real source; rank->source wraps it to record progress */
-    struct rank_progress moved;
-    struct relaunch_config next;
+    struct { /* what the trace last said */
+        uint64_t outside_bytes; /* GPU memory outside of all tiers; UINT64_MAX: nothing yet */
+        struct process_told process;
+        bool pinning; /* that the system does not lock all of the host tier */
+    } recorded;
 
-    /* Rank 0 only. */
-    void *saver_ring;
-    struct save_claims own;             /* folders into which the run may save */
-    bool opened, told, settled; /* told: the change is recorded; settled: the saved state is loaded and removed */
-    int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
-    struct director *director;
-    struct trace_writer *writer;
+    struct { /* relaunch.h */
+        bool leaves; /* this engine is to end, and the next engine continues the run */
+        char key[CONFIG_PATH_MAX], value[160]; /* the key that changes, and its new value */
+        uint64_t applied_ns;
+        int batch, micro_batch; /* rank 0: samples of a step and of a rank's micro-batch after the relaunch */
+        struct state_source saved; /* the real source; rank->source wraps it to record progress */
+        struct rank_progress moved;
+        struct relaunch_config next;
+        bool told, settled; /* rank 0: the change is recorded; the saved state is loaded and removed */
+    } relaunch;
+
+    struct {
+        struct director *director;
+        struct trace_writer *writer;
+        bool opened;
+        void *saver_ring;
+        struct save_claims claims; /* folders into which the run may save */
+        int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
+    } rank0; /* on rank 0 only */
 };
 
 /* Runs the rank from opening to closing, on an open comm, which it closes. */

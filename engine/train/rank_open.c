@@ -127,10 +127,10 @@ static int open_saver(struct rank *rank, struct error *err)
 {
     struct trace_ring *ring = NULL;
     if (rank->rank == 0) {
-        rank->saver_ring = aligned_alloc(64, SAVER_RING_BYTES);
-        if (!rank->saver_ring) return error_set(err, STATUS_RUN, "no memory to save checkpoints");
-        ring = trace_ring_init(rank->saver_ring, SAVER_RING_BYTES);
-        trace_writer_add_ring(rank->writer, ring);
+        rank->rank0.saver_ring = aligned_alloc(64, SAVER_RING_BYTES);
+        if (!rank->rank0.saver_ring) return error_set(err, STATUS_RUN, "no memory to save checkpoints");
+        ring = trace_ring_init(rank->rank0.saver_ring, SAVER_RING_BYTES);
+        trace_writer_add_ring(rank->rank0.writer, ring);
     }
     return saver_new(&rank->saver, rank, ring, err);
 }
@@ -140,7 +140,7 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next_o
     struct rank *rank = user;
     char what[64] = "";
     if ((int)next_op < schedule->op_count) op_describe(what, sizeof what, &schedule->ops[next_op], &rank->model);
-    director_at_gate(rank->director, rank->steps_done, next_op, (uint32_t)schedule->op_count, what);
+    director_at_gate(rank->rank0.director, rank->steps_done, next_op, (uint32_t)schedule->op_count, what);
 }
 
 static int open_engine(struct rank *rank, struct error *err)
@@ -163,9 +163,9 @@ static int open_engine(struct rank *rank, struct error *err)
 
 static void tell_gpu(struct rank *rank)
 {
-    rank->told_outside_bytes = UINT64_MAX;
+    rank->recorded.outside_bytes = UINT64_MAX;
     record_gpu(rank->ring, rank->rank, rank->gpu);
-    record_outside(rank->ring, rank->rank, rank->gpu, &rank->told_outside_bytes);
+    record_outside(rank->ring, rank->rank, rank->gpu, &rank->recorded.outside_bytes);
 }
 
 int rank_open(struct rank *rank, struct error *err)
@@ -177,8 +177,8 @@ int rank_open(struct rank *rank, struct error *err)
     rank->rank = comm_layout(rank->comm)->rank;
     rank->ranks = comm_layout(rank->comm)->ranks;
     rank->steps_done = spec->part.steps_done;
-    relaunch_config_init(&rank->next, &spec->sets);
-    save_claims_init(&rank->own, &spec->own);
+    relaunch_config_init(&rank->relaunch.next, &spec->sets);
+    save_claims_init(&rank->rank0.claims, &spec->own);
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = rank_open_trace(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);

@@ -54,7 +54,7 @@ static void on_note(void *user, const char *text)
 static bool reader_lags(void *user)
 {
     const struct rank *rank = user;
-    return rank->writer && trace_writer_lags(rank->writer);
+    return rank->rank0.writer && trace_writer_lags(rank->rank0.writer);
 }
 
 /* The gate of all ranks, in rank 0's shared memory, after its rings; NULL on another machine. */
@@ -81,7 +81,7 @@ static int start_director(struct rank *rank, struct error *err)
         .interactive = rank->spec->interactive,
         .detached = rank->spec->detached,
         .grace_ns = owner_grace_ns,
-        .signal_fd = rank->signal_fd,
+        .signal_fd = rank->rank0.signal_fd,
         .on_state = on_state,
         .on_command = on_command,
         .on_note = on_note,
@@ -89,7 +89,7 @@ static int start_director(struct rank *rank, struct error *err)
         .gate = all_see_the_gate(rank) ? rank->gate : NULL,
         .user = rank,
     };
-    return director_new(&rank->director, &options, err);
+    return director_new(&rank->rank0.director, &options, err);
 }
 
 /* ---- the writer ---- */
@@ -138,9 +138,9 @@ static int start_writer(struct rank *rank, struct error *err)
         .on_command = on_line,
         .on_driver = on_owner,
         .on_driver_gone = on_owner_gone,
-        .user = rank->director,
+        .user = rank->rank0.director,
     };
-    status = trace_writer_start(&rank->writer, &options, err);
+    status = trace_writer_start(&rank->rank0.writer, &options, err);
     handover_release(&handed);
     if (!status && rank->spec->detached && begins) status = let_watch(rank, err);
     return status;
@@ -174,20 +174,20 @@ int rank_open_trace(struct rank *rank, struct error *err)
     if (status || rank->rank != 0) return status;
     for (int of = 0; of < rank->ranks; of++) /* ranks of this machine, on any virtual node */
         for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++)
-            trace_writer_add_ring(rank->writer, ring_of(rank, of, lane));
+            trace_writer_add_ring(rank->rank0.writer, ring_of(rank, of, lane));
     return STATUS_OK;
 }
 
 void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error)
 {
     if (rank->rank != 0) return;
-    if (rank->leaves && outcome != OUTCOME_FAILED) relaunch_hand_over(rank);
-    bool back = outcome == OUTCOME_FAILED && !rank->opened && relaunch_go_back(rank, error);
-    if (rank->writer && !back) {
+    if (rank->relaunch.leaves && outcome != OUTCOME_FAILED) relaunch_hand_over(rank);
+    bool back = outcome == OUTCOME_FAILED && !rank->rank0.opened && relaunch_go_back(rank, error);
+    if (rank->rank0.writer && !back) {
         record_state(rank->ring, rank->steps_done, RUN_ENDED, error);
         record_end(rank->ring, outcome, error);
-        trace_writer_stop(rank->writer);
+        trace_writer_stop(rank->rank0.writer);
     }
-    free(rank->saver_ring);
-    director_free(rank->director);
+    free(rank->rank0.saver_ring);
+    director_free(rank->rank0.director);
 }

@@ -25,7 +25,7 @@ static void say(struct rank *rank, const char *reason)
 /* Rank 0 records its own progress for all ranks, because all shards have one size. */
 static void advance(struct rank *rank, const char *doing, int64_t elems)
 {
-    struct rank_progress *progress = &rank->moved;
+    struct rank_progress *progress = &rank->relaunch.moved;
     char reason[64];
     uint64_t now_ns = clock_ns();
     progress->elems += elems;
@@ -40,9 +40,9 @@ static void advance(struct rank *rank, const char *doing, int64_t elems)
 static void begin_moving(struct rank *rank, const char *doing)
 {
     const int arrays = 1 + optimizer_table[rank->model.optimizer].states;
-    rank->moved = (struct rank_progress){0};
+    rank->relaunch.moved = (struct rank_progress){0};
     for (int unit = 0; unit < rank->model.unit_count; unit++)
-        rank->moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays;
+        rank->relaunch.moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays;
     advance(rank, doing, 0);
 }
 
@@ -123,13 +123,13 @@ static void tell_batch(struct rank *rank)
 {
     const int batch = rank->config.train_batch_size, micro = rank->config.micro_batch_size;
     char text[120];
-    if (rank->rank != 0 || (rank->left_batch == batch && rank->left_micro == micro)) return;
-    if (rank->left_batch == batch)
+    if (rank->rank != 0 || (rank->relaunch.batch == batch && rank->relaunch.micro_batch == micro)) return;
+    if (rank->relaunch.batch == batch)
         snprintf(text, sizeof text, "micro-batch %d -> %d from step %" PRId64 " on, so that a step keeps %d samples",
-                 micro, rank->left_micro, rank->steps_done + 1, batch);
+                 micro, rank->relaunch.micro_batch, rank->steps_done + 1, batch);
     else
         snprintf(text, sizeof text, "from step %" PRId64 " on a step is %d samples, not %d", rank->steps_done + 1,
-                 rank->left_batch, batch);
+                 rank->relaunch.batch, batch);
     record_log(rank->ring, 0, text);
 }
 
@@ -139,18 +139,19 @@ int relaunch_apply(struct rank *rank, const struct command *command, struct erro
     struct error why;
     int status = agree_on_change(rank, key, command->value, err);
     if (status) return status;
-    rank->left_ns = clock_ns();
-    if (rank->rank == 0) director_applied(rank->director, command, NULL);
-    config_path(rank->left_key, key);
-    snprintf(rank->left_value, sizeof rank->left_value, "%s", command->value);
+    rank->relaunch.applied_ns = clock_ns();
+    if (rank->rank == 0) director_applied(rank->rank0.director, command, NULL);
+    config_path(rank->relaunch.key, key);
+    snprintf(rank->relaunch.value, sizeof rank->relaunch.value, "%s", command->value);
     tell_batch(rank);
     begin_moving(rank, "saving");
-    rank->leaves = !zero_ready(rank->zero) || save_state(rank, &why) == STATUS_OK; /* no state yet: nothing to save */
-    if (rank->leaves || rank->rank != 0) return STATUS_OK;
+    const bool nothing_to_save = !zero_ready(rank->zero);
+    rank->relaunch.leaves = nothing_to_save || save_state(rank, &why) == STATUS_OK;
+    if (rank->relaunch.leaves || rank->rank != 0) return STATUS_OK;
     char text[600];
     snprintf(text, sizeof text, "the state could not be saved, so the run goes on as it was: %.500s", why.text);
     record_log(rank->ring, 2, text);
-    record_state(rank->ring, rank->steps_done, director_state(rank->director), "");
+    record_state(rank->ring, rank->steps_done, director_state(rank->rank0.director), "");
     return STATUS_OK;
 }
 
@@ -177,31 +178,31 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     struct run_spec spec = *rank->spec;
     char state[128], from[160], wanted[320];
     snprintf(state, sizeof state, "%s/state/part-%d", rank->dir->path, rank->spec->part.number + 1);
-    config_show(&rank->config, rank->left_key, from, sizeof from);
+    config_show(&rank->config, rank->relaunch.key, from, sizeof from);
     spec.part.number++;
     spec.part.steps_done = rank->steps_done;
     if (zero_ready(rank->zero)) { /* else the next engine begins with the same source as this one */
         spec.resume = spec.part.state = state;
         spec.weights_only = false;
     }
-    spec.part.paused = director_state(rank->director) == RUN_PAUSED;
-    spec.part.key = rank->left_key;
+    spec.part.paused = director_state(rank->rank0.director) == RUN_PAUSED;
+    spec.part.key = rank->relaunch.key;
     spec.part.from = from;
     spec.part.wanted = spec.part.failure = NULL;
-    spec.part.since_ns = rank->left_ns;
-    spec.own = save_claims_folders(&rank->own);
+    spec.part.since_ns = rank->relaunch.applied_ns;
+    spec.own = save_claims_folders(&rank->rank0.claims);
     if (!trace_is_whole) spec.trace = NULL;
-    director_rest(rank->director, &spec.at, &spec.part.lines);
+    director_rest(rank->rank0.director, &spec.at, &spec.part.lines);
 
-    snprintf(wanted, sizeof wanted, "%s=%s", rank->left_key, rank->left_value);
+    snprintf(wanted, sizeof wanted, "%s=%s", rank->relaunch.key, rank->relaunch.value);
     struct run_spec back = spec;
     back.part.number++;
     back.part.key = back.part.from = NULL;
     back.part.wanted = wanted;
-    back.sets = relaunch_config_sets(&rank->next);
+    back.sets = relaunch_config_sets(&rank->relaunch.next);
     write_spec(rank, &back, SPEC_BACK_FILE);
-    relaunch_config_change(&rank->next, &rank->config, rank->left_key, rank->left_value);
-    spec.sets = relaunch_config_sets(&rank->next);
+    relaunch_config_change(&rank->relaunch.next, &rank->config, rank->relaunch.key, rank->relaunch.value);
+    spec.sets = relaunch_config_sets(&rank->relaunch.next);
     write_spec(rank, &spec, SPEC_FILE);
 }
 
@@ -210,12 +211,12 @@ void relaunch_hand_over(struct rank *rank)
 {
     struct handover handover;
     char reason[64];
-    bool count = strcmp(rank->left_key, "topology.ranks") == 0;
-    snprintf(reason, sizeof reason, count ? "starting %s rank%s" : "starting", rank->left_value,
-             strcmp(rank->left_value, "1") == 0 ? "" : "s");
+    bool count = strcmp(rank->relaunch.key, "topology.ranks") == 0;
+    snprintf(reason, sizeof reason, count ? "starting %s rank%s" : "starting", rank->relaunch.value,
+             strcmp(rank->relaunch.value, "1") == 0 ? "" : "s");
     say(rank, reason);
-    bool whole = trace_writer_hand_over(rank->writer, &handover); /* from here on no commands are received */
-    rank->writer = NULL;
+    bool whole = trace_writer_hand_over(rank->rank0.writer, &handover); /* from here on no commands are received */
+    rank->rank0.writer = NULL;
     write_specs(rank, whole || !rank->spec->trace);
     call_and_send(rank, &handover);
     handover_release(&handover);
@@ -228,12 +229,13 @@ bool relaunch_go_back(struct rank *rank, const char *why)
     struct error err;
     char path[96];
     rundir_path(rank->dir, SPEC_BACK_FILE, path, sizeof path);
-    if (!rank->writer || access(path, F_OK) != 0 || spec_read(&back, rank->dir, SPEC_BACK_FILE, &err)) return false;
+    if (!rank->rank0.writer || access(path, F_OK) != 0 || spec_read(&back, rank->dir, SPEC_BACK_FILE, &err))
+        return false;
     say(rank, "going back");
-    if (!trace_writer_hand_over(rank->writer, &handover)) back.trace = NULL;
-    rank->writer = NULL;
+    if (!trace_writer_hand_over(rank->rank0.writer, &handover)) back.trace = NULL;
+    rank->rank0.writer = NULL;
     back.part.failure = why;
-    director_rest(rank->director, &back.at, &back.part.lines);
+    director_rest(rank->rank0.director, &back.at, &back.part.lines);
     write_spec(rank, &back, SPEC_FILE);
     unlink(path);
     call_and_send(rank, &handover);
@@ -249,19 +251,19 @@ static int read_saved(void *user, int unit, enum state_array array, int64_t firs
 {
     struct rank *rank = user;
     advance(rank, "loading", elems);
-    return rank->saved.read(rank->saved.user, unit, array, first, elems, out, err);
+    return rank->relaunch.saved.read(rank->relaunch.saved.user, unit, array, first, elems, out, err);
 }
 
 static void lend_saved(void *user, void *buffers)
 {
     const struct rank *rank = user;
-    if (rank->saved.lend) rank->saved.lend(rank->saved.user, buffers);
+    if (rank->relaunch.saved.lend) rank->relaunch.saved.lend(rank->relaunch.saved.user, buffers);
 }
 
 void relaunch_watch_loading(struct rank *rank)
 {
     begin_moving(rank, "loading");
-    rank->saved = rank->source;
+    rank->relaunch.saved = rank->source;
     rank->source.user = rank;
     rank->source.read = read_saved;
     rank->source.lend = lend_saved;
@@ -300,10 +302,10 @@ static void forget_saved(struct rank *rank)
 
 void relaunch_opened(struct rank *rank)
 {
-    if (rank->rank != 0 || rank->settled || !rank->spec->part.number) return;
-    if (!rank->told) tell(rank);
-    rank->told = true;
+    if (rank->rank != 0 || rank->relaunch.settled || !rank->spec->part.number) return;
+    if (!rank->relaunch.told) tell(rank);
+    rank->relaunch.told = true;
     if (!zero_ready(rank->zero)) return; /* no memory for the state yet */
     forget_saved(rank);
-    rank->settled = true;
+    rank->relaunch.settled = true;
 }

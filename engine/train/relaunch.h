@@ -1,7 +1,7 @@
 /* The engine's side of a relaunch: applies a command that needs a new engine (`ranks`, or `set` of a key that is not
  * live).
  *
- *     relaunch_apply()       every rank: checks the change, saves the state into the run's folder, and sets rank->leaves
+ *     relaunch_apply()       every rank: checks the change, saves the state into the run's folder, and sets rank->relaunch.leaves
  *     relaunch_hand_over()   rank 0, when all ranks have saved: writes run.json of the next engine, and passes socket and viewers to
  *                            the front end (relauncher.h), which starts that engine when this one has ended
  *     relaunch_opened()      every rank of the next engine, when it has loaded the state: removes what was saved
@@ -19,7 +19,7 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
 /* As rank_apply(), collective. If the state cannot be saved, the run continues unchanged, and the log says so. */
 int relaunch_apply(struct rank *rank, const struct command *command, struct error *err);
 
-/* Stops rank->writer. */
+/* Stops rank->rank0.writer. */
 void relaunch_hand_over(struct rank *rank);
 
 void relaunch_watch_loading(struct rank *rank); /* wraps rank->source, so that reads from it are recorded as progress */

@@ -87,11 +87,11 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
 {
     struct config changed;
     struct relaunch_config next;
-    const struct text_list before = relaunch_config_sets(&rank->next);
+    const struct text_list before = relaunch_config_sets(&rank->relaunch.next);
     relaunch_config_init(&next, &before);
     relaunch_config_change(&next, &rank->config, key, value);
     const struct text_list sets = relaunch_config_sets(&next);
-    int status = next.full || rank->next.full
+    int status = next.full || rank->relaunch.next.full
                      ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
                      : load(rank, &sets, &changed, err);
     relaunch_config_release(&next);
@@ -102,8 +102,8 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
     if (!status && launcher_of(&changed)->check) status = launcher_of(&changed)->check(err);
     if (!status) status = check_data(&changed, err);
     if (!status) status = check_room(rank, &changed, err);
-    rank->left_batch = changed.train_batch_size;
-    rank->left_micro = changed.micro_batch_size;
+    rank->relaunch.batch = changed.train_batch_size;
+    rank->relaunch.micro_batch = changed.micro_batch_size;
     config_release(&changed);
     return status;
 }

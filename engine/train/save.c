@@ -163,7 +163,7 @@ static void *work(void *user)
 static void join(struct saver *saver)
 {
     if (saver->has_thread) pthread_join(saver->thread, NULL);
-    if (saver->stands) save_claims_add(&saver->rank->own, saver->dir);
+    if (saver->stands) save_claims_add(&saver->rank->rank0.claims, saver->dir);
     saver->has_thread = saver->stands = false;
 }
 
@@ -215,7 +215,7 @@ static void describe(struct saver *saver, const char *tag)
         .dir = saver->dir,
         .tag = saver->tag,
         .shards = rank->ranks,
-        .fresh = rank->rank == 0 && !save_claims_has(&rank->own, saver->dir),
+        .fresh = rank->rank == 0 && !save_claims_has(&rank->rank0.claims, saver->dir),
         .keep = rank->updated_at == rank->steps_done ? rank->config.checkpoint.keep : 0, /* 0: the last step overflowed */
     };
     saver->begun_ns = clock_ns();
@@ -348,7 +348,7 @@ static int check_folder(struct saver *saver, const char *dir, struct error *err)
     if (!under_way) join(saver);
     if (under_way && save_claims_is_same(saver->dir, dir)) return STATUS_OK;
     int status = save_claims_check_others(saver->rank->dir, dir, err);
-    if (!status) status = save_claims_check(&saver->rank->own, dir, err);
+    if (!status) status = save_claims_check(&saver->rank->rank0.claims, dir, err);
     if (!status && *dir) status = checkpoint_try(dir, err);
     return status ? status : save_claims_take(saver->rank->dir, dir, err);
 }

@@ -70,7 +70,7 @@ static int live_alone(struct workplace *place, struct comm *comm, struct error *
     const sigset_t signals = stop_signals();
     if (comm_layout(comm)->rank == 0) place->signal_fd = open_signals();
     else sigprocmask(SIG_UNBLOCK, &signals, NULL);
-    struct rank rank = {.dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd, .comm = comm};
+    struct rank rank = {.dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm};
     return rank_live(&rank, err);
 }
 
@@ -195,7 +195,7 @@ static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct erro
 {
     const struct workplace *place = user;
     struct rank rank = {
-        .dir = &place->dir, .spec = &place->spec, .signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
+        .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
     return rank_live(&rank, err);
 }
 
