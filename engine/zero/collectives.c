@@ -68,17 +68,18 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
 static void conclude(struct zero *zero)
 {
     double loss = 0, squares = 0, clip = zero->config->gradient_clipping;
-    zero->concluded.failed = false;
+    zero->step.concluded.failed = false;
     for (int r = 0; r < zero->ranks; r++) {
-        loss += zero->agreed[r].loss;
-        squares += zero->agreed[r].sum_squares;
-        zero->concluded.failed |= zero->agreed[r].failed != 0;
+        loss += zero->step.agreed[r].loss;
+        squares += zero->step.agreed[r].sum_squares;
+        zero->step.concluded.failed |= zero->step.agreed[r].failed != 0;
     }
-    double norm = zero->concluded.grad_norm = sqrt(squares) / zero->scaler.scale;
-    zero->concluded.loss = loss / zero->ranks;
-    zero->gradient_factor = (float)((clip > 0 && norm + 1e-6 > clip ? clip / (norm + 1e-6) : 1) / zero->scaler.scale);
-    zero->concluded.not_finite = zero->purpose == PURPOSE_TRAIN && !(isfinite(squares) && isfinite(loss));
-    if (zero->concluded.failed || zero->concluded.not_finite) executor_drop_rest(zero->executor);
+    double norm = zero->step.concluded.grad_norm = sqrt(squares) / zero->progress.scaler.scale;
+    zero->step.concluded.loss = loss / zero->ranks;
+    zero->step.gradient_factor =
+        (float)((clip > 0 && norm + 1e-6 > clip ? clip / (norm + 1e-6) : 1) / zero->progress.scaler.scale);
+    zero->step.concluded.not_finite = zero->step.purpose == PURPOSE_TRAIN && !(isfinite(squares) && isfinite(loss));
+    if (zero->step.concluded.failed || zero->step.concluded.not_finite) executor_drop_rest(zero->executor);
 }
 
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,
@@ -89,9 +90,9 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
     for (int m = 0; m < schedule->micro_steps; m++) mine.loss += (double)zero->mailbox.losses[m];
     mine.loss /= schedule->micro_steps;
     for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->mailbox.unit_squares[u];
-    int status = comm_exchange(zero->comm, &mine, zero->agreed, sizeof mine, stat, err);
+    int status = comm_exchange(zero->comm, &mine, zero->step.agreed, sizeof mine, stat, err);
     if (status == STATUS_OK) conclude(zero);
-    stat->healthy = status == STATUS_OK && !zero->concluded.failed;
+    stat->healthy = status == STATUS_OK && !zero->step.concluded.failed;
     return status;
 }
 
@@ -102,8 +103,8 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
                                       : move(zero, schedule, op, healthy, &moved, err);
     const enum traffic kind = op_traffic(op->kind);
-    zero->traffic[kind].count++;
-    for (int link = 0; link < 2; link++) zero->traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
+    zero->trace.traffic[kind].count++;
+    for (int link = 0; link < 2; link++) zero->trace.traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
     *stat = (struct op_stat){.peers_ns = moved.peers_ns,
                              .arrival_ns = moved.arrival_ns,
                              .meeting = moved.meeting,

@@ -36,8 +36,8 @@ int zero_copy(struct zero *zero, const struct schedule *schedule, const struct o
     int status =
         op->piece_count ? copy_pieces(zero, schedule, op, &bytes, err) : copy_whole(zero, schedule, op, &bytes, err);
     const enum traffic kind = op_traffic(op->kind);
-    zero->traffic[kind].count++;
-    zero->traffic[kind].sent_bytes[0] += bytes;
+    zero->trace.traffic[kind].count++;
+    zero->trace.traffic[kind].sent_bytes[0] += bytes;
     *stat = (struct op_stat){.sent_bytes = {[LINK_PCIE] = bytes}, .healthy = true};
     return status;
 }

@@ -8,19 +8,19 @@
 
 bool zero_is_delayed(const struct zero *zero)
 {
-    return zero->schedules[PURPOSE_TRAIN].knobs.delayed_update;
+    return zero->plan.schedules[PURPOSE_TRAIN].knobs.delayed_update;
 }
 
 bool zero_delay_is_due(const struct zero *zero)
 {
-    return zero->ready && zero->knobs.delayed_update && !zero_is_delayed(zero) &&
-           zero->steps_done >= zero->knobs.delayed_update_after;
+    return zero->ready && zero->plan.knobs.delayed_update && !zero_is_delayed(zero) &&
+           zero->progress.steps >= zero->plan.knobs.delayed_update_after;
 }
 
 void zero_note_pending(struct zero *zero, bool updates)
 {
     zero->pending.there = updates;
-    zero->pending.update = (struct update_of){zero->gradient_factor, zero->now, zero->updates};
+    zero->pending.update = (struct update_of){zero->step.gradient_factor, zero->step.rate, zero->progress.updates};
 }
 
 /* Whether an operation before the agreement belongs to the update: it updates, or reads or writes states for it. All operations
@@ -46,12 +46,12 @@ int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struc
 {
     const int agreement = schedule_agreement(schedule);
     int status = STATUS_OK;
-    zero->applying_pending = true;
+    zero->step.applies_pending = true;
     for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) {
         if (i == agreement || (i < agreement && !is_part(schedule, i))) continue;
         if (i < agreement && zero->pending.done && zero->pending.done[done_with(schedule, i)]) continue;
         status = zero_run_alone(zero, schedule, &schedule->ops[i], err);
     }
-    zero->applying_pending = zero->pending.there = false;
+    zero->step.applies_pending = zero->pending.there = false;
     return status;
 }

@@ -45,7 +45,7 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
     if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
-    if (!status && stat->healthy && schedule == &zero->schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
+    if (!status && stat->healthy && schedule == &zero->plan.schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
         zero->pending.done[op - schedule->ops] = 1;
     return status;
 }

@@ -23,16 +23,16 @@ bool zero_skips(const struct zero *zero)
 bool zero_count_skips(struct zero *zero, bool skipped)
 {
     const int most = zero->config->max_skips;
-    if (!skipped) zero->skips = 0;
-    else if (!loss_scaler_searches(&zero->scaler)) zero->skips++;
-    return skipped && most > 0 && zero->skips >= most;
+    if (!skipped) zero->progress.skips = 0;
+    else if (!loss_scaler_searches(&zero->progress.scaler)) zero->progress.skips++;
+    return skipped && most > 0 && zero->progress.skips >= most;
 }
 
 /* ---- the first tensor ---- */
 
 static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, int64_t end)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const int b = schedule->layout[u].gradient;
     const struct buffer *buffer = &schedule->buffers[b];
     struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
@@ -155,13 +155,13 @@ static void explain(const struct zero *zero, const struct zero_result *result, s
     char *text = found->text;
     const size_t room = sizeof found->text;
     if (!result->skipped)
-        snprintf(text, room, "the loss is %g, the gradient norm is %g", without_sign_of_nan(zero->concluded.loss),
-                 without_sign_of_nan(zero->concluded.grad_norm));
-    else if (zero->skips && zero->skips == zero->config->max_skips)
-        snprintf(text, room, "%d steps in a row were skipped (schedule.max_skips)", zero->skips);
+        snprintf(text, room, "the loss is %g, the gradient norm is %g", without_sign_of_nan(zero->step.concluded.loss),
+                 without_sign_of_nan(zero->step.concluded.grad_norm));
+    else if (zero->progress.skips && zero->progress.skips == zero->config->max_skips)
+        snprintf(text, room, "%d steps in a row were skipped (schedule.max_skips)", zero->progress.skips);
     else
         snprintf(text, room, "gradients overflow fp16 at the smallest loss scale, %g (fp16.min_loss_scale)",
-                 zero->scaler.scale);
+                 zero->progress.scaler.scale);
 }
 
 int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err)

@@ -114,7 +114,7 @@ static int hash_unit(const struct zero *zero, const struct schedule *schedule, i
 
 int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
     const char *const names[ARRAYS] = {"parameters", "master weights", keeps->state[0], keeps->state[1]};
     uint64_t own[ARRAYS] = {0}, whole[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0};

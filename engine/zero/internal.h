@@ -33,63 +33,74 @@ struct update_of { float factor; struct learning_rate now; int64_t number; };
 
 struct zero {
     const struct config *config;
-    struct config_zero knobs; /* in force; config has those of the start */
+    int rank, ranks;
+    struct model model;
     struct comm *comm;
     const struct data *data;
-    struct trace_ring *rings[ZERO_RINGS];
+    const struct state_source *source;
     struct gate *gate;
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     void *gate_user;
-    const struct state_source *source;
-    int rank, ranks;
-    struct model model;
+
+    /* Where operations run, and memory. */
+    struct executor *executor;
     struct kernels *kernels;      /* of the compute lane, and between steps */
     struct kernels *host_kernels; /* of the host lane; with a device, of all computing in host memory */
-    struct memory *memory;
     const struct zero_device *device;  /* NULL: the device tier is memory of this machine, with own kernels */
     const struct mover *movers[LANES]; /* NULL: the lane's thread copies; between steps the compute lane's is used */
+    struct memory *memory;
     struct storage *storage;      /* of the NVMe tier; NULL: not used yet */
     uint64_t nvme_range_bytes[CATEGORIES];
     uint64_t window_bytes;        /* of the window for arrays on NVMe: array_io.c */
-    struct executor *executor;
-    struct schedule schedules[SCHEDULES];
-    int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each after its agreement */
-    struct footprint footprint; /* of the training schedule */
-    uint32_t schedule_number;   /* of the training schedule; the others follow it */
-    bool ready;                 /* the lasting state exists */
-
-    uint64_t save_offset; /* in the host's staging range: the I/O buffers of saves, then the snapshot */
-    int64_t steps_done, samples_done;
-    uint64_t waited_ns; /* since the last step */
-    uint64_t stood_ns;  /* waited at the gate in the last run */
-    struct loss_scaler scaler;
-    int64_t updates;    /* steps that were not skipped; the learning rate schedule counts these */
-    int skips;          /* steps skipped in a row, without those in which fp16 searches its loss scale */
-
-    /* State of the step in progress; each field is written by one lane. */
-    enum purpose purpose;
-    int64_t first_sample;       /* evaluation: first sample in the held-out slice */
-    struct learning_rate now;
+    uint64_t save_offset;         /* in the host's staging range: the I/O buffers of saves, then the snapshot */
     struct host_mailbox mailbox;
-    struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: for the schedules and budgets in force */
-    uint64_t whole_bytes[SCHEDULES][TIERS];          /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
-    float gradient_factor;      /* clipping, known after the agreement */
-    struct agreement *agreed;   /* of all ranks */
-    struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* result of the agreement */
+    struct comm_part *parts;      /* scratch of the communication lane */
     struct sampler sampler;
-    struct {                    /* gradients in the host tier with which the next step will update */
+
+    struct { /* in force from the start, or a switch, to the next switch */
+        struct config_zero knobs; /* config has those of the start */
+        struct schedule schedules[SCHEDULES];
+        uint32_t number;            /* of the training schedule; the others follow it */
+        struct footprint footprint; /* of the training schedule */
+        int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each after its agreement */
+        uint64_t whole_bytes[SCHEDULES][TIERS];      /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
+        struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: for these schedules and the budgets in force */
+    } plan;
+
+    bool ready; /* the lasting state exists */
+    struct { /* of the whole run; zero_progress() returns it */
+        int64_t steps, samples;
+        int64_t updates; /* steps that were not skipped; the learning rate schedule counts these */
+        int skips;       /* steps skipped in a row, without those in which fp16 searches its loss scale */
+        struct loss_scaler scaler;
+    } progress;
+    struct { /* gradients in the host tier with which the next step will update */
         bool there;
         struct update_of update;
-        unsigned char *done;    /* by operation of the training schedule: run, or sent, in this step */
+        unsigned char *done; /* by operation of the training schedule: run, or sent, in this step */
     } pending;
-    bool applying_pending;      /* the pending update runs between two steps */
-    struct take_failure swap_failure;   /* of the NVMe tier, before the update */
-    struct take_failure update_failure; /* foreseen by zero_foresee_update() */
-    struct comm_part *parts;    /* scratch of the communication lane */
-    uint64_t recorded_peak_bytes[TIERS];
-    uint64_t memory_told_ns;    /* time of the last memory record: records of one ring are in order */
-    _Atomic bool recorded[TIERS][CATEGORIES]; /* the category has ever held bytes */
-    struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS];
+
+    struct { /* the step in progress, or a run of another purpose; each field is written by one lane */
+        enum purpose purpose;
+        int64_t first_sample; /* evaluation: first sample in the held-out slice */
+        struct learning_rate rate;
+        bool applies_pending; /* the pending update runs between two steps */
+        struct agreement *agreed; /* of all ranks */
+        struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* result of the agreement */
+        float gradient_factor; /* clipping, known after the agreement */
+        struct take_failure swap_failure;   /* of the NVMe tier, before the update */
+        struct take_failure update_failure; /* foreseen by zero_foresee_update() */
+        uint64_t waited_ns; /* since the last step */
+        uint64_t stood_ns;  /* waited at the gate in the last run */
+    } step;
+
+    struct { /* what trace records have said */
+        struct trace_ring *rings[ZERO_RINGS];
+        uint64_t peak_bytes[TIERS];
+        uint64_t memory_ns; /* time of the last memory record: records of one ring are in order */
+        _Atomic bool held[TIERS][CATEGORIES]; /* the category has ever held bytes */
+        struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS]; /* of the step */
+    } trace;
 };
 
 /* Kernels for arrays in host memory, between steps or on the compute lane. */

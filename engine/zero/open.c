@@ -12,7 +12,7 @@
 static void op_ended(void *user, const struct op *op, uint64_t took_ns)
 {
     struct zero *zero = user;
-    if (op_traffic(op->kind) < TRAFFIC_KINDS) zero->traffic[op_traffic(op->kind)].busy_ns += took_ns;
+    if (op_traffic(op->kind) < TRAFFIC_KINDS) zero->trace.traffic[op_traffic(op->kind)].busy_ns += took_ns;
 }
 
 static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
@@ -70,7 +70,7 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .gate = zero->gate,
                                  .at_gate = zero->at_gate ? at_gate : NULL,
                                  .alive = alive};
-    memcpy(host.rings, zero->rings, sizeof host.rings);
+    memcpy(host.rings, zero->trace.rings, sizeof host.rings);
     if (zero->device) {
         host.device = (struct executor_device){.finish = zero_finish_op, .settle = zero_settle_op, .broke = broke};
         memcpy(host.device.streams, zero->device->streams, sizeof host.device.streams);
@@ -141,45 +141,45 @@ void zero_pin_host(struct zero *zero, const struct config_zero *knobs)
 
 void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES])
 {
-    zero_release_schedules(zero->schedules);
-    memcpy(zero->schedules, schedules, sizeof zero->schedules);
-    zero->knobs = *knobs;
+    zero_release_schedules(zero->plan.schedules);
+    memcpy(zero->plan.schedules, schedules, sizeof zero->plan.schedules);
+    zero->plan.knobs = *knobs;
     scale_reductions(zero, knobs);
-    zero->schedule_number += SCHEDULES;
-    memset(&zero->ahead, 0, sizeof zero->ahead);
+    zero->plan.number += SCHEDULES;
+    memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
     zero_weigh_updates(zero);
     zero_weigh_whole(zero);
-    zero->window_bytes = zero_window_bytes(&zero->schedules[PURPOSE_TRAIN]);
-    footprint_of(&zero->footprint, &zero->schedules[PURPOSE_TRAIN]);
+    zero->window_bytes = zero_window_bytes(&zero->plan.schedules[PURPOSE_TRAIN]);
+    footprint_of(&zero->plan.footprint, &zero->plan.schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);
 }
 
 static void adopt_progress(struct zero *zero, const struct zero_progress *progress)
 {
-    zero->steps_done = progress->steps_done;
-    zero->samples_done = progress->samples;
-    zero->updates = progress->updates;
-    zero->skips = progress->skips;
+    zero->progress.steps = progress->steps_done;
+    zero->progress.samples = progress->samples;
+    zero->progress.updates = progress->updates;
+    zero->progress.skips = progress->skips;
     zero->pending.there = progress->pending;
     zero->pending.update = (struct update_of){progress->pending_factor,
                                               learning_rate_at(zero->config, progress->updates - 1), progress->updates};
     if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) return; /* a static scale is the config's */
-    zero->scaler.scale = progress->scaler.scale;
-    zero->scaler.iteration = progress->scaler.iteration;
-    zero->scaler.last_overflow = progress->scaler.last_overflow;
-    zero->scaler.hysteresis = progress->scaler.hysteresis;
+    zero->progress.scaler.scale = progress->scaler.scale;
+    zero->progress.scaler.iteration = progress->scaler.iteration;
+    zero->progress.scaler.last_overflow = progress->scaler.last_overflow;
+    zero->progress.scaler.hysteresis = progress->scaler.hysteresis;
 }
 
 struct zero_progress zero_progress(const struct zero *zero)
 {
-    return (struct zero_progress){
-        zero->steps_done,
-        zero->updates,
-        zero->samples_done,
-        zero->pending.there,
-        zero->pending.there ? zero->pending.update.factor : 0,
-        {zero->scaler.scale, zero->scaler.iteration, zero->scaler.last_overflow, zero->scaler.hysteresis},
-        zero->skips};
+    return (struct zero_progress){zero->progress.steps,
+                                  zero->progress.updates,
+                                  zero->progress.samples,
+                                  zero->pending.there,
+                                  zero->pending.there ? zero->pending.update.factor : 0,
+                                  {zero->progress.scaler.scale, zero->progress.scaler.iteration,
+                                   zero->progress.scaler.last_overflow, zero->progress.scaler.hysteresis},
+                                  zero->progress.skips};
 }
 
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
@@ -199,18 +199,18 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     zero->device = options->device;
     if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
     if (zero->device) comm_use(options->comm, zero->device->device_ops);
-    zero->schedule_number = options->first_schedule;
+    zero->plan.number = options->first_schedule;
     zero->comm = options->comm;
     zero->data = options->data;
     zero->rank = layout->rank;
     zero->ranks = layout->ranks;
-    memcpy(zero->rings, options->rings, sizeof zero->rings);
-    zero->agreed = calloc((size_t)zero->ranks, sizeof *zero->agreed);
+    memcpy(zero->trace.rings, options->rings, sizeof zero->trace.rings);
+    zero->step.agreed = calloc((size_t)zero->ranks, sizeof *zero->step.agreed);
     zero->sampler.tokens = calloc((size_t)options->config->data.sequence_length, sizeof *zero->sampler.tokens);
     zero->sampler.logits = calloc((size_t)options->config->model.vocabulary, sizeof *zero->sampler.logits);
-    loss_scaler_init(&zero->scaler, &options->config->fp16);
+    loss_scaler_init(&zero->progress.scaler, &options->config->fp16);
     if (zero->source) adopt_progress(zero, &zero->source->progress);
-    int status = zero->agreed && zero->sampler.tokens && zero->sampler.logits
+    int status = zero->step.agreed && zero->sampler.tokens && zero->sampler.logits
                      ? open_parts(zero, err)
                      : error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
@@ -220,7 +220,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
         zero_adopt(zero, &options->config->zero, schedules);
     }
     if (status == STATUS_OK) zero_pin_host(zero, &options->config->zero);
-    if (status == STATUS_OK) status = zero_use_storage(zero, &zero->schedules[PURPOSE_TRAIN], err);
+    if (status == STATUS_OK) status = zero_use_storage(zero, &zero->plan.schedules[PURPOSE_TRAIN], err);
     if (status == STATUS_OK) status = zero_make_state(zero, &failed, shortage, err);
     return failed ? error_set(err, STATUS_RUN, "%.400s", shortage->text) : status;
 }
@@ -229,7 +229,7 @@ void zero_close(struct zero *zero)
 {
     if (!zero) return;
     executor_free(zero->executor);
-    zero_release_schedules(zero->schedules);
+    zero_release_schedules(zero->plan.schedules);
     if (zero->memory) memory_destroy(zero->memory);
     storage_close(zero->storage);
     if (zero->kernels && !zero->device) kernels_free(zero->kernels);
@@ -237,7 +237,7 @@ void zero_close(struct zero *zero)
     model_release(&zero->model);
     free(zero->sampler.tokens);
     free(zero->sampler.logits);
-    free(zero->agreed);
+    free(zero->step.agreed);
     zero_release_mailbox(zero);
     free(zero->pending.done);
     free(zero->parts);

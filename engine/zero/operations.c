@@ -72,19 +72,19 @@ static int gradients_of(const struct zero *zero, const struct schedule *schedule
 
 static int64_t training_sample(const struct zero *zero, const struct schedule *schedule, int micro_step)
 {
-    return zero->samples_done + ((int64_t)micro_step * zero->ranks + zero->rank) * schedule->B;
+    return zero->progress.samples + ((int64_t)micro_step * zero->ranks + zero->rank) * schedule->B;
 }
 
 static int read_tokens(const struct zero *zero, const struct schedule *schedule, const struct op *op, int32_t *tokens,
                        struct error *err)
 {
     int32_t *targets = tokens + schedule->B * schedule->T;
-    switch (zero->purpose) {
+    switch (zero->step.purpose) {
     case PURPOSE_TRAIN:
         return data_batch(zero->data, DATA_TRAIN, training_sample(zero, schedule, op->micro_step), schedule->B,
                           schedule->T, tokens, targets, err);
     case PURPOSE_EVALUATE:
-        return data_batch(zero->data, DATA_VALIDATION, zero->first_sample + (int64_t)zero->rank * schedule->B,
+        return data_batch(zero->data, DATA_VALIDATION, zero->step.first_sample + (int64_t)zero->rank * schedule->B,
                           schedule->B, schedule->T, tokens, targets, err);
     case PURPOSE_SAMPLE: memcpy(tokens, zero->sampler.tokens, (size_t)schedule->T * sizeof *tokens); break;
     case PURPOSES: break;
@@ -98,8 +98,8 @@ int zero_load(struct zero *zero, const struct schedule *schedule, const struct o
     if (!zero->device) return read_tokens(zero, schedule, op, tokens, err);
     const int64_t each = (int64_t)schedule->B * schedule->T;
     int32_t *here = zero->mailbox.tokens + op->micro_step * 2 * each;
-    const uint64_t used_bytes = (uint64_t)each * sizeof *here *
-                                (zero->purpose == PURPOSE_SAMPLE ? 1 : 2); /* no targets where nothing is learned */
+    const unsigned arrays = zero->step.purpose == PURPOSE_SAMPLE ? 1 : 2; /* no targets where nothing is learned */
+    const uint64_t used_bytes = arrays * (uint64_t)each * sizeof *here;
     int status = read_tokens(zero, schedule, op, here, err);
     return status ? status : mover_copy(zero->movers[LANE_COMPUTE], tokens, here, used_bytes, err);
 }
@@ -122,7 +122,7 @@ static int draw_token(struct zero *zero, const struct gpt *gpt, const struct gpt
     double sum = 0, temperature = sampler->temperature > 0 ? sampler->temperature : 1e-6;
     for (int v = 0; v < V; v++) sum += exp((double)(row[v] - highest) / temperature);
     double place =
-        rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->steps_done, sampler->draw++) * sum;
+        rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->progress.steps, sampler->draw++) * sum;
     int v = 0;
     while (v < V - 1 && (place -= exp((double)(row[v] - highest) / temperature)) > 0) v++;
     sampler->next = v;
@@ -152,8 +152,8 @@ int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const s
 /* The scalars of this step, or, if updates are delayed, of the step before. */
 static struct optimizer_step step_of_update(const struct zero *zero, const struct schedule *schedule)
 {
-    struct update_of of = {zero->gradient_factor, zero->now, zero->updates + 1};
-    if (zero->applying_pending || schedule->knobs.delayed_update) of = zero->pending.update;
+    struct update_of of = {zero->step.gradient_factor, zero->step.rate, zero->progress.updates + 1};
+    if (zero->step.applies_pending || schedule->knobs.delayed_update) of = zero->pending.update;
     return (struct optimizer_step){&zero->config->optimizer, of.now, of.factor, of.number};
 }
 
@@ -201,7 +201,7 @@ int zero_use_unit(struct zero *zero, const struct schedule *schedule, const stru
 {
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
     const int32_t *tokens = zero_buffer(zero, schedule, op->buffer[ROLE_TOKENS]);
-    const bool samples = zero->purpose == PURPOSE_SAMPLE;
+    const bool samples = zero->step.purpose == PURPOSE_SAMPLE;
     struct gpt_call call = {
         .kind = op->kind,
         .use = op->use,
@@ -209,7 +209,7 @@ int zero_use_unit(struct zero *zero, const struct schedule *schedule, const stru
         .add = !op_takes(schedule, op, op->buffer[ROLE_NORMED]),
         .tokens = tokens,
         .targets = tokens && !samples ? tokens + schedule->B * schedule->T : NULL,
-        .loss_scale = (float)(zero->scaler.scale / schedule->micro_steps),
+        .loss_scale = (float)(zero->progress.scaler.scale / schedule->micro_steps),
         .mean_loss = &zero->mailbox.losses[op->micro_step],
         .input = zero_buffer(zero, schedule, op->buffer[ROLE_INPUT]),
         .saved = saved_of(zero, schedule, op),

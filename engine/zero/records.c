@@ -13,7 +13,7 @@ static struct trace_record record_of(const struct zero *zero, enum trace_kind ki
 
 static void emit(struct zero *zero, const struct trace_record *record)
 {
-    trace_emit(zero->rings[ZERO_RING_CONTROL], record);
+    trace_emit(zero->trace.rings[ZERO_RING_CONTROL], record);
 }
 
 /* Called under the allocator's lock, so this ring has one writer at a time. */
@@ -21,25 +21,26 @@ void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum categ
                         const struct memory_count *count)
 {
     struct zero *zero = user;
-    atomic_store_explicit(&zero->recorded[tier][category], true, memory_order_relaxed);
-    if (!zero->rings[ZERO_RING_MEMORY]) return;
+    atomic_store_explicit(&zero->trace.held[tier][category], true, memory_order_relaxed);
+    if (!zero->trace.rings[ZERO_RING_MEMORY]) return;
     struct trace_record record = record_of(zero, TRACE_MEMORY);
     if (when_ns) record.time_ns = when_ns;
-    if (record.time_ns < zero->memory_told_ns) record.time_ns = zero->memory_told_ns; /* lanes that run ahead report late */
-    zero->memory_told_ns = record.time_ns;
+    if (record.time_ns < zero->trace.memory_ns)
+        record.time_ns = zero->trace.memory_ns; /* lanes that run ahead report late */
+    zero->trace.memory_ns = record.time_ns;
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};
-    trace_emit(zero->rings[ZERO_RING_MEMORY], &record);
+    trace_emit(zero->trace.rings[ZERO_RING_MEMORY], &record);
 }
 
 static void record_schedule(struct zero *zero, int which)
 {
-    const struct schedule *schedule = &zero->schedules[which];
+    const struct schedule *schedule = &zero->plan.schedules[which];
     if (schedule->op_count == 0) return;
     char *json = schedule_to_json(schedule);
     struct trace_record record = record_of(zero, TRACE_SCHEDULE);
     if (!json) return;
-    record.schedule = (struct trace_of_schedule){zero->schedule_number + (uint32_t)which,
+    record.schedule = (struct trace_of_schedule){zero->plan.number + (uint32_t)which,
                                                  (uint8_t)schedule->purpose,
                                                  (uint8_t)schedule->stage,
                                                  {json, strlen(json)}};
@@ -49,10 +50,10 @@ static void record_schedule(struct zero *zero, int which)
 
 static void record_predictions(struct zero *zero, int which)
 {
-    const uint32_t number = zero->schedule_number + (uint32_t)which;
+    const uint32_t number = zero->plan.number + (uint32_t)which;
     struct footprint of, *footprint = &of;
-    if (zero->schedules[which].op_count == 0) return;
-    footprint_of(footprint, &zero->schedules[which]);
+    if (zero->plan.schedules[which].op_count == 0) return;
+    footprint_of(footprint, &zero->plan.schedules[which]);
     for (int tier = 0; tier < TIERS; tier++) {
         struct trace_record record = record_of(zero, TRACE_PREDICTED);
         for (int c = 0; c < CATEGORIES; c++) {
@@ -77,7 +78,7 @@ static void record_predictions(struct zero *zero, int which)
 
 static void record_theory(struct zero *zero, int which)
 {
-    const struct schedule *schedule = &zero->schedules[which];
+    const struct schedule *schedule = &zero->plan.schedules[which];
     struct traffic_sum sums[TRAFFIC_KINDS];
     if (schedule->op_count == 0) return;
     traffic_of(sums, schedule, &zero->model, zero->rank);
@@ -87,8 +88,8 @@ static void record_theory(struct zero *zero, int which)
         struct trace_record record = record_of(zero, TRACE_THEORY);
         const uint8_t link = (uint8_t)traffic_link((enum traffic)kind);
         record.theory = (struct trace_of_theory){
-            zero->schedule_number + (uint32_t)which, (uint8_t)kind,           link, (uint32_t)sums[kind].count,
-            (uint64_t)sums[kind].sent_bytes,         (uint64_t)(theory + 0.5)};
+            zero->plan.number + (uint32_t)which, (uint8_t)kind,           link, (uint32_t)sums[kind].count,
+            (uint64_t)sums[kind].sent_bytes,     (uint64_t)(theory + 0.5)};
         theory = 0; /* the whole step's volume stands in the first record */
         emit(zero, &record);
     }
@@ -98,7 +99,7 @@ void zero_log(const struct zero *zero, int ring, const char *text)
 {
     struct trace_record record = record_of(zero, TRACE_LOG);
     record.log = (struct trace_of_log){.level = 1, .text = {text, strlen(text)}};
-    trace_emit(zero->rings[ring], &record);
+    trace_emit(zero->trace.rings[ring], &record);
 }
 
 void zero_record_budgets(struct zero *zero)
@@ -114,7 +115,7 @@ void zero_record_budgets(struct zero *zero)
 
 void zero_record_plan(struct zero *zero)
 {
-    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
     /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
         if (zero->rank == 0) record_schedule(zero, which);
@@ -129,9 +130,9 @@ void zero_record_plan(struct zero *zero)
 void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew)
 {
     static struct trace_ring *const nobody[ZERO_RINGS];
-    memcpy(zero->rings, rings ? rings : nobody, sizeof zero->rings);
-    executor_tell(zero->executor, zero->rings);
-    memset(zero->recorded_peak_bytes, 0, sizeof zero->recorded_peak_bytes);
+    memcpy(zero->trace.rings, rings ? rings : nobody, sizeof zero->trace.rings);
+    executor_tell(zero->executor, zero->trace.rings);
+    memset(zero->trace.peak_bytes, 0, sizeof zero->trace.peak_bytes);
     if (anew) zero_record_plan(zero);
 }
 
@@ -141,7 +142,7 @@ static void record_holdings(struct zero *zero, const struct memory_snapshot *sna
     for (int tier = 0; tier < TIERS; tier++)
         for (int c = 0; c < CATEGORIES; c++) {
             const struct memory_count *count = &snapshot->category[tier][c];
-            if (!atomic_load_explicit(&zero->recorded[tier][c], memory_order_relaxed)) continue;
+            if (!atomic_load_explicit(&zero->trace.held[tier][c], memory_order_relaxed)) continue;
             struct trace_record record = record_of(zero, TRACE_MEMORY);
             record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)c, count->live_bytes,
                                                      count->reserved_bytes, count->peak_bytes};
@@ -152,10 +153,10 @@ static void record_holdings(struct zero *zero, const struct memory_snapshot *sna
 void zero_record_step_begin(struct zero *zero, uint32_t schedule)
 {
     struct memory_snapshot snapshot;
-    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
     struct trace_record record = record_of(zero, TRACE_STEP_BEGIN);
-    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->steps_done + 1, schedule,
-                                                     (uint8_t)zero->schedules[PURPOSE_TRAIN].stage};
+    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->progress.steps + 1, schedule,
+                                                     (uint8_t)zero->plan.schedules[PURPOSE_TRAIN].stage};
     emit(zero, &record);
     memory_snapshot(zero->memory, &snapshot);
     record_holdings(zero, &snapshot);
@@ -173,8 +174,8 @@ static void record_peaks(struct zero *zero)
         record.tier_peak = (struct trace_of_tier_peak){(uint8_t)tier, count->live_bytes, count->reserved_bytes,
                                                        count->peak_bytes, count->reserved_bytes};
         emit(zero, &record);
-        if (count->peak_bytes == zero->recorded_peak_bytes[tier]) continue;
-        zero->recorded_peak_bytes[tier] = count->peak_bytes;
+        if (count->peak_bytes == zero->trace.peak_bytes[tier]) continue;
+        zero->trace.peak_bytes[tier] = count->peak_bytes;
         for (int c = 0; c < CATEGORIES; c++) {
             record = record_of(zero, TRACE_TENANT);
             record.tenant = (struct trace_of_tenant){(uint8_t)tier, (uint8_t)c, snapshot.at_peak_bytes[tier][c]};
@@ -187,24 +188,25 @@ static void record_traffic(struct zero *zero, uint32_t step)
 {
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
-            if (zero->traffic[kind].count == 0 || (link == LINK_INTER && zero->traffic[kind].sent_bytes[link] == 0))
+            if (zero->trace.traffic[kind].count == 0 ||
+                (link == LINK_INTER && zero->trace.traffic[kind].sent_bytes[link] == 0))
                 continue;
             struct trace_record record = record_of(zero, TRACE_TRAFFIC);
             record.traffic = (struct trace_of_traffic){
                 step,
                 (uint8_t)kind,
                 (uint8_t)(traffic_is_copy((enum traffic)kind) ? traffic_link((enum traffic)kind) : (enum link)link),
-                zero->traffic[kind].count,
-                zero->traffic[kind].sent_bytes[link],
-                link == LINK_INTRA ? zero->traffic[kind].busy_ns : 0};
+                zero->trace.traffic[kind].count,
+                zero->trace.traffic[kind].sent_bytes[link],
+                link == LINK_INTRA ? zero->trace.traffic[kind].busy_ns : 0};
             emit(zero, &record);
         }
 }
 
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t number, uint64_t paused_ns)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
-    if (!zero->rings[ZERO_RING_CONTROL]) return;
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
+    if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
     record_traffic(zero, (uint32_t)result->step);
     record_peaks(zero);
     struct trace_record record = record_of(zero, TRACE_STEP_END);

@@ -314,7 +314,7 @@ static int apply(struct zero *zero, const struct schedule *from, const struct sc
 int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage,
                  struct error *err)
 {
-    const struct schedule *from = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *from = &zero->plan.schedules[PURPOSE_TRAIN];
     struct move *moves = calloc((size_t)zero->model.unit_count * KEPT, sizeof *moves);
     struct error local;
     if (!moves) return error_set(err, STATUS_RUN, "no memory to plan a switch");

@@ -32,14 +32,14 @@ static bool is_paced(const struct zero *zero)
 /* Counts whole pages of each category from its start, so that no page has to be returned to make room for another category. */
 void zero_weigh_whole(struct zero *zero)
 {
-    memset(zero->whole_bytes, 0, sizeof zero->whole_bytes);
+    memset(zero->plan.whole_bytes, 0, sizeof zero->plan.whole_bytes);
     for (int which = 0; has_streams(zero) && which < SCHEDULES; which++) {
         struct footprint footprint;
-        if (!zero->schedules[which].op_count) continue;
-        footprint_of(&footprint, &zero->schedules[which]);
+        if (!zero->plan.schedules[which].op_count) continue;
+        footprint_of(&footprint, &zero->plan.schedules[which]);
         for (enum tier tier = TIER_DEVICE; tier <= TIER_HOST; tier++)
             for (enum category c = 0; c < CATEGORIES; c++)
-                zero->whole_bytes[which][tier] +=
+                zero->plan.whole_bytes[which][tier] +=
                     round_up(footprint.category[tier][c].extent_bytes, memory_unit_bytes(zero->memory, tier, c));
     }
 }
@@ -54,7 +54,7 @@ static uint64_t beside_bytes(const struct zero *zero, enum tier tier)
 
 static bool fits(const struct zero *zero, int which, enum tier tier, uint64_t budget_bytes)
 {
-    return budget_bytes == 0 || zero->whole_bytes[which][tier] + beside_bytes(zero, tier) <= budget_bytes;
+    return budget_bytes == 0 || zero->plan.whole_bytes[which][tier] + beside_bytes(zero, tier) <= budget_bytes;
 }
 
 static bool fits_all(const struct zero *zero, int which)
@@ -101,8 +101,8 @@ static bool commit_all(struct zero *zero, const struct schedule *schedule)
 static void tell(struct zero *zero)
 {
     char text[160];
-    if (zero->ahead.told) return;
-    zero->ahead.told = true;
+    if (zero->plan.ahead.told) return;
+    zero->plan.ahead.told = true;
     snprintf(text, sizeof text,
              "rank %d: there is no room for all that a step uses at once: the GPU waits a little between operations",
              zero->rank);
@@ -111,11 +111,11 @@ static void tell(struct zero *zero)
 
 bool zero_runs_ahead(struct zero *zero, int which)
 {
-    const struct schedule *schedule = &zero->schedules[which];
+    const struct schedule *schedule = &zero->plan.schedules[which];
     if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
-    if (fits_all(zero, which) && !zero->ahead.refused[which]) {
+    if (fits_all(zero, which) && !zero->plan.ahead.refused[which]) {
         if (commit_all(zero, schedule)) return true;
-        zero->ahead.refused[which] = true; /* the GPU will hardly have more later */
+        zero->plan.ahead.refused[which] = true; /* the GPU will hardly have more later */
         memory_trim(zero->memory);
     }
     tell(zero);

@@ -79,7 +79,7 @@ static int64_t budget_for_steps(const struct zero *zero, enum tier tier, const s
 
 static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer, const char *why)
 {
-    struct take_failure *failure = &zero->update_failure;
+    struct take_failure *failure = &zero->step.update_failure;
     failure->failed = true;
     failure->op = op;
     failure->tier = buffer->tier;
@@ -116,29 +116,30 @@ static int walk_step_end(const struct schedule *schedule, const int64_t limit[TI
 void zero_weigh_updates(struct zero *zero)
 {
     const struct buffer *none;
-    for (int s = 0; s < SCHEDULES; s++) walk_step_end(&zero->schedules[s], NULL, zero->update_peak_bytes[s], &none);
+    for (int s = 0; s < SCHEDULES; s++)
+        walk_step_end(&zero->plan.schedules[s], NULL, zero->plan.update_peak_bytes[s], &none);
 }
 
 /* Walks the list only if a budget is too small, to name the take that would pass it. */
 static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
 {
-    const int64_t *peak = zero->update_peak_bytes[schedule - zero->schedules];
+    const int64_t *peak = zero->plan.update_peak_bytes[schedule - zero->plan.schedules];
     int64_t limit[TIERS], reached[TIERS];
     const struct buffer *buffer;
     bool fits = true;
     for (int tier = 0; tier < TIERS; tier++) {
-        const uint64_t budget = zero->update_failure.memory.budget_bytes[tier];
-        limit[tier] = budget ? budget_for_steps(zero, tier, &zero->update_failure.memory) : INT64_MAX;
+        const uint64_t budget = zero->step.update_failure.memory.budget_bytes[tier];
+        limit[tier] = budget ? budget_for_steps(zero, tier, &zero->step.update_failure.memory) : INT64_MAX;
         fits &= peak[tier] <= limit[tier];
     }
     if (fits) return true;
-    char why[sizeof zero->update_failure.text];
+    char why[sizeof zero->step.update_failure.text];
     const int op = walk_step_end(schedule, limit, reached, &buffer);
     snprintf(why, sizeof why,
              "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
              tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,
              (long long)(reached[buffer->tier] - limit[buffer->tier]),
-             (unsigned long long)zero->update_failure.memory.budget_bytes[buffer->tier]);
+             (unsigned long long)zero->step.update_failure.memory.budget_bytes[buffer->tier]);
     return refuse_update(zero, op, buffer, why);
 }
 
@@ -163,12 +164,12 @@ static bool fits_device(struct zero *zero, const struct schedule *schedule)
 {
     if (!zero->device || reserve_update(zero, schedule)) return true;
     memory_trim(zero->memory);
-    zero->update_failure.failed = false;
+    zero->step.update_failure.failed = false;
     return reserve_update(zero, schedule);
 }
 
 bool zero_foresee_update(struct zero *zero, const struct schedule *schedule)
 {
-    memory_snapshot(zero->memory, &zero->update_failure.memory);
+    memory_snapshot(zero->memory, &zero->step.update_failure.memory);
     return fits_budgets(zero, schedule) && fits_device(zero, schedule);
 }

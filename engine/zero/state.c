@@ -25,7 +25,7 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
               struct error *err)
 {
     struct config_zero now = *knobs;
-    now.delayed_update &= zero->steps_done >= knobs->delayed_update_after;
+    now.delayed_update &= zero->progress.steps >= knobs->delayed_update_after;
     memset(schedules, 0, SCHEDULES * sizeof *schedules);
     for (int which = 0; which < (now.delayed_update ? SCHEDULES : PURPOSES); which++) {
         int status = plan(zero, &now, which, &schedules[which], err);
@@ -138,7 +138,7 @@ bool zero_has_array(const struct zero *zero, enum state_array array)
 int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
                     struct error *err)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     static const enum role roles[STATE_ARRAYS] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_GRADIENT};
     const bool there = array != STATE_PENDING || zero->pending.there;
     const int b = there ? zero_array(schedule, unit, roles[array]) : -1;
@@ -227,7 +227,7 @@ static bool lend_buffers(struct zero *zero, struct take_failure *failure)
 
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     struct take_failure failure = {0};
     const int taken = take_lasting(zero, schedule, &failure);
     const bool lent = lend_buffers(zero, &failure);

@@ -81,15 +81,15 @@ static int list_spans(const struct zero *zero, const struct schedule *schedule, 
 static void log_trouble(struct zero *zero, enum lane lane, const struct error *err, const char *what_next)
 {
     char text[sizeof err->text + 96];
-    snprintf(text, sizeof text, "rank %d, step %lld: %s; %s", zero->rank, (long long)zero->steps_done + 1, err->text,
-             what_next);
+    snprintf(text, sizeof text, "rank %d, step %lld: %s; %s", zero->rank, (long long)zero->progress.steps + 1,
+             err->text, what_next);
     zero_log(zero, lane, text);
 }
 
 /* A read before the agreement that fails is like a shortage: no state has been written, so the state from before the step remains. */
 static bool gives_up_the_step(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
-    return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->applying_pending;
+    return op->kind == OP_SWAP_IN && op - schedule->ops < schedule_agreement(schedule) && !zero->step.applies_pending;
 }
 
 static void rest(int64_t ns)
@@ -133,15 +133,15 @@ static int fail(struct zero *zero, const struct schedule *schedule, const struct
     stat->healthy = false;
     if (!gives_up_the_step(zero, schedule, op))
         return error_prefix(err, "step %lld, in the midst of the update, whose state is lost",
-                            (long long)zero->steps_done + 1);
-    if (zero->swap_failure.failed) return STATUS_OK;
-    zero->swap_failure = (struct take_failure){.failed = true,
-                                               .op = (int)(op - schedule->ops),
-                                               .tier = TIER_NVME,
-                                               .category = CATEGORY_PARAMETERS,
-                                               .wanted_bytes = (uint64_t)op->bytes};
-    memory_snapshot(zero->memory, &zero->swap_failure.memory);
-    snprintf(zero->swap_failure.text, sizeof zero->swap_failure.text, "%.255s", err->text);
+                            (long long)zero->progress.steps + 1);
+    if (zero->step.swap_failure.failed) return STATUS_OK;
+    zero->step.swap_failure = (struct take_failure){.failed = true,
+                                                    .op = (int)(op - schedule->ops),
+                                                    .tier = TIER_NVME,
+                                                    .category = CATEGORY_PARAMETERS,
+                                                    .wanted_bytes = (uint64_t)op->bytes};
+    memory_snapshot(zero->memory, &zero->step.swap_failure.memory);
+    snprintf(zero->step.swap_failure.text, sizeof zero->step.swap_failure.text, "%.255s", err->text);
     return STATUS_OK;
 }
 
@@ -161,7 +161,7 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
     }
     stat->io = storage_last_flow(zero->storage, op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE);
     stat->io_direct = storage_is_direct(zero->storage, spans, count);
-    zero->traffic[kind].count++;
-    zero->traffic[kind].sent_bytes[0] += bytes;
+    zero->trace.traffic[kind].count++;
+    zero->trace.traffic[kind].sent_bytes[0] += bytes;
     return STATUS_OK;
 }

@@ -32,18 +32,19 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     struct executor_result result = {0};
     const int which = schedule_for(zero, purpose);
     const bool slowed = set_pace(zero, purpose);
-    zero->purpose = purpose;
-    zero->swap_failure.failed = zero->update_failure.failed = false;
+    zero->step.purpose = purpose;
+    zero->step.swap_failure.failed = zero->step.update_failure.failed = false;
     zero_clean_mailbox(zero);
-    int status = executor_run(zero->executor, &zero->schedules[which], zero->schedule_number + (uint32_t)which,
-                              (uint32_t)zero->steps_done + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
+    int status =
+        executor_run(zero->executor, &zero->plan.schedules[which], zero->plan.number + (uint32_t)which,
+                     (uint32_t)zero->progress.steps + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
     *failed = result.failed;
-    zero->stood_ns = result.stood_ns;
+    zero->step.stood_ns = result.stood_ns;
     if (status || !result.failed) return status;
-    const struct take_failure none = {.op = -1}, *mine = zero->swap_failure.failed     ? &zero->swap_failure
-                                                         : zero->update_failure.failed ? &zero->update_failure
-                                                         : result.take.failed          ? &result.take
-                                                                                       : &none;
+    const struct take_failure none = {.op = -1}, *mine = zero->step.swap_failure.failed     ? &zero->step.swap_failure
+                                                         : zero->step.update_failure.failed ? &zero->step.update_failure
+                                                         : result.take.failed               ? &result.take
+                                                                                            : &none;
     return zero_agree_on_failure(zero, mine, failed, shortage, err);
 }
 
@@ -55,15 +56,15 @@ static int64_t samples_of_step(const struct schedule *schedule)
 /* Updates are delayed from now on: switches the layout as any other switch does. */
 static int begin_delay(struct zero *zero, struct zero_result *result, struct error *err)
 {
-    const struct config_zero knobs = zero->knobs;
-    result->step = zero->steps_done + 1;
+    const struct config_zero knobs = zero->plan.knobs;
+    result->step = zero->progress.steps + 1;
     return zero_switch(zero, &knobs, result, err);
 }
 
 /* Notes the gradients that the step leaves pending. After a step that ran out of memory, finishes its pending update at once. */
 static int settle_pending(struct zero *zero, const struct zero_result *result, struct error *err)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     int status = STATUS_OK;
     if (!zero_is_delayed(zero)) return STATUS_OK;
     if (result->outcome != ZERO_OUT_OF_MEMORY)
@@ -75,25 +76,25 @@ static int settle_pending(struct zero *zero, const struct zero_result *result, s
 
 static void describe(const struct zero *zero, bool failed, struct zero_result *result)
 {
-    const bool finite = !zero->concluded.not_finite;
+    const bool finite = !zero->step.concluded.not_finite;
     result->outcome = failed ? ZERO_OUT_OF_MEMORY : finite || zero_skips(zero) ? ZERO_DONE : ZERO_DIVERGED;
     result->skipped = result->outcome == ZERO_DONE && !finite;
-    result->step = zero->steps_done + 1;
-    result->loss = (float)zero->concluded.loss;
-    result->grad_norm = (float)zero->concluded.grad_norm;
-    result->learning_rate = (float)zero->now.rate;
-    result->loss_scale = result->next_loss_scale = zero->scaler.scale;
+    result->step = zero->progress.steps + 1;
+    result->loss = (float)zero->step.concluded.loss;
+    result->grad_norm = (float)zero->step.concluded.grad_norm;
+    result->learning_rate = (float)zero->step.rate.rate;
+    result->loss_scale = result->next_loss_scale = zero->progress.scaler.scale;
 }
 
 /* Counts a step that was done or skipped. True: the run should give up. */
 static bool count_step(struct zero *zero, struct zero_result *result)
 {
     const bool gives_up = zero_count_skips(zero, result->skipped);
-    const enum loss_scale_event event = loss_scaler_update(&zero->scaler, result->skipped);
-    result->next_loss_scale = zero->scaler.scale;
-    zero->steps_done++;
-    zero->samples_done += samples_of_step(&zero->schedules[PURPOSE_TRAIN]);
-    zero->updates += !result->skipped;
+    const enum loss_scale_event event = loss_scaler_update(&zero->progress.scaler, result->skipped);
+    result->next_loss_scale = zero->progress.scaler.scale;
+    zero->progress.steps++;
+    zero->progress.samples += samples_of_step(&zero->plan.schedules[PURPOSE_TRAIN]);
+    zero->progress.updates += !result->skipped;
     return gives_up || event == LOSS_SCALE_AT_END;
 }
 
@@ -105,18 +106,18 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
         int switched = begin_delay(zero, result, err);
         if (switched || result->outcome != ZERO_DONE) return switched;
     }
-    memset(zero->traffic, 0, sizeof zero->traffic);
-    zero->now = learning_rate_at(zero->config, zero->updates);
-    const uint32_t number = zero->schedule_number + (uint32_t)schedule_for(zero, PURPOSE_TRAIN);
+    memset(zero->trace.traffic, 0, sizeof zero->trace.traffic);
+    zero->step.rate = learning_rate_at(zero->config, zero->progress.updates);
+    const uint32_t number = zero->plan.number + (uint32_t)schedule_for(zero, PURPOSE_TRAIN);
     zero_record_step_begin(zero, number);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
     describe(zero, failed, result);
-    result->total_ns = clock_ns() - begin_ns - zero->stood_ns;
-    zero->waited_ns += zero->stood_ns;
+    result->total_ns = clock_ns() - begin_ns - zero->step.stood_ns;
+    zero->step.waited_ns += zero->step.stood_ns;
     const bool gives_up = result->outcome == ZERO_DONE && count_step(zero, result);
-    zero_record_step_end(zero, result, number, zero->waited_ns);
-    zero->waited_ns = 0;
+    zero_record_step_end(zero, result, number, zero->step.waited_ns);
+    zero->step.waited_ns = 0;
     status = settle_pending(zero, result, err);
     if (gives_up) result->outcome = ZERO_DIVERGED;
     return status || result->outcome != ZERO_DIVERGED ? status : zero_explain_divergence(zero, result, err);
@@ -124,12 +125,12 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 
 void zero_waited(struct zero *zero, uint64_t ns)
 {
-    zero->waited_ns += ns;
+    zero->step.waited_ns += ns;
 }
 
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_EVALUATE];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_EVALUATE];
     const int64_t held_out = data_validation_samples(zero->data, schedule->T),
                   batch = (int64_t)schedule->B * zero->ranks;
     int64_t runs = (samples < held_out ? samples : held_out) / batch;
@@ -142,11 +143,11 @@ int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *toke
             (long long)held_out, (long long)batch);
     for (int64_t i = 0; i < runs; i++) {
         bool failed;
-        zero->first_sample = i * batch;
+        zero->step.first_sample = i * batch;
         int status = run(zero, PURPOSE_EVALUATE, &failed, &shortage, err);
         if (status) return status;
         if (failed) return error_set(err, STATUS_RUN, "no memory to evaluate: %.400s", shortage.text);
-        sum += zero->concluded.loss;
+        sum += zero->step.concluded.loss;
     }
     *loss = (float)(sum / (double)runs);
     *tokens = runs * batch * schedule->T;
@@ -179,7 +180,7 @@ int zero_sample(struct zero *zero, const char *prompt, int count, float temperat
 {
     struct sampler *sampler = &zero->sampler;
     const struct tokenizer *tokenizer = data_tokenizer(zero->data);
-    const int T = zero->schedules[PURPOSE_SAMPLE].T;
+    const int T = zero->plan.schedules[PURPOSE_SAMPLE].T;
     struct zero_shortage shortage;
     int length, status = begin_sample(zero, prompt, T, &length, err);
     sampler->temperature = temperature;
@@ -230,13 +231,13 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
         status = zero_reshard(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);
     if (status || failed) {
         zero_release_schedules(schedules);
-        zero_pin_host(zero, &zero->knobs); /* nothing has changed */
+        zero_pin_host(zero, &zero->plan.knobs); /* nothing has changed */
         result->outcome = ZERO_OUT_OF_MEMORY;
         return status;
     }
     status = zero_make_pending(zero, &schedules[PURPOSE_TRAIN], err);
     zero_adopt(zero, knobs, schedules);
-    memset(zero->recorded_peak_bytes, 0, sizeof zero->recorded_peak_bytes);
+    memset(zero->trace.peak_bytes, 0, sizeof zero->trace.peak_bytes);
     if (status == STATUS_OK && !zero->ready) status = zero_make_state(zero, &failed, &result->shortage, err);
     if (failed) result->outcome = ZERO_OUT_OF_MEMORY;
     return status;
@@ -245,7 +246,7 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err)
 {
     int status = memory_set_budget(zero->memory, tier, bytes, err);
-    memset(&zero->ahead, 0, sizeof zero->ahead);
+    memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
     zero_record_budgets(zero);
     return status;
 }
@@ -257,12 +258,12 @@ bool zero_ready(const struct zero *zero)
 
 int64_t zero_steps_done(const struct zero *zero)
 {
-    return zero->steps_done;
+    return zero->progress.steps;
 }
 
 const struct schedule *zero_schedule(const struct zero *zero)
 {
-    return &zero->schedules[PURPOSE_TRAIN];
+    return &zero->plan.schedules[PURPOSE_TRAIN];
 }
 
 const struct memory *zero_memory(const struct zero *zero)

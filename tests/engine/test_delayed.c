@@ -183,7 +183,7 @@ static float gradients_at(struct gradients *gradients, struct held *held, const 
         kernels_reduce(buffer->dtype, DTYPE_F32, gradients->of[u], &from, 1, &(struct reduce_factors){1, 1},
                        model->units[u].elems, false);
     }
-    gradients->factor = single.zero->gradient_factor;
+    gradients->factor = single.zero->step.gradient_factor;
     single_close(&single);
     return result.loss;
 }

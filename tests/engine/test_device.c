@@ -139,14 +139,14 @@ static void test_switch_on_a_full_device(void **state)
 
 static void foresee_on_full_device(struct zero *zero, int rank, int step)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     (void)rank;
     if (step != 2) return;
     memory_trim(zero->memory); /* what the first step left */
     far_room_bytes = 0;
     assert_false(zero_foresee_update(zero, schedule));
-    assert_string_equal(zero->update_failure.text, "the device is full");
-    assert_true(zero->update_failure.op > schedule_agreement(schedule));
+    assert_string_equal(zero->step.update_failure.text, "the device is full");
+    assert_true(zero->step.update_failure.op > schedule_agreement(schedule));
     far_room_bytes = FAR_ROOM_BYTES;
     assert_true(zero_foresee_update(zero, schedule));
 }
@@ -331,7 +331,8 @@ static bool unpin_gladly(void *user, void *host, uint64_t bytes)
 static uint64_t whole_bytes(const struct zero *zero, enum tier tier, uint64_t unit_bytes)
 {
     uint64_t bytes = 0;
-    for (int c = 0; c < CATEGORIES; c++) bytes += round_up(zero->footprint.category[tier][c].extent_bytes, unit_bytes);
+    for (int c = 0; c < CATEGORIES; c++)
+        bytes += round_up(zero->plan.footprint.category[tier][c].extent_bytes, unit_bytes);
     return bytes;
 }
 
@@ -359,9 +360,10 @@ static void test_budget_of_pieces(void **state)
     far.device.pages = &pages;
     const struct zero_options options = {.config = &config, .comm = comm, .data = data, .device = &far.device};
     assert_int_equal(zero_open(&zero, &options, &shortage, NULL), STATUS_OK);
-    const uint64_t of_pages = whole_bytes(zero, TIER_HOST, PAGE_BYTES), of_pieces = zero->whole_bytes[0][TIER_HOST];
+    const uint64_t of_pages = whole_bytes(zero, TIER_HOST, PAGE_BYTES),
+                   of_pieces = zero->plan.whole_bytes[0][TIER_HOST];
     assert_true(of_pieces >= whole_bytes(zero, TIER_HOST, BLOCK_BYTES) && of_pages + BLOCK_BYTES < of_pieces);
-    assert_int_equal(zero->whole_bytes[0][TIER_DEVICE], whole_bytes(zero, TIER_DEVICE, FAR_UNIT_BYTES));
+    assert_int_equal(zero->plan.whole_bytes[0][TIER_DEVICE], whole_bytes(zero, TIER_DEVICE, FAR_UNIT_BYTES));
     assert_int_equal(zero_set_budget(zero, TIER_HOST, of_pieces - PAGE_BYTES, NULL), STATUS_OK);
     assert_false(zero_runs_ahead(zero, PURPOSE_TRAIN));
     assert_int_equal(zero_set_budget(zero, TIER_HOST, of_pieces, NULL), STATUS_OK);

@@ -38,7 +38,7 @@ static const struct poison *poison;
 
 static void poison_weight(struct zero *zero, int rank, int step)
 {
-    const struct schedule *schedule = &zero->schedules[PURPOSE_TRAIN];
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const struct unit *unit = &zero->model.units[poison->unit];
     const int64_t elem = unit->tensors[poison->tensor].offset, shard = shard_elems(unit->elems, zero->ranks);
     if (step != 3 || elem / shard != rank) return;
@@ -66,7 +66,7 @@ static void test_divergence_names_a_tensor(void **state)
 /* The state that is left is that of a run which ends before the step. */
 static void poison_gradients(struct zero *zero, int rank, int step)
 {
-    if (step == 4 && rank == 1) zero->scaler.scale = INFINITY; /* of this rank's loss, before backward */
+    if (step == 4 && rank == 1) zero->progress.scaler.scale = INFINITY; /* of this rank's loss, before backward */
 }
 
 static void test_divergence_leaves_the_state(void **state)

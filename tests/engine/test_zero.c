@@ -188,7 +188,7 @@ static void add_sent(struct zero *zero, int rank, int step)
 {
     (void)rank;
     for (int kind = 0; kind < TRAFFIC_KINDS && step == 2; kind++)
-        for (int link = 0; link < 2; link++) sent[kind][link] += zero->traffic[kind].sent_bytes[link];
+        for (int link = 0; link < 2; link++) sent[kind][link] += zero->trace.traffic[kind].sent_bytes[link];
 }
 
 /* What ranks of other nodes get is the part that the plan paces as such. */

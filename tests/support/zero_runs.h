@@ -133,12 +133,13 @@ static inline void hold_traffic(struct rank_thread *thread, const struct zero *z
 {
     const int which = zero_is_delayed(zero) && !was_pending ? SCHEDULE_NOTHING_PENDING : PURPOSE_TRAIN;
     struct traffic_sum planned[TRAFFIC_KINDS];
-    traffic_of(planned, &zero->schedules[which], &zero->model, thread->rank);
+    traffic_of(planned, &zero->plan.schedules[which], &zero->model, thread->rank);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        const uint64_t moved = zero->traffic[kind].sent_bytes[0] + zero->traffic[kind].sent_bytes[1];
+        const uint64_t moved = zero->trace.traffic[kind].sent_bytes[0] + zero->trace.traffic[kind].sent_bytes[1];
         if (kind == TRAFFIC_CONTROL || moved == (uint64_t)planned[kind].sent_bytes || thread->out.error[0]) continue;
-        snprintf(thread->out.error, sizeof thread->out.error, "step %lld moved %llu bytes of kind %d, %lld were planned",
-                 (long long)zero->steps_done, (unsigned long long)moved, kind, (long long)planned[kind].sent_bytes);
+        snprintf(thread->out.error, sizeof thread->out.error,
+                 "step %lld moved %llu bytes of kind %d, %lld were planned", (long long)zero->progress.steps,
+                 (unsigned long long)moved, kind, (long long)planned[kind].sent_bytes);
     }
 }
 
