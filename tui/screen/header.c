@@ -299,7 +299,7 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
         scene->state->behind && scene->state->cursor_ns > model->now_ns ? scene->state->cursor_ns : model->now_ns;
     uint64_t seconds = (now_ns - (model->first_ns ? model->first_ns : now_ns)) / 1000000000u;
     char text[160];
-    int at = model->ended ? 0 : pace_text(text, sizeof text, scene);
+    int at = pace_text(text, sizeof text, scene);
     at += place_text(text + at, sizeof text - (size_t)at, scene);
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));

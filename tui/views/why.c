@@ -191,7 +191,7 @@ static void draw_stages(struct canvas canvas, const struct scene *scene, const s
     int columns = bytes_columns(scene->state->units) + 2;
     struct pen pen = pen_at(canvas, 0, 0);
     pen_left(&pen, 6, STYLE_DIM, "stage");
-    pen_right(&pen, columns, STYLE_DIM, "peak");
+    pen_right(&pen, columns, STYLE_DIM, "plan: peak");
     pen_right(&pen, columns, STYLE_DIM, "resting");
     pen_right(&pen, columns, STYLE_DIM, "sent/step");
     for (int stage = 0; stage < WHY_STAGES; stage++) draw_stage(canvas, 1 + stage, scene, why, stage);
