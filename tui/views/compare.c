@@ -211,12 +211,11 @@ static void draw_times(struct canvas canvas, int y, const struct scene *scene, c
         if (!sides[side].known) x = draw_text(canvas, x, y, STYLE_DIM, " not marked: c marks it at the cursor   ");
         else x = draw_format(canvas, x, y, STYLE_TEXT, " at %.3f s   ", (double)(sides[side].time_ns - first_ns) / 1e9);
     }
-    if (sides[0].known && sides[1].known && sides[0].rank != sides[1].rank)
+    if (!sides[0].known || !sides[1].known) return;
+    if (sides[0].rank != sides[1].rank)
         draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: ranks %d, %d", sides[0].rank,
                     sides[1].rank);
-    else
-        draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: rank %d",
-                    sides[0].known ? sides[0].rank : scene->state->rank);
+    else draw_format(canvas, x, y, STYLE_DIM, "peaks of the fullest rank; then: rank %d", sides[0].rank);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
