@@ -15,6 +15,7 @@
 #include "tui/input/keys.h"
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
+#include "tui/view/tier_bar.h"
 
 static bool overlap(const struct rect *a, const struct rect *b)
 {
@@ -82,6 +83,36 @@ static void views_draw_at_every_size(void **state)
             view_draw(past.model, past.history, &view_state, &surface);
             surface_release(&surface);
         }
+    history_free(past.history);
+    run_model_free(past.model);
+}
+
+static bool says(const struct surface *surface, const char *words)
+{
+    char *text = surface_to_text(surface);
+    const bool found = strstr(text, words);
+    free(text);
+    return found;
+}
+
+/* The records of rank 0 were lost in every step that it ended. */
+static void a_peak_of_no_known_step_has_no_number(void **state)
+{
+    struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
+    struct synthetic run;
+    struct surface surface;
+    (void)state;
+    synthetic_story(&run, 2, STORY_STAGE0, fold_past, &past);
+    past.model->rank[0].peak_step = 0;
+    for (enum view_id view = 0; view < VIEWS; view++) {
+        const struct view_state view_state = {.view = view};
+        assert_true(surface_init(&surface, 120, 40, THEME_MONO, false));
+        view_draw(past.model, past.history, &view_state, &surface);
+        assert_false(says(&surface, " of step 0 "));
+        if (view == VIEW_MEMORY || view == VIEW_TIERS || view == VIEW_OVERVIEW)
+            assert_true(says(&surface, " of the last whole step"));
+        surface_release(&surface);
+    }
     history_free(past.history);
     run_model_free(past.model);
 }
@@ -166,6 +197,10 @@ static void bars_have_letters_and_patterns(void **state)
     struct surface utf8 = painted(10, 1, THEME_MONO, false), ascii = painted(10, 1, THEME_MONO, true),
                    colour = painted(10, 1, THEME_DEFAULT, false);
     (void)state;
+    for (int category = 0; category <= CATEGORIES; category++) {
+        draw_character(canvas_of(&utf8), 0, 0, STYLE_TEXT, category_look(category)->pattern);
+        assert_int_equal(surface_at(&utf8, 0, 0)->character, category_look(category)->pattern);
+    }
     draw_bar(canvas_of(&utf8), 0, 0, 10, segments, 2, 10);
     draw_bar(canvas_of(&ascii), 0, 0, 10, segments, 2, 10);
     draw_bar(canvas_of(&colour), 0, 0, 10, segments, 2, 10);
@@ -261,6 +296,7 @@ int main(void)
         cmocka_unit_test(layout_fits_every_size),         cmocka_unit_test(views_draw_at_every_size),
         cmocka_unit_test(text_is_cut_at_its_canvas),      cmocka_unit_test(odd_characters_take_one_column),
         cmocka_unit_test(paragraphs_break_between_words), cmocka_unit_test(bars_add_up),
+        cmocka_unit_test(a_peak_of_no_known_step_has_no_number),
         cmocka_unit_test(bars_have_letters_and_patterns), cmocka_unit_test(numbers_keep_their_width),
         cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
         cmocka_unit_test(every_key_means_one_thing),

@@ -150,9 +150,9 @@ static void write_bars_title(char *title, size_t room, int columns, const struct
     static const char *const whose[] = {"device memory", "memory of device and host", "memory of device and NVMe",
                                         "memory of device, host, NVMe"};
     const char *of = whose[beside >> 1];
-    char step[40] = "the last whole step";
-    if (run_peak_step(scene->model)) snprintf(step, sizeof step, "step %u", run_peak_step(scene->model));
-    if (scene->state->bars_now || !run_last_step_here(scene->model)) snprintf(title, room, "%s now", of);
+    char number[32];
+    const char *step = instant_step(number, scene);
+    if (!*step) snprintf(title, room, "%s now", of);
     else if (snprintf(title, room, "%s, fullest instant of %s", of, step) > columns &&
              snprintf(title, room, "%s, %s", of, step) > columns)
         snprintf(title, room, "memory, %s", step);

@@ -60,12 +60,10 @@ static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *sc
 
 static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
-    const uint32_t step = run_peak_step(scene->model);
     const enum units units = scene->state->units;
-    char title[96], text[FORMAT_ROOM];
-    int used = scene->state->bars_now || !run_last_step_here(scene->model) ? snprintf(title, sizeof title, "ranks now")
-               : step ? snprintf(title, sizeof title, "ranks, fullest instant of step %u", step)
-                      : snprintf(title, sizeof title, "ranks, fullest instant of the last whole step");
+    char title[96], text[FORMAT_ROOM], number[32];
+    const char *step = instant_step(number, scene);
+    int used = snprintf(title, sizeof title, *step ? "ranks, fullest instant of %s" : "ranks now", step);
     if (scene->model->ranks > 1) {
         const int most = extreme_rank(scene, 1), least = extreme_rank(scene, -1);
         if (held(scene, most) == held(scene, least)) snprintf(title + used, sizeof title - (size_t)used, ": all alike");

@@ -150,13 +150,10 @@ int tiers_picture_rows(const struct scene *scene, int rank)
 
 static void draw_picture_title(struct canvas canvas, const struct scene *scene, int rank)
 {
-    const bool now = scene->state->bars_now || !run_last_step_here(scene->model);
-    char title[80];
-    if (now)
-        snprintf(title, sizeof title, "tiers of rank %d (0 to %d), now", rank, scene->model->ranks - 1);
-    else
-        snprintf(title, sizeof title, "tiers of rank %d (0 to %d), fullest instants of step %u", rank, scene->model->ranks - 1,
-                 scene->model->rank[rank].peak_step);
+    char title[96], number[32];
+    const char *step = instant_step(number, scene);
+    snprintf(title, sizeof title, "tiers of rank %d (0 to %d), %s%s", rank, scene->model->ranks - 1,
+             *step ? "fullest instants of " : "now", step);
     draw_title(canvas, 0, false, title);
 }
 

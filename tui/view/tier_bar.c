@@ -1,6 +1,8 @@
 /* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
 #include "tui/view/tier_bar.h"
 
+#include <stdio.h>
+
 #include "engine/observe/flows.h"
 
 const char *tiers_name(enum tier tier)
@@ -18,7 +20,7 @@ static const struct category_look looks[CATEGORIES + 1] = {
     [CATEGORY_GATHERED] = {'L', 0x256c, STYLE_GATHERED, "gathered", "gather"},
     [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
     [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
-    [CATEGORY_SECONDARY] = {'H', 0x2261, STYLE_SECONDARY, "secondary", "second"},
+    [CATEGORY_SECONDARY] = {'H', 0x25a4, STYLE_SECONDARY, "secondary", "second"},
     [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
 };
 
@@ -56,6 +58,15 @@ bool category_is_shown(const struct run_model *model, int category)
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)
 {
     return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
+}
+
+const char *instant_step(char out[32], const struct scene *scene)
+{
+    const uint32_t step = run_peak_step(scene->model);
+    if (scene->state->bars_now || !run_last_step_here(scene->model)) return "";
+    if (!step) return "the last whole step";
+    snprintf(out, 32, "step %u", step);
+    return out;
 }
 
 struct memory_scale memory_scale(const struct run_model *model, enum tier which)
