@@ -78,15 +78,11 @@ struct figure { char label[48]; enum figure_unit unit; enum figure_source source
 enum { FIGURES_MAX = 256 };
 struct figures {
     struct cJSON *json;         /* takes the figures that have a name; NULL: no JSON */
-    bool labelled;              /* the list keeps figures that have a label */
     const char *of;             /* prefix of the labels: "all_gather: "; NULL: none */
     enum figure_source source;  /* source of the byte figures put next */
     int count;
     struct figure at[FIGURES_MAX];
 };
-
-/* Either may be NULL: no name in JSON, no label. */
-void figures_put(struct figures *figures, const char *name, const char *label, enum figure_unit unit, bool known, double value);
 
 /* The figures of a section, with the training loss of step loss_step (0: none). */
 void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step, float loss);

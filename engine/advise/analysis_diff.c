@@ -61,7 +61,7 @@ struct both {
 static void read_side(struct figures *figures, const struct analysis_pair *pair, int side)
 {
     static const struct analysis_section none;
-    *figures = (struct figures){.labelled = true};
+    *figures = (struct figures){0};
     analysis_put_section(figures, pair->side[side] ? pair->side[side] : &none, pair->loss_step, pair->loss[side]);
 }
 

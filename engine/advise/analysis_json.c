@@ -5,11 +5,12 @@
 #include "engine/advise/analysis.h"
 #include "engine/base/json.h"
 
-void figures_put(struct figures *figures, const char *name, const char *label, enum figure_unit unit, bool known,
-                 double value)
+/* Either may be NULL: no name in JSON, no label. */
+static void figures_put(struct figures *figures, const char *name, const char *label, enum figure_unit unit, bool known,
+                        double value)
 {
     if (name && figures->json) json_number(figures->json, name, known, unit == FIGURE_TIME ? value * 1e-9 : value);
-    if (!label || !figures->labelled || figures->count == FIGURES_MAX) return;
+    if (!label || figures->count == FIGURES_MAX) return;
     struct figure *figure = &figures->at[figures->count++];
     *figure = (struct figure){.unit = unit, .source = figures->source, .known = known, .value = value};
     snprintf(figure->label, sizeof figure->label, "%s%s", figures->of ? figures->of : "", label);

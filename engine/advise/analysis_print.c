@@ -19,11 +19,6 @@ static double ms(const struct printer *printer, uint64_t ns)
     return (double)ns / printer->parts / 1e6;
 }
 
-static double percent(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
 /* ---- the trace ---- */
 
 /* ", 4, then 2, then 3 ranks": of each part. */

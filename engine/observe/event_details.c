@@ -6,8 +6,7 @@
 #include "engine/base/named.h"
 #include "engine/observe/fold.h"
 
-/* A number of the detail; RUN_UNKNOWN: the key is missing. */
-static int64_t number(const cJSON *object, const char *key)
+int64_t json_count(const cJSON *object, const char *key)
 {
     return (int64_t)json_get_number(object, key, 1e18, RUN_UNKNOWN);
 }
@@ -20,7 +19,7 @@ static void read_held(struct run_shortage *shortage, const cJSON *held)
 {
     shortage->has_held = cJSON_IsObject(held);
     for (int category = 0; category < CATEGORIES; category++) {
-        int64_t bytes = number(held, category_name(category));
+        int64_t bytes = json_count(held, category_name(category));
         shortage->held_bytes[category] = bytes == RUN_UNKNOWN ? 0 : bytes;
     }
 }
@@ -44,7 +43,7 @@ static void read_fits(struct run_shortage *shortage, const cJSON *fits)
         if (shortage->fit_count == RUN_FITS_MAX) return;
         int slot = shortage->fit_count++;
         json_copy_text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
-        shortage->fits[slot].peak_bytes = number(fit, "peak_bytes");
+        shortage->fits[slot].peak_bytes = json_count(fit, "peak_bytes");
     }
 }
 
@@ -52,13 +51,13 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
 {
     memset(shortage, 0, sizeof *shortage);
     shortage->known = true;
-    int64_t rank = number(detail, "rank");
+    int64_t rank = json_count(detail, "rank");
     shortage->rank = rank < TRACE_RANK_ALL ? (int)rank : RUN_UNKNOWN;
     shortage->tier = tier_named(json_get_text(detail, "tier"));
     shortage->category = category_named(json_get_text(detail, "category"));
-    shortage->wanted_bytes = number(detail, "wanted_bytes");
-    shortage->budget_bytes = number(detail, "budget_bytes");
-    shortage->reserved_bytes = number(detail, "reserved_bytes");
+    shortage->wanted_bytes = json_count(detail, "wanted_bytes");
+    shortage->budget_bytes = json_count(detail, "budget_bytes");
+    shortage->reserved_bytes = json_count(detail, "reserved_bytes");
     json_copy_text(shortage->op, sizeof shortage->op, detail, "op");
     json_copy_text(shortage->text, sizeof shortage->text, detail, "text");
     read_held(shortage, json_get(detail, "held_bytes"));
@@ -84,6 +83,6 @@ void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64
     json_copy_text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
     save->saved_ns = time_ns;
     if (step >= save->lost_step) *save->lost_tag = '\0'; /* an older one may end later, in the background */
-    const int64_t bytes = number(detail, "bytes");
+    const int64_t bytes = json_count(detail, "bytes");
     save->saved_bytes = bytes == RUN_UNKNOWN ? 0 : (uint64_t)bytes;
 }

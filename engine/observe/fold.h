@@ -11,7 +11,6 @@ struct cJSON;
 void fold_run(struct run_model *model, const struct trace_record *record);
 void header_release(struct run_header *header);
 bool header_share(struct run_header *copy, struct run_header *from); /* *copy already equals *from; false: no memory */
-void pace_begin(struct run_pace *pace, const struct cJSON *config); /* of the header */
 void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set" event */
 
 /* plans.c */
@@ -64,6 +63,7 @@ void notices_release(struct run_model *model);
 /* event_details.c: parse the details of a "checkpoint" and of an "oom" event. */
 void save_read(struct run_save *save, const struct cJSON *detail, uint32_t step, uint64_t time_ns);
 void shortage_read(struct run_shortage *shortage, const struct cJSON *detail);
+int64_t json_count(const struct cJSON *object, const char *key); /* RUN_UNKNOWN: missing, or no count */
 
 /* model.c: the rank that a record is about, added if new; NULL: TRACE_RANK_ALL, or no rank of this run. */
 struct run_rank *model_rank(struct run_model *model, unsigned rank);

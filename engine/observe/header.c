@@ -8,11 +8,6 @@
 #include "engine/config/number.h"
 #include "engine/observe/fold.h"
 
-static int64_t read_number(const cJSON *object, const char *key)
-{
-    return (int64_t)json_get_number(object, key, 1e18, RUN_UNKNOWN);
-}
-
 static int read_int(const cJSON *object, const char *key)
 {
     return (int)json_get_number(object, key, INT32_MAX, RUN_UNKNOWN);
@@ -27,7 +22,7 @@ static void read_units(struct run_header *header, const cJSON *units)
     {
         struct run_unit *out = &header->units[header->unit_count++];
         json_copy_text(out->name, sizeof out->name, unit, "name");
-        out->elems = read_number(unit, "elems");
+        out->elems = json_count(unit, "elems");
     }
 }
 
@@ -55,7 +50,7 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     json_copy_text(header->backend, sizeof header->backend, json, "backend");
     json_copy_text(header->isa, sizeof header->isa, json, "isa");
     json_copy_text(header->model_name, sizeof header->model_name, model, "name");
-    header->parameters = read_number(model, "parameters");
+    header->parameters = json_count(model, "parameters");
     header->layers = read_int(model, "layers");
     header->hidden = read_int(model, "hidden");
     header->heads = read_int(model, "heads");
@@ -141,24 +136,6 @@ static void part_begin(struct run_model *model, int number, uint32_t steps_done,
     part_add(model, &(struct run_part){number, steps_done, model->header.ranks, begun_ns});
 }
 
-void fold_run(struct run_model *model, const struct trace_record *record)
-{
-    char *text = text_copy(record->run.json);
-    cJSON *json = text ? cJSON_Parse(text) : NULL;
-    const int part = read_int(json, "part"), steps_done = read_int(json, "steps_done");
-    if (!json) {
-        model_problem(model, "the run header is not JSON");
-    } else if (is_new(model, part > 0 ? part : 0)) {
-        header_release(&model->header);
-        read_header(&model->header, json, text);
-        pace_begin(&model->pace, json_get(json, "config"));
-        part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
-        know_ranks(model);
-    }
-    free(text);
-    cJSON_Delete(json);
-}
-
 /* ---- slow motion and paced links as they are at this moment: what the header's configuration says, then each live `set` ---- */
 
 enum { VALUE_ROOM = 48 };
@@ -196,7 +173,7 @@ static void read_section(struct run_pace *pace, const char *path, const cJSON *s
     }
 }
 
-void pace_begin(struct run_pace *pace, const cJSON *config)
+static void pace_begin(struct run_pace *pace, const cJSON *config)
 {
     const cJSON *topology = json_get(config, "topology");
     *pace = (struct run_pace){.known = cJSON_IsObject(topology), .slow_motion = 1, .slow_rank = -1};
@@ -208,4 +185,24 @@ void pace_set(struct run_pace *pace, const cJSON *detail)
     const char *key = json_get_text(detail, "key");
     const char *value = json_get_text(detail, "to");
     if (pace->known && key && value) set_key(pace, key, value);
+}
+
+/* ---- the record ---- */
+
+void fold_run(struct run_model *model, const struct trace_record *record)
+{
+    char *text = text_copy(record->run.json);
+    cJSON *json = text ? cJSON_Parse(text) : NULL;
+    const int part = read_int(json, "part"), steps_done = read_int(json, "steps_done");
+    if (!json) {
+        model_problem(model, "the run header is not JSON");
+    } else if (is_new(model, part > 0 ? part : 0)) {
+        header_release(&model->header);
+        read_header(&model->header, json, text);
+        pace_begin(&model->pace, json_get(json, "config"));
+        part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
+        know_ranks(model);
+    }
+    free(text);
+    cJSON_Delete(json);
 }

@@ -85,9 +85,7 @@ static uint64_t done_before_others(const struct window *window)
 
 /* ---- gathers ---- */
 
-/* The operation that a gather was made for: the first that depends on it, or the first on its unit if that dependency was
- * merged into a later one of the lane. */
-static int first_user(const struct schedule *schedule, uint32_t gather)
+int gather_user(const struct schedule *schedule, uint32_t gather)
 {
     for (int op = (int)gather + 1; op < schedule->op_count; op++)
         if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
@@ -97,7 +95,7 @@ static int first_user(const struct schedule *schedule, uint32_t gather)
 static const struct span *user_of(const struct window *window, const struct span *gather)
 {
     const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
-    int user = schedule && schedule->has_ops ? first_user(&schedule->ops, gather->op) : -1;
+    int user = schedule && schedule->has_ops ? gather_user(&schedule->ops, gather->op) : -1;
     int64_t number =
         user < 0 ? -1 : history_span_of(window->history, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
     const struct span *span = history_span(window->history, window->out->rank, LANE_COMPUTE, number);
@@ -213,20 +211,11 @@ static void sum_moving(struct window *window, enum lane lane)
     for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
         const struct span *span = span_at(window, lane, number);
         if (!span) continue;
-        struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
-        add_collective(window, span, length(busy), covered(window, busy, &at));
-        if (op_swaps(span->kind)) add_io(window, lane, span);
-    }
-}
-
-static void sum_host(struct window *window)
-{
-    int at = 0;
-    for (int64_t number = window->first[LANE_HOST]; number < window->end[LANE_HOST]; number++) {
-        const struct span *span = span_at(window, LANE_HOST, number);
-        if (!span) continue;
         const struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
-        window->out->host_exposed_ns += length(busy) - covered(window, busy, &at);
+        const uint64_t hidden_ns = covered(window, busy, &at);
+        if (lane == LANE_HOST) window->out->host_exposed_ns += length(busy) - hidden_ns;
+        else add_collective(window, span, length(busy), hidden_ns);
+        if (op_swaps(span->kind)) add_io(window, lane, span);
     }
 }
 
@@ -319,9 +308,7 @@ static bool totals_of_rank(struct totals *out, const struct history *history, co
     if (opened) {
         for (int lane = 0; lane < LANES; lane++) collect(&window, (enum lane)lane);
         sum_waits(&window);
-        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
-            if (lane == LANE_HOST) sum_host(&window);
-            else sum_moving(&window, (enum lane)lane);
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_moving(&window, (enum lane)lane);
         out->done_ns = done_before_others(&window);
         temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
@@ -344,6 +331,11 @@ void totals_of(struct totals *out, const struct history *history, const struct r
     totals_bandwidths(out, ranks);
     out->known =
         seen == end - first && seen > 0 && from_ns >= history_whole_from(history) && !history_has_gap(history, from_ns, to_ns);
+}
+
+double percent(uint64_t part, uint64_t whole)
+{
+    return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
 double prefetch_hidden_share(const struct prefetch_totals *prefetch)

@@ -70,6 +70,11 @@ void totals_bandwidths(struct totals *totals, int ranks);
 /* Share of the gathers' time that was hidden; negative: there were none. */
 double prefetch_hidden_share(const struct prefetch_totals *prefetch);
 
+/* The operation that a gather was made for: the first of the compute lane on its unit. -1: none. */
+int gather_user(const struct schedule *schedule, uint32_t gather);
+
+double percent(uint64_t part, uint64_t whole); /* 0 of nothing */
+
 /* ---- one operation of a step on all ranks ---- */
 
 struct op_times {

@@ -32,11 +32,6 @@ static void put_cell(FILE *out, const struct cell *cell)
     fputs(text, out);
 }
 
-static bool same_look(struct look a, struct look b)
-{
-    return a.foreground == b.foreground && a.background == b.background && a.attributes == b.attributes;
-}
-
 static bool is_plain_blank(const struct cell *cell)
 {
     return cell->character == ' ' && cell->look.background == COLOUR_DEFAULT &&

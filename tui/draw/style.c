@@ -24,6 +24,11 @@ struct look style_look(enum theme theme, enum style style)
     return looks[style][theme];
 }
 
+bool same_look(struct look a, struct look b)
+{
+    return a.foreground == b.foreground && a.background == b.background && a.attributes == b.attributes;
+}
+
 const char *theme_name(enum theme theme)
 {
     return names[theme];

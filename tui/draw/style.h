@@ -2,6 +2,7 @@
 #ifndef TUI_DRAW_STYLE_H
 #define TUI_DRAW_STYLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum style {
@@ -18,6 +19,7 @@ enum { ATTRIBUTE_BOLD = 1, ATTRIBUTE_UNDERLINE = 2, ATTRIBUTE_REVERSE = 4, COLOU
 struct look { uint8_t foreground, background, attributes; };
 
 struct look style_look(enum theme theme, enum style style);
+bool same_look(struct look a, struct look b);
 
 const char *theme_name(enum theme theme);
 int theme_named(const char *name); /* -1: no such theme */

@@ -78,6 +78,11 @@ struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int r
     return (struct canvas){canvas.surface, {canvas.at.x + left, canvas.at.y + top, right - left, bottom - top}};
 }
 
+struct canvas canvas_at(struct canvas canvas, struct rect part)
+{
+    return canvas_part(canvas, part.x, part.y, part.columns, part.rows);
+}
+
 static struct cell *cell_at(struct canvas canvas, int x, int y)
 {
     if (x < 0 || y < 0 || x >= canvas.at.columns || y >= canvas.at.rows) return NULL;

@@ -32,6 +32,7 @@ const struct cell *surface_at(const struct surface *surface, int x, int y);
 struct canvas canvas_of(struct surface *surface);
 /* A rectangle of a canvas, cut to it. */
 struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows);
+struct canvas canvas_at(struct canvas canvas, struct rect part);
 
 void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 /* Replaces the character of a cell, keeping its background. */

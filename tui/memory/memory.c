@@ -191,16 +191,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_curves(canvas, y, scene, scales);
 }
 
-static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
-{
-    state->rank = list_kept(state->rank, scene->model->ranks);
-    return rank_act(state, scene, key) || list_act(&state->rank, scene->model->ranks, key);
-}
-
 const struct view view_memory = {.name = "memory",
                                  .title = "memory",
                                  .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
                                  .draw = draw_view,
                                  .pane = draw_pane,
                                  .pane_rows = rows_wanted,
-                                 .act = act};
+                                 .act = ranks_act};

@@ -151,15 +151,10 @@ static int rows_wanted(const struct scene *scene)
     return TIERS_FLOWS_ROWS;
 }
 
-static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
-{
-    return rank_act(state, scene, key) || list_act(&state->rank, scene->model->ranks, key);
-}
-
 const struct view view_tiers = {.name = "tiers",
                                 .title = "tiers",
                                 .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
                                 .draw = draw_view,
                                 .pane = draw_pane,
                                 .pane_rows = rows_wanted,
-                                .act = act};
+                                .act = ranks_act};

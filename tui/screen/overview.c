@@ -3,11 +3,6 @@
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
 
-static struct canvas part(struct canvas canvas, struct rect at)
-{
-    return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
-}
-
 /* The timeline stays visible below the bars, and a pane below that. */
 static int bars_room(const struct run_model *model, int rows, int timeline)
 {
@@ -39,9 +34,9 @@ static void overview_draw(struct canvas canvas, const struct scene *scene)
 {
     struct overview_layout layout;
     lay_out(&layout, scene, canvas.at.columns, canvas.at.rows);
-    if (layout.bars.rows) bars_draw(part(canvas, layout.bars), scene);
+    if (layout.bars.rows) bars_draw(canvas_at(canvas, layout.bars), scene);
     for (enum view_id id = 0; id < VIEWS; id++)
-        if (layout.pane[id].rows) view_of(id)->pane(part(canvas, layout.pane[id]), scene, id == scene->state->focus);
+        if (layout.pane[id].rows) view_of(id)->pane(canvas_at(canvas, layout.pane[id]), scene, id == scene->state->focus);
 }
 
 static bool is_within(const struct rect *area, const struct pointed *at)

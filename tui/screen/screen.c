@@ -54,22 +54,17 @@ int view_header_rows(const struct view_state *state, int columns)
     return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
 }
 
-static struct canvas part_of(struct canvas canvas, struct rect part)
-{
-    return canvas_part(canvas, part.x, part.y, part.columns, part.rows);
-}
-
 /* The view, and a lab beside it or in its place. */
 static void draw_body(struct canvas canvas, const struct scene *scene)
 {
     struct lab_layout layout = lab_layout(scene->state, canvas.at.columns, canvas.at.rows);
-    if (layout.pane.columns) lab_draw(part_of(canvas, layout.pane), scene);
+    if (layout.pane.columns) lab_draw(canvas_at(canvas, layout.pane), scene);
     for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
         draw_character(canvas, layout.view.x - 1, y, STYLE_FRAME, 0x2502);
     if (lab_is_page(scene->state, canvas.at.columns)) return;
     const struct view *view = views[scene->state->view];
-    if (view->draw) view->draw(part_of(canvas, layout.view), scene);
-    else view->pane(part_of(canvas, layout.view), scene, false);
+    if (view->draw) view->draw(canvas_at(canvas, layout.view), scene);
+    else view->pane(canvas_at(canvas, layout.view), scene, false);
 }
 
 /* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */

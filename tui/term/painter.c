@@ -98,11 +98,6 @@ static bool make_room(struct painter *painter)
     return true;
 }
 
-static bool same_look(struct look a, struct look b)
-{
-    return a.foreground == b.foreground && a.background == b.background && a.attributes == b.attributes;
-}
-
 /* A look as this terminal has it: with eight colours, bright ones are bold in front and fall onto their dark ones behind. */
 static struct look look_here(const struct painter *painter, struct look look)
 {

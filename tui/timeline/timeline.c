@@ -9,11 +9,6 @@
 
 enum { PANE_RANKS = 4 };
 
-static struct canvas part(struct canvas canvas, struct rect at)
-{
-    return canvas_part(canvas, at.x, at.y, at.columns, at.rows);
-}
-
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
     if (history_ranks(scene->history, 0, UINT64_MAX) > 0 && history_step_count(scene->history) > 0) return false;
@@ -65,13 +60,13 @@ static void draw_parts(struct canvas canvas, const struct scene *scene, const st
     struct timeline_layout layout;
     struct window window = timeline_window(scene);
     timeline_layout(&layout, canvas.at.columns, canvas.at.rows, needs);
-    timeline_draw_steps(part(canvas, layout.steps), scene, &window);
-    timeline_draw_ticks(part(canvas, layout.ticks), scene, &window);
-    timeline_draw_curve(part(canvas, layout.curve), scene, TIER_DEVICE, &window);
+    timeline_draw_steps(canvas_at(canvas, layout.steps), scene, &window);
+    timeline_draw_ticks(canvas_at(canvas, layout.ticks), scene, &window);
+    timeline_draw_curve(canvas_at(canvas, layout.curve), scene, TIER_DEVICE, &window);
     for (int i = 0; i < layout.rank_count; i++)
-        draw_rank(part(canvas, layout.lanes), scene, &layout, &window, needs->chosen, layout.first_rank + i);
-    timeline_draw_details(part(canvas, layout.details), scene);
-    timeline_draw_legend(part(canvas, layout.legend), scene);
+        draw_rank(canvas_at(canvas, layout.lanes), scene, &layout, &window, needs->chosen, layout.first_rank + i);
+    timeline_draw_details(canvas_at(canvas, layout.details), scene);
+    timeline_draw_legend(canvas_at(canvas, layout.legend), scene);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)

@@ -41,26 +41,13 @@ static const char *time_text(char out[FORMAT_ROOM], uint64_t ns)
     return out + strspn(out, " ");
 }
 
-static double percent(uint64_t part, uint64_t whole)
-{
-    return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
 /* ---- an operation ------------------------------------------------------------------------------------------------------ */
-
-/* The operation that a gather was made for: the first of the compute lane on its unit. -1: none. */
-static int user_of(const struct schedule *schedule, int gather)
-{
-    for (int op = gather + 1; op < schedule->op_count; op++)
-        if (schedule->ops[op].lane == LANE_COMPUTE && schedule->ops[op].unit == schedule->ops[gather].unit) return op;
-    return -1;
-}
 
 /* How early a gather came: from its end to the moment at which compute asked for it. */
 static void tell_how_early(struct facts *facts, const struct scene *scene, int rank, const struct schedule *schedule,
                            const struct span *span)
 {
-    int user = user_of(schedule, (int)span->op);
+    int user = gather_user(schedule, span->op);
     int64_t number = user >= 0 ? history_span_of(scene->history, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
     const struct span *use = number >= 0 ? history_span(scene->history, rank, LANE_COMPUTE, number) : NULL;
     char label[LABEL_ROOM], time[FORMAT_ROOM];

@@ -68,9 +68,10 @@ bool filter_shows_lane(const struct filter *filter, enum lane lane)
 
 bool filter_shows_text(const struct filter *filter, const char *text)
 {
-    size_t length = strlen(filter->text);
-    if (!length) return true;
-    for (; *text; text++)
-        if (!strncasecmp(text, filter->text, length)) return true;
-    return false;
+    return !*filter->text || text_contains(text, filter->text);
+}
+
+bool text_contains(const char *text, const char *part)
+{
+    return *part && strcasestr(text, part);
 }

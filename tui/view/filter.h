@@ -14,5 +14,6 @@ struct filter {
 struct filter filter_of(const char *line);
 bool filter_shows_lane(const struct filter *filter, enum lane lane);
 bool filter_shows_text(const struct filter *filter, const char *text); /* ignores case */
+bool text_contains(const char *text, const char *part);                /* ignores case; false for an empty part */
 
 #endif

@@ -46,3 +46,9 @@ bool rank_act(struct view_state *state, const struct scene *scene, const struct 
     state->rank = (list_kept(state->rank, ranks) + by) % ranks;
     return true;
 }
+
+bool ranks_act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    state->rank = list_kept(state->rank, scene->model->ranks);
+    return rank_act(state, scene, key) || list_act(&state->rank, scene->model->ranks, key);
+}

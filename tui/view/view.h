@@ -127,6 +127,8 @@ bool list_act_by(int *row, int items, int page, const struct key_row *key); /* t
 
 /* Changes state->rank by the keys for next and previous rank, for views of one rank. False: another key. */
 bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
+/* The same, and by the keys that move in a list. */
+bool ranks_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
 
 /* row, limited to [0, items); 0 if there are no items. */
 int list_kept(int row, int items);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/advise/why.h"
+#include "tui/view/filter.h"
 #include "tui/view/tier_bar.h"
 
 enum { LEVELS = 3, DETAIL_ROWS = 5 };
@@ -15,11 +16,6 @@ static int level_of(const struct run_notice *notice)
     return notice->level < 0 || notice->level >= LEVELS ? LEVELS - 1 : notice->level;
 }
 
-static bool contains(const char *text, const char *part)
-{
-    return part[0] && strcasestr(text, part);
-}
-
 static void draw_notice(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
 {
     const uint64_t first_ns = scene->model->first_ns;
@@ -29,7 +25,7 @@ static void draw_notice(struct canvas canvas, int y, const struct scene *scene, 
                 (unsigned long long)(seconds % 60));
     if (notice->has_step) draw_format(canvas, 8, y, STYLE_DIM, "step %-6u", notice->step);
     draw_character(canvas, 19, y, by_level[level], (uint32_t)level_letters[level]);
-    bool found = contains(notice->text, scene->state->search);
+    bool found = text_contains(notice->text, scene->state->search);
     draw_text(canvas, 20, y, found && !level ? STYLE_GOOD : by_level[level], notice->text);
     if (20 + utf8_columns(notice->text) > canvas.at.columns)
         draw_character(canvas, canvas.at.columns - 1, y, STYLE_DIM, 0x2026);
@@ -39,7 +35,7 @@ static void draw_notice(struct canvas canvas, int y, const struct scene *scene, 
 
 static bool is_listed(const struct view_state *state, const struct run_notice *notice)
 {
-    return !state->filter[0] || contains(notice->text, state->filter);
+    return !state->filter[0] || text_contains(notice->text, state->filter);
 }
 
 static int count_listed(const struct scene *scene)

@@ -6,6 +6,7 @@
 
 #include "engine/advise/knobs.h"
 #include "engine/base/grouped.h"
+#include "tui/view/filter.h"
 #include "tui/view/view.h"
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */
@@ -156,14 +157,9 @@ static void name_section(char *out, size_t room, const struct knob *knob)
     else snprintf(out, room, "%s", is_of_logs(knob->key) ? "logs of runs without a screen" : "batch and gradients");
 }
 
-static bool contains(const char *text, const char *part)
-{
-    return part[0] && strcasestr(text, part);
-}
-
 static bool is_found(const struct view_state *state, const struct knob *knob)
 {
-    return contains(knob->key->path, state->search) || contains(knob->key->text, state->search);
+    return text_contains(knob->key->path, state->search) || text_contains(knob->key->text, state->search);
 }
 
 static void add_item(struct list *list, struct item item)
