@@ -119,10 +119,12 @@ static int place_of(const struct checker *checker, const struct op *op)
 /* A checkpoint that is copied between tiers is what its unit put out, or the copy of that. */
 static int check_copy(const struct checker *checker, int i)
 {
-    const struct op *op = &checker->schedule->ops[i], *maker = op;
+    const struct op *op = &checker->schedule->ops[i];
     if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return STATUS_OK;
-    maker = &checker->schedule->ops[checker->taken_by[op->buffer[ROLE_SOURCE]]];
-    if (maker->micro_step == op->micro_step && op->unit == model_unit_at(checker->model, place_of(checker, maker)) &&
+    const int source = op->buffer[ROLE_SOURCE], taker = source < 0 ? -1 : checker->taken_by[source];
+    const struct op *maker = taker < 0 ? NULL : &checker->schedule->ops[taker]; /* a lasting buffer has no taker */
+    if (maker && maker->unit >= 0 && maker->micro_step == op->micro_step &&
+        op->unit == model_unit_at(checker->model, place_of(checker, maker)) &&
         maker->buffer[ROLE_OUTPUT] == op->buffer[ROLE_SOURCE] && (maker->kind == OP_OFFLOAD) == (op->kind == OP_FETCH))
         return STATUS_OK;
     return checker_fail(checker, i, "copies what its unit did not put out", NULL);

@@ -327,6 +327,9 @@ enum damage {
     FOREIGN_ACTIVATION,
     FOREIGN_INPUT,
     FOREIGN_CHECKPOINT,
+    TOKENS_AS_CHECKPOINT,
+    PARAMETERS_AS_CHECKPOINT,
+    NO_CHECKPOINT,
     FOREIGN_MLP,
     FOREIGN_SUM,
     DAMAGES
@@ -382,6 +385,14 @@ static bool damage(struct schedule *schedule, struct op *op, enum damage kind)
     case FOREIGN_CHECKPOINT: /* another block's is copied */
         if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return false;
         op->unit++;
+        return true;
+    case TOKENS_AS_CHECKPOINT: /* what no unit put out is copied: a buffer of the step, a lasting one, none */
+    case PARAMETERS_AS_CHECKPOINT:
+    case NO_CHECKPOINT:
+        if (op->kind != OP_OFFLOAD && op->kind != OP_FETCH) return false;
+        op->buffer[ROLE_SOURCE] = kind == TOKENS_AS_CHECKPOINT       ? schedule->effects[schedule->ops[0].first_take]
+                                  : kind == PARAMETERS_AS_CHECKPOINT ? 0
+                                                                     : -1;
         return true;
     case FOREIGN_MLP: /* a tile reads what it saves itself, and not its block */
         if (!op_is(op, OP_FORWARD, USE_MLP) && !op_is(op, OP_BACKWARD, USE_MLP)) return false;
