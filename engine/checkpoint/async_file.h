@@ -9,7 +9,7 @@
  *     async_file_wait(&file, 0, &err)   waits for piece 0
  *     async_file_release(&file)
  *
- * Addresses, lengths and offsets are multiples of ASYNC_FILE_ALIGN_BYTES. */
+ * Addresses, lengths and offsets are multiples of 4096. */
 #ifndef ENGINE_CHECKPOINT_ASYNC_FILE_H
 #define ENGINE_CHECKPOINT_ASYNC_FILE_H
 
@@ -21,7 +21,7 @@
 
 #include "engine/base/error.h"
 
-enum { ASYNC_FILE_ALIGN_BYTES = 4096, ASYNC_FILE_SLOTS = 2 };
+enum { ASYNC_FILE_SLOTS = 2 };
 
 struct async_file;
 

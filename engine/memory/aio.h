@@ -19,7 +19,7 @@
 
 #include "engine/base/error.h"
 
-enum { AIO_ALIGN_BYTES = 4096, AIO_THREADS_MAX = 64 };
+enum { AIO_ALIGN_BYTES = 4096 };
 enum aio_direction { AIO_READ, AIO_WRITE, AIO_DIRECTIONS };
 
 struct aio_options {

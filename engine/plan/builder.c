@@ -45,9 +45,9 @@ int builder_bytes(struct builder *builder, const char *name, enum category categ
 }
 
 int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
-                        enum dtype dtype, int unit, bool lasting)
+                        enum dtype dtype, int unit)
 {
-    return builder_unit_buffer_in(builder, TIER_DEVICE, name, category, extent, dtype, unit, lasting);
+    return builder_unit_buffer_in(builder, TIER_DEVICE, name, category, extent, dtype, unit, false);
 }
 
 int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category,
@@ -68,9 +68,10 @@ int builder_staging(struct builder *builder, const char *name, int64_t bytes)
     return builder_bytes_in(builder, TIER_HOST, name, CATEGORY_STAGING, whole_pages(bytes));
 }
 
-int builder_unit_staging(struct builder *builder, const char *name, enum dtype dtype, int unit)
+int builder_unit_staging(struct builder *builder, int unit)
 {
-    const int b = builder_unit_buffer_in(builder, TIER_HOST, name, CATEGORY_STAGING, EXTENT_SHARD, dtype, unit, false);
+    const int b = builder_unit_buffer_in(builder, TIER_HOST, "shard from NVMe", CATEGORY_STAGING, EXTENT_SHARD,
+                                         builder->model->dtype, unit, false);
     if (b >= 0) builder->schedule->buffers[b].bytes = whole_pages(builder->schedule->buffers[b].bytes);
     return b;
 }

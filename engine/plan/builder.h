@@ -33,10 +33,11 @@ int builder_buffer(struct builder *builder, const struct buffer *buffer);
 /* A step-scoped buffer of plain bytes, or of a unit's extent. They are on the device unless the tier is named. */
 int builder_bytes(struct builder *builder, const char *name, enum category category, int64_t bytes);
 int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes);
-int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
+int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
+                        enum dtype dtype, int unit);
 /* Host memory that NVMe is read into or written from: whole pages. */
 int builder_staging(struct builder *builder, const char *name, int64_t bytes);
-int builder_unit_staging(struct builder *builder, const char *name, enum dtype dtype, int unit); /* the rank's own shard */
+int builder_unit_staging(struct builder *builder, int unit); /* the rank's own shard of parameters */
 int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *name, enum category category, enum extent extent, enum dtype dtype, int unit, bool lasting);
 
 /* One operation: begin, then any of the calls below, then end (returns its number). */

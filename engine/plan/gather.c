@@ -74,7 +74,7 @@ static void stage(struct gatherer *gatherer, int at, bool ahead)
     op->phase = phase_of(step);
     op->extent = EXTENT_SHARD;
     op->buffer[ROLE_SOURCE] = from;
-    const int shard = builder_unit_staging(builder, "shard from NVMe", builder->model->dtype, unit);
+    const int shard = builder_unit_staging(builder, unit);
     builder_take(builder, ROLE_OUTPUT, shard);
     op->bytes = builder->failed ? 0 : builder->schedule->buffers[shard].bytes;
     gatherer->host_shard[unit] = shard;
@@ -111,8 +111,7 @@ static void copy_shard(struct gatherer *gatherer, int at, bool ahead)
     struct op *op = builder_begin(builder, OP_PARAM_H2D, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
-    int shard =
-        builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, unit, false);
+    int shard = builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, unit);
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, shard);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
@@ -154,8 +153,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
     op->phase = phase_of(step);
-    int buffer =
-        builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit, false);
+    int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     builder_take(builder, ROLE_PARAMETERS, buffer);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
                   device_shard >= 0 ? device_shard : builder->layout[unit].parameters, buffer);

@@ -122,7 +122,7 @@ int shard_swap_in(struct planner *planner, int unit)
     struct builder *builder = &planner->builder;
     const struct tile whole = tile_of(unit, 0);
     struct op *op = begin(planner, OP_SWAP_IN, &whole);
-    const int shard = builder_unit_staging(builder, "shard from NVMe", builder->model->dtype, unit);
+    const int shard = builder_unit_staging(builder, unit);
     op->buffer[ROLE_SOURCE] = builder->layout[unit].parameters;
     builder_take(builder, ROLE_OUTPUT, shard);
     op->bytes = bytes_of(planner, shard);

@@ -17,7 +17,7 @@ int reduction_into(struct planner *planner, int unit)
     if (layout->whole >= 0) return layout->whole;
     if (!on_host(planner, layout->gradient)) return layout->gradient;
     return builder_unit_buffer(&planner->builder, "reduced gradient", CATEGORY_BUCKETS, EXTENT_SHARD,
-                               planner->builder.model->wire, unit, false);
+                               planner->builder.model->wire, unit);
 }
 
 /* ---- on the host ---- */

@@ -28,8 +28,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     op->droppable = !planner->updates.delayed;
     op->phase = PHASE_OPTIMIZER;
     op->buffer[ROLE_SOURCE] = from;
-    const int shard =
-        builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, u, false);
+    const int shard = builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, u);
     builder_take(builder, ROLE_OUTPUT, shard);
     if (!builder->failed) {
         buffer_range(builder->schedule, builder->model, &builder->schedule->buffers[builder->layout[u].tail], 0, &first,

@@ -29,7 +29,7 @@ void gradient_take(struct planner *planner, const struct walk_step *step)
     const bool held = step->place == 0 || accumulates; /* tied: since head backward */
     if (planner->gradients.own && !held) {
         int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
-                                         builder->model->dtype, step->unit, false);
+                                         builder->model->dtype, step->unit);
         planner->gradients.of_unit[step->unit] = buffer;
         builder_take(builder, ROLE_GRADIENT, buffer);
     }
@@ -60,8 +60,8 @@ static int accumulator(struct planner *planner, int unit)
     struct builder *builder = &planner->builder;
     const int lasting = builder->layout[unit].whole;
     if (lasting >= 0) return lasting;
-    return builder_unit_buffer(builder, "unreduced sum", CATEGORY_BUCKETS, EXTENT_WHOLE, builder->model->gradient, unit,
-                               false);
+    return builder_unit_buffer(builder, "unreduced sum", CATEGORY_BUCKETS, EXTENT_WHOLE, builder->model->gradient,
+                               unit);
 }
 
 /* From the type that backward makes to those in which gradients accumulate and travel, where these are others. Where all
@@ -78,8 +78,7 @@ void gradient_convert(struct planner *planner, const struct walk_step *step, boo
         *gradient = *sum;
     }
     if (!reduced || builder->failed || builder->schedule->buffers[*gradient].dtype == model->wire) return;
-    int wire =
-        builder_unit_buffer(builder, "gradient to send", CATEGORY_BUCKETS, EXTENT_WHOLE, model->wire, unit, false);
+    int wire = builder_unit_buffer(builder, "gradient to send", CATEGORY_BUCKETS, EXTENT_WHOLE, model->wire, unit);
     planner_cast(planner, step->micro_step, unit, *gradient, wire, false, after);
     *gradient = wire;
 }

@@ -36,7 +36,6 @@ static void add_gap(struct thin *thin, uint64_t now_ns, latest_records_visit *ad
 }
 
 struct repeat {
-    const struct thin *thin;
     enum thin_class class;
     latest_records_visit *add;
     void *user;
@@ -60,7 +59,7 @@ void thin_settle(struct thin *thin, size_t waiting_bytes, const struct latest_re
         const bool out = waiting_bytes > (was_out ? THIN_DRAINED_BYTES : most_bytes[class]);
         if (out && !was_out) thin->class[class].since = latest_records_now(latest);
         if (!out && was_out) {
-            struct repeat again = {thin, (enum thin_class)class, add, user};
+            struct repeat again = {(enum thin_class)class, add, user};
             latest_records_each_since(latest, thin->class[class].since, repeat, &again);
             comes_back = true;
         }

@@ -28,7 +28,6 @@ static int info_read(struct device *device, struct error *err)
     info->major = prop.major;
     info->minor = prop.minor;
     info->processors = prop.multiProcessorCount;
-    info->l2_bytes = prop.l2CacheSize;
     info->total_bytes = prop.totalGlobalMem;
     if (prop.major < 8)
         return error_set(err, STATUS_RUN, "%s has compute capability %d.%d; zerolab needs 8.0 (A100) or later",

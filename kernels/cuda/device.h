@@ -56,7 +56,6 @@ struct device_info {
     char name[64];           /* "NVIDIA H100 80GB HBM3" */
     int major, minor;        /* compute capability: 9.0 */
     int processors;          /* multiprocessors */
-    int64_t l2_bytes;
     uint64_t total_bytes;
     uint64_t granularity;    /* bytes of a page of a range: 2 MiB */
 };

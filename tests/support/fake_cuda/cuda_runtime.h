@@ -196,7 +196,7 @@ typedef struct fake_stream *cudaStream_t;
 typedef struct fake_event *cudaEvent_t;
 struct cudaDeviceProp {
     char name[256];
-    int major, minor, multiProcessorCount, l2CacheSize;
+    int major, minor, multiProcessorCount;
     size_t totalGlobalMem, sharedMemPerBlockOptin;
 };
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };

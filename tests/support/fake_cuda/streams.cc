@@ -238,7 +238,7 @@ cudaError_t cudaSetDeviceFlags(unsigned)
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
     if (!fake_has_device(device)) return fake_fail(cudaErrorInvalidDevice);
-    *out = {"fake GPU on the processor", 9, 0, 4, 1 << 20, 0, FAKE_SHARED_MOST};
+    *out = {"fake GPU on the processor", 9, 0, 4, 0, FAKE_SHARED_MOST};
     size_t free_bytes;
     return cudaMemGetInfo(&free_bytes, &out->totalGlobalMem);
 }
