@@ -5,20 +5,25 @@
 #include "engine/config/keys.h"
 #include "engine/config/resolve.h"
 
-bool config_restarts(const char *typed)
+/* The row of a key with an effect; NULL: it is not one. */
+static const struct config_key *honoured(const char *typed)
 {
     char path[CONFIG_PATH_MAX];
     config_path(path, typed);
-    int row = key_index(path);
-    return row >= 0 && config_keys[row].class == CLASS_HONOURED && !config_keys[row].live;
+    const int row = key_index(path);
+    return row >= 0 && config_keys[row].class == CLASS_HONOURED ? &config_keys[row] : NULL;
+}
+
+bool config_restarts(const char *typed)
+{
+    const struct config_key *key = honoured(typed);
+    return key && !key->live;
 }
 
 bool config_is_live(const char *typed)
 {
-    char path[CONFIG_PATH_MAX];
-    config_path(path, typed);
-    int row = key_index(path);
-    return row >= 0 && config_keys[row].class == CLASS_HONOURED && config_keys[row].live;
+    const struct config_key *key = honoured(typed);
+    return key && key->live;
 }
 
 static const char *const places[] = {"checkpoint.path", "flops_profiler.output_file"};
@@ -75,9 +80,7 @@ int config_set(struct config *config, const char *typed, const char *value, stru
 
 void config_show(const struct config *config, const char *typed, char *text, size_t room)
 {
-    char path[CONFIG_PATH_MAX];
-    config_path(path, typed);
-    int row = key_index(path);
+    const struct config_key *key = honoured(typed);
     *text = '\0';
-    if (row >= 0 && config_keys[row].class == CLASS_HONOURED) key_show(&config_keys[row], config, text, room);
+    if (key) key_show(key, config, text, room);
 }

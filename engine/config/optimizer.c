@@ -105,11 +105,6 @@ static enum optimizer rule_of(const struct config_optimizer *optimizer)
     return strcmp(optimizer->type, "Adam") == 0 && !optimizer->adam_w_mode ? OPTIMIZER_ADAM : OPTIMIZER_ADAMW;
 }
 
-static bool given(const struct config_source *source, const char *path)
-{
-    return source->given[key_index(path)] != GIVEN_NOT;
-}
-
 /* Sets defaults of a class that differ from those of the table of keys. */
 static int class_defaults(struct config_source *source, struct error *err)
 {

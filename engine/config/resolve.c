@@ -25,11 +25,6 @@ int config_add_line(char **text, struct error *err, const char *format, ...)
     return STATUS_OK;
 }
 
-static enum given given(const struct config_source *source, const char *path)
-{
-    return source->given[key_index(path)];
-}
-
 /* Given sizes replace those of the named model, whose name then becomes "custom". */
 static int resolve_model(struct config_source *source, struct error *err)
 {

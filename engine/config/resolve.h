@@ -15,6 +15,12 @@ struct config_source {
     const char *spelled[CONFIG_KEYS_MAX];      /* by row: the file's spelling if it is not the path; else NULL */
 };
 
+/* How a key was given; 0: not. */
+static inline enum given given(const struct config_source *source, const char *path)
+{
+    return source->given[key_index(path)];
+}
+
 /* Sets an error about missing memory; returns STATUS_RUN. */
 int config_no_memory(struct error *err);
 

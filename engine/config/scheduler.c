@@ -71,11 +71,6 @@ int config_matters(const struct config *config, const char *key, struct error *e
     return STATUS_OK;
 }
 
-static bool given(const struct config_source *source, const char *path)
-{
-    return source->given[key_index(path)] != GIVEN_NOT;
-}
-
 static int find_kind(enum scheduler *found, const char *type, struct error *err)
 {
     for (int kind = 0; kind < SCHEDULERS; kind++)
@@ -104,7 +99,7 @@ static int check_params(const struct config_source *source, struct error *err)
             return error_set(err, STATUS_USAGE, "%s: scheduler.type is not given", path);
         if (given(source, path) && !scheduler_has(source->config, path))
             return error_set(err, STATUS_USAGE, "%s: %s has no such parameter", path, scheduler->type);
-        if (params[p].needs >> scheduler->kind & 1 && source->given[key_index(path)] != GIVEN_VALUE)
+        if (params[p].needs >> scheduler->kind & 1 && given(source, path) != GIVEN_VALUE)
             return error_set(err, STATUS_USAGE, "%s: %s; %s needs it: --set %s=N", path,
                              given(source, path) ? "\"auto\" is the trainer's number of steps, which is not known here"
                                                  : "not given",
