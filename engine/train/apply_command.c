@@ -171,7 +171,7 @@ int rank_validate(struct rank *rank, const struct command *command, float *loss,
 int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err)
 {
     struct bytes text = {0};
-    int status = zero_sample(rank->zero, "", (int)tokens, 0.8f, &text, err);
+    int status = zero_sample(rank->zero, (int)tokens, 0.8f, &text, err);
     if (!status) {
         accept(rank, command);
         record_sample(rank0_ring(rank), rank->steps_done, (const char *)text.at, text.count);

@@ -177,13 +177,12 @@ struct verdict {
 
 /* Collective: all ranks get the error of the first rank that has one. If one rank cannot save in the background, none
  * does. */
-static int agree(struct saver *saver, struct verdict *verdict, int own_status, const struct error *failure,
-                 struct error *err)
+static int agree(struct saver *saver, struct verdict *verdict, int status, struct error *err)
 {
     struct verdict all[saver->rank->ranks];
-    verdict->status = own_status;
-    if (own_status) snprintf(verdict->text, sizeof verdict->text, "%.247s", failure->text);
-    int status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
+    verdict->status = status;
+    if (status) snprintf(verdict->text, sizeof verdict->text, "%.247s", err->text);
+    status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
     for (int r = saver->rank->ranks; r-- > 0 && !status;)
         if (all[r].in_foreground) *verdict = all[r];
     for (int r = 0; r < saver->rank->ranks && !status; r++)
@@ -306,14 +305,12 @@ static int check_state(struct saver *saver, struct error *err)
 static int save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     struct verdict verdict = {0};
-    struct error own;
     if (!*saver->rank->config.checkpoint.path)
         return error_set(err, STATUS_USAGE, "there is no folder for checkpoints; set checkpoint.path=DIR first");
     int status = check_state(saver, err);
     if (status) return status;
-    status = saver->rank->rank == 0 ? open_save(saver, request, &own) : STATUS_OK;
-    status = agree(saver, &verdict, status, &own, err);
-    if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, &own), &own, err);
+    status = rank_agree(saver->rank, saver->rank->rank == 0 ? open_save(saver, request, err) : STATUS_OK, err);
+    if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, err), err);
     if (status) {
         if (!saver->has_thread) give_up_memory(saver); /* else the last save is still in progress and uses it */
         return status;
@@ -355,10 +352,7 @@ static int check_folder(struct saver *saver, const char *dir, struct error *err)
 
 int saver_check_folder(struct saver *saver, const char *dir, struct error *err)
 {
-    struct verdict verdict = {0};
-    struct error own;
-    int status = saver->rank->rank == 0 ? check_folder(saver, dir, &own) : STATUS_OK;
-    return agree(saver, &verdict, status, &own, err);
+    return rank_agree(saver->rank, saver->rank->rank == 0 ? check_folder(saver, dir, err) : STATUS_OK, err);
 }
 
 /* ---- opening and closing ---- */

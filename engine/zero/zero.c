@@ -154,35 +154,26 @@ int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *toke
     return STATUS_OK;
 }
 
-/* Puts the last `room` tokens of a prompt into the sampler; *length: how many. An empty prompt becomes the end-of-text token; if
- * the tokenizer has none, a line end; if it cannot encode that, token 0. */
-static int begin_sample(struct zero *zero, const char *prompt, int room, int *length, struct error *err)
+/* The first token of a text is the end-of-text token; if the tokenizer has none, a line end; if it cannot encode that, token 0. */
+static int begin_sample(struct zero *zero, struct error *err)
 {
-    struct bytes tokens = {0};
+    struct bytes line_end = {0};
     const struct tokenizer *tokenizer = data_tokenizer(zero->data);
     const int32_t between = tokenizer_end_of_text(tokenizer);
-    if (!*prompt && between < 0) prompt = "\n";
-    bool good = between < 0 || bytes_append(&tokens, &between, sizeof between);
-    good = good && tokenizer_encode(tokenizer, prompt, strlen(prompt), true, &tokens) >= 0;
-    const int all = (int)(tokens.count / sizeof between);
-    *length = all < room ? all : room;
-    zero->sampler.tokens[0] = 0;
-    if (*length)
-        memcpy(zero->sampler.tokens, tokens.at + (size_t)(all - *length) * sizeof between,
-               (size_t)*length * sizeof between);
-    else *length = 1;
-    bytes_release(&tokens);
-    return good ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a prompt");
+    const bool good = between >= 0 || tokenizer_encode(tokenizer, "\n", 1, true, &line_end) >= 0;
+    zero->sampler.tokens[0] = between >= 0 ? between : 0;
+    if (line_end.count) memcpy(zero->sampler.tokens, line_end.at, sizeof between);
+    bytes_release(&line_end);
+    return good ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a sample");
 }
 
-int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, struct bytes *text,
-                struct error *err)
+int zero_sample(struct zero *zero, int count, float temperature, struct bytes *text, struct error *err)
 {
     struct sampler *sampler = &zero->sampler;
     const struct tokenizer *tokenizer = data_tokenizer(zero->data);
     const int T = zero->plan.schedules[PURPOSE_SAMPLE].T;
     struct zero_shortage shortage;
-    int length, status = begin_sample(zero, prompt, T, &length, err);
+    int length = 1, status = begin_sample(zero, err);
     sampler->temperature = temperature;
     sampler->draw = 0;
     for (int i = 0; i < count && !status; i++) {

@@ -117,9 +117,9 @@ void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], 
  * *tokens: how many tokens were read. STATUS_USAGE: less than one batch. STATUS_RUN: also when memory ran out. */
 int zero_evaluate(struct zero *zero, int64_t samples, float *loss, int64_t *tokens, struct error *err);
 
-/* Appends `count` tokens that the model draws after `prompt` to `text`, decoded by data_tokenizer(); equal on every rank.
- * prompt "": the beginning of a text. The number of steps done is part of the seed. */
-int zero_sample(struct zero *zero, const char *prompt, int count, float temperature, struct bytes *text, struct error *err);
+/* Appends a text of `count` tokens that the model draws to `text`, decoded by data_tokenizer(); equal on every rank. The number
+ * of steps done is part of the seed. */
+int zero_sample(struct zero *zero, int count, float temperature, struct bytes *text, struct error *err);
 
 /* Hash of parameters, master weights and optimizer states in canonical (unsharded, unpadded) order; equal on every rank. Pending
  * gradients are not hashed. STATUS_CHECK: a rank's whole copy of an array differs from the owners' shards. */
