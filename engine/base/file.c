@@ -142,7 +142,7 @@ bool file_ends_in(const char *name, const char *ending)
 const char *file_why(int cause)
 {
     if (cause == ELOOP) return "it is a link of another user; give the file itself";
-    if (cause == ENXIO) return "it is a pipe that nobody reads";
+    if (cause == ENXIO) return "it is a pipe without a reader";
     return strerror(cause);
 }
 
@@ -174,7 +174,7 @@ static int read_open(char **text, size_t *length, int fd, const struct stat *abo
         if (got < 0) return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
         if (*length + (size_t)got > most) return error_set(err, STATUS_INPUT, "longer than %zu bytes", most);
     }
-    if (pipe && !*length) return error_set(err, STATUS_INPUT, "a pipe that nobody writes into; give a file");
+    if (pipe && !*length) return error_set(err, STATUS_INPUT, "a pipe without a writer; give a file");
     return (*text)[*length] = '\0', STATUS_OK;
 }
 

@@ -110,7 +110,7 @@ static void print_parts(FILE *out, const struct config *config, const struct ben
                  telling = fmin(1, 1e3 * FIGURE(found, AUDIENCE_FILE, seconds).median / PROCESS_EVERY_MS),
                  ranks_s = found->process_s * config->topology.ranks * telling;
     fprintf(out, "\n  %-30s%10.3f ms  of processor time; what telemetry adds, by parts:\n",
-            "a step to which nobody listens", 1e3 * step_s);
+            "a step without telemetry", 1e3 * step_s);
     print_part(out, "lanes write records", lanes_s, step_s);
     print_part(out, "ranks ask for their memory", ranks_s, step_s);
     print_part(out, "the trace is written", writer_s, step_s);

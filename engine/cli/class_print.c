@@ -176,7 +176,7 @@ static bool has_learner(const struct class *class, const char *learner)
 static int show(const struct cli *cli, const struct class *class, struct error *err)
 {
     if (cli->second && !has_learner(class, cli->second))
-        return error_set(err, STATUS_USAGE, "%s: nobody in %s has this name; zerolab class %s shows who is there",
+        return error_set(err, STATUS_USAGE, "%s: no learner in %s has this name; zerolab class %s lists the learners",
                          cli->second, cli->operand, cli->operand);
     if (cli->json) return front_give(cli->output, json_of(class, cli->second), err);
     FILE *out = front_open(cli->output, err);

@@ -155,7 +155,7 @@ int front_lab_new(const struct cli *cli, struct error *err)
 {
     char path[4096];
     const char *name = cli->operand;
-    if (!name || !*name) return error_set(err, STATUS_USAGE, "say how the lab is to be called: zerolab lab new my-lab");
+    if (!name || !*name) return error_set(err, STATUS_USAGE, "the new lab needs a name: zerolab lab new my-lab");
     const char *folder = strchr(name, '/') ? "" : "labs/";
     if (lab_catalog_number(name) >= 0)
         return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
@@ -167,7 +167,7 @@ int front_lab_new(const struct cli *cli, struct error *err)
     const char *title = strstr(lab_skeleton, "# NAME");
     fprintf(file, "%.*s# %s%s", (int)(title - lab_skeleton), lab_skeleton, name, title + strlen("# NAME"));
     if (fclose(file) != 0) return error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(errno));
-    printf("%s is there to be changed; zerolab lab %s plays it, zerolab lab check %s holds it to what it says\n", path,
+    printf("wrote %s: change it; zerolab lab %s plays it, zerolab lab check %s checks it\n", path,
            name, name);
     return STATUS_OK;
 }

@@ -165,7 +165,7 @@ static int check_update(struct checker *checker, int i, int64_t *at)
         return checker_fail(checker, i, "works on states that are not read from NVMe or not written back",
                             checker->model->units[op->unit].name);
     if (!arrives(checker->schedule, i, op->buffer[ROLE_PARAMETERS]))
-        return checker_fail(checker, i, "leaves parameters where nobody reads them",
+        return checker_fail(checker, i, "leaves parameters where no operation reads them",
                             checker->model->units[op->unit].name);
     *at = end;
     return STATUS_OK;

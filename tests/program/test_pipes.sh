@@ -29,14 +29,14 @@ gives_up lab "$zerolab" lab check ./pipe4
 gives_up progress "$zerolab" lab reset sixteen-bytes 1
 gives_up report "$zerolab" $run --report pipe5
 gives_up output "$zerolab" plan --model nano -o pipe6
-nobody=": a pipe that nobody writes into; give a file"
+nobody=": a pipe without a writer; give a file"
 check "CONFIG of a plan" gave_up plan 3 "$nobody"
 check "... of a run" gave_up train 3 "$nobody"
 check "a vocabulary" gave_up vocabulary 3 "$nobody"
 check "a lab" gave_up lab 3 "$nobody"
 check "a lab's progress" gave_up progress 3 "sixteen-bytes.json: a pipe or a device, not a file"
-check "a report" gave_up report 4 "it is a pipe that nobody reads"
-check "other output" gave_up output 2 "it is a pipe that nobody reads"
+check "a report" gave_up report 4 "it is a pipe without a reader"
+check "other output" gave_up output 2 "it is a pipe without a reader"
 check "progress of a class" timeout -k 1 60 "$zerolab" class class >out
 
 nano=$root/configs/nano.json
