@@ -88,7 +88,7 @@ static int read_resume(struct reader *reader, const char *text)
 }
 
 /* The views of the screen (tui/view/views.def) that show a run; tests/engine/test_lab_frames.c compares both. */
-static const char *const looks[] = {"overview", "timeline", "memory", "tiers",  "buckets",
+static const char *const looks[] = {"overview", "whiteboard", "timeline", "memory", "tiers",  "buckets",
                                     "shards",   "schedule", "why",    "knobs",  "collectives",
                                     "loss",     "steps",    "text",   "events", "oom"};
 enum { LOOKS = sizeof looks / sizeof *looks };

@@ -75,6 +75,7 @@ static const struct place {
     struct moment moment;
     struct view_state state;
 } places[VIEWS] = {
+    [VIEW_WHITEBOARD] = {OPERATION(7, 24), {.rank = 1}},
     [VIEW_MEMORY] = {OPERATION(7, 24), {.rank = 1}},
     [VIEW_TIERS] = {OFFLOADED(8, 0), {.rank = 1}},
     [VIEW_BUCKETS] = {OPERATION(7, 24), {.rank = 1}}, /* rank 1 has one in each state */
@@ -215,6 +216,9 @@ static const struct special {
     {what, VIEW_##view, moment, columns, rows, .state = {__VA_ARGS__}, .prepare = by},
 #define LOOK(view, what, moment, columns, rows, theme, ascii, as, ...)                                                 \
     {what, VIEW_##view, moment, columns, rows, theme, ascii, as, {__VA_ARGS__}, NULL},
+#define BOARD(what, ...)                                                                                               \
+    BOARD_AT(what, 80, 24, __VA_ARGS__) BOARD_AT(what, 120, 40, __VA_ARGS__) BOARD_AT(what, 200, 60, __VA_ARGS__)
+#define BOARD_AT(what, columns, rows, ...) {what, VIEW_WHITEBOARD, __VA_ARGS__, columns, rows, .state = {.units = UNITS_GIB}},
 #include "tests/support/golden_specials.def"
 };
 enum { SPECIALS = sizeof specials / sizeof specials[0] };

@@ -196,6 +196,7 @@ static const struct expected {
     const char *says, *never;
 } expected[] = {
     {VIEW_OVERVIEW, "100.0 MB", "waiting for the first record"},
+    {VIEW_WHITEBOARD, "no schedule has come", NULL},
     {VIEW_TIMELINE, "no totals: no schedule is known", "were lost"},
     {VIEW_MEMORY, "101.0 MB", "all alike"},
     {VIEW_TIERS, "n/a: no schedule is known", "this plan keeps"},

@@ -1,0 +1,203 @@
+/* Below the tiles: what is on its way between ranks and between tiers, and what is here for a while. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/view/op_text.h"
+#include "tui/view/tier_bar.h"
+#include "tui/whiteboard/board.h"
+
+/* ---- packets ---- */
+
+/* How much of an operation is done, from 0 to 1: by its end if that is in the history, else by the time that it took in the step
+ * before. */
+static double done_of(const struct board *board, int rank, enum lane lane, int op)
+{
+    const struct history *history = board->scene->history;
+    const struct run_lane *of = &board->scene->model->rank[rank].lane[lane];
+    const struct span *span =
+        history_span(history, rank, lane, history_span_of(history, rank, lane, of->step, (uint32_t)op));
+    const struct span *before =
+        of->step ? history_span(history, rank, lane, history_span_of(history, rank, lane, of->step - 1, (uint32_t)op))
+                 : NULL;
+    const double now = (double)(board->scene->model->now_ns - of->started_ns);
+    if (span && span->ended_ns > span->started_ns) return now / (double)(span->ended_ns - span->started_ns);
+    if (before && before->ended_ns > before->started_ns) {
+        const double done = now / (double)(before->ended_ns - before->started_ns);
+        return done < 0.9 ? done : 0.9;
+    }
+    return 0.5;
+}
+
+static void write_packet(char out[96], const struct board *board, int number)
+{
+    const struct schedule *ops = &board->at.plan->ops;
+    const struct op *op = &ops->ops[number];
+    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
+    op_object(object, board->scene->model, ops, number);
+    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)op->sent_bytes);
+    if (op->kind == OP_AGREE) snprintf(out, 96, "[agree]");
+    else if (op->kind == OP_GATHER && op->prefetch)
+        snprintf(out, 96, "(%.40s: %d/%d, %s)»", object, ops->ranks - 1, ops->ranks, bytes);
+    else if (op->kind == OP_GATHER)
+        snprintf(out, 96, "[! %.40s: %d/%d, %s]»", object, ops->ranks - 1, ops->ranks, bytes);
+    else if (op->kind == OP_REFRESH) snprintf(out, 96, "[refresh %.40s, %s]»", object, bytes);
+    else snprintf(out, 96, "[%s %.40s, %s]»", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object, bytes);
+}
+
+void board_link(struct canvas canvas, int y, const struct board *board)
+{
+    const int room = canvas.at.columns - BOARD_LABEL, running = progress_running(&board->at, LANE_COMM);
+    char packet[96];
+    draw_text(canvas, 0, y, STYLE_DIM, "link");
+    draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
+    if (running < 0) {
+        draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM,
+                  board->at.open ? " nothing moves between ranks now " : " nothing moves between steps ");
+        return;
+    }
+    write_packet(packet, board, running);
+    const int free_columns = room - utf8_columns(packet);
+    const double done = done_of(board, board->rank, LANE_COMM, running);
+    const enum op_kind kind = board->at.plan->ops.ops[running].kind;
+    const enum category of = kind == OP_GATHER || kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
+    draw_text(canvas, BOARD_LABEL + (free_columns > 0 ? (int)(done * free_columns) : 0), y,
+              kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet);
+}
+
+static const enum lane tier_lanes[] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
+enum { TIER_LANES = sizeof tier_lanes / sizeof *tier_lanes };
+
+bool board_has_tiers(const struct board *board)
+{
+    for (int i = 0; i < TIER_LANES; i++)
+        if (board->at.plan->lanes & 1u << tier_lanes[i]) return true;
+    return false;
+}
+
+/* Each rank has its own link to the host and to NVMe: what runs on it, the newest first. */
+static void draw_copies(struct canvas canvas, int x, int y, const struct progress *at, const struct board *board)
+{
+    static const char *const signs[TIER_LANES] = {"▼", "▲", "◄", "►"}; /* as on the timeline */
+    const struct schedule *ops = &at->plan->ops;
+    const int end = x + board->column - 1;
+    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
+    for (int i = 0; i < TIER_LANES && x < end; i++) {
+        const int running = progress_running(at, tier_lanes[i]);
+        if (running < 0) continue;
+        format_bytes_bare(bytes, board->scene->state->units, (uint64_t)ops->ops[running].bytes);
+        op_object(object, board->scene->model, ops, running);
+        x = draw_format(canvas_part(canvas, 0, 0, end, canvas.at.rows), x, y, STYLE_STRONG, "%s%s ", signs[i],
+                        *object ? object : bytes);
+    }
+}
+
+void board_tiers(struct canvas canvas, int y, const struct board *board)
+{
+    draw_text(canvas, 0, y, STYLE_DIM, "tiers");
+    for (int i = 0; i < board->ranks; i++) {
+        struct progress at;
+        if (board_progress(board, board->first + i, &at)) draw_copies(canvas, board_column(board, i), y, &at, board);
+    }
+}
+
+/* ---- here for a while ---- */
+
+static void draw_nothing(struct canvas canvas, int x, int y)
+{
+    draw_text(canvas, x, y, STYLE_DIM, "· none");
+}
+
+/* A copy: its unit's sign, then the shards, those that have come filled; the rank's own is there at once. */
+static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit, const struct unit_cell *cell, int rank,
+                      const struct board *board)
+{
+    const enum style style = category_look(CATEGORY_GATHERED)->style;
+    const int ranks = board->at.plan->ops.ranks, shards = columns - 1;
+    draw_character(canvas, x, y, STYLE_STRONG, (uint32_t)board_unit_sign(board, unit));
+    for (int c = 0; c < shards; c++) {
+        const bool own = c * ranks / shards == rank;
+        const uint32_t sign = cell->parameters == CELL_IN_FLIGHT && !own ? 0x2591
+                              : cell->used_by >= 0                       ? 0x2593
+                                                                         : 0x2592;
+        if (canvas.surface->ascii)
+            draw_character(canvas, x + 1 + c, y, STYLE_TEXT, sign == 0x2591 ? ':' : sign == 0x2593 ? '#' : 'L');
+        else draw_shape(canvas, x + 1 + c, y, style, sign);
+    }
+}
+
+void board_copies(struct canvas canvas, int y, const struct board *board)
+{
+    struct unit_cell cells[BOARD_UNITS_MAX];
+    draw_text(canvas, 0, y, STYLE_DIM, "L copies");
+    for (int i = 0; i < board->ranks; i++) {
+        struct progress at;
+        int count = 0, shown = 0;
+        if (!board_progress(board, board->first + i, &at)) continue;
+        cells_of(&at, cells, board->units);
+        for (int unit = 0; unit < board->units; unit++) count += cells[unit].gathered_bytes > 0;
+        const int columns = count > 2 ? board->tile / count : board->tile / 2;
+        if (!count) draw_nothing(canvas, board_column(board, i), y);
+        for (int unit = 0; unit < board->units && columns > 1; unit++)
+            if (cells[unit].gathered_bytes > 0)
+                draw_copy(canvas, board_column(board, i) + shown++ * columns, y, columns, unit, &cells[unit],
+                          board->first + i, board);
+        if (columns <= 1) draw_format(canvas, board_column(board, i), y, STYLE_TEXT, "%d units", count);
+    }
+}
+
+/* A bucket: its number, and how full it is; full ones are solid, one in flight is shaded. */
+static void draw_bucket(struct canvas canvas, int x, int y, int columns, int number, const struct filling *filling)
+{
+    const enum style style = category_look(CATEGORY_BUCKETS)->style;
+    const int from = draw_format(canvas, x, y, STYLE_STRONG, "%d", number), cells = x + columns - 1 - from;
+    const int full = filling->elems ? (int)(filling->filled_elems * cells / filling->elems) : 0;
+    for (int c = 0; c < cells; c++) {
+        const bool flies = filling->state == BUCKET_IN_FLIGHT, here = flies || c < full;
+        if (canvas.surface->ascii) draw_character(canvas, from + c, y, STYLE_TEXT, flies ? '>' : here ? 'B' : '.');
+        else if (here) draw_shape(canvas, from + c, y, style, flies ? 0x2592 : 0x2588);
+        else draw_character(canvas, from + c, y, STYLE_DIM, 0x00b7);
+    }
+}
+
+void board_buckets(struct canvas canvas, int y, const struct board *board)
+{
+    enum { BUCKET_COLUMNS = 8 };
+    const struct schedule *ops = &board->at.plan->ops;
+    draw_text(canvas, 0, y, STYLE_DIM, "B grads");
+    for (int i = 0; i < board->ranks; i++) {
+        struct progress at;
+        int shown = 0;
+        if (!board_progress(board, board->first + i, &at)) continue;
+        for (int op = bucket_after(ops, -1); op >= 0 && at.open; op = bucket_after(ops, op)) {
+            const struct filling filling = filling_of(&at, op);
+            const bool is_here =
+                filling.state == BUCKET_FILLING || filling.state == BUCKET_FULL || filling.state == BUCKET_IN_FLIGHT;
+            if (!is_here || (shown + 1) * BUCKET_COLUMNS > board->column) continue;
+            draw_bucket(canvas, board_column(board, i) + shown++ * BUCKET_COLUMNS, y, BUCKET_COLUMNS,
+                        ops->ops[op].bucket, &filling);
+        }
+        if (!shown) draw_nothing(canvas, board_column(board, i), y);
+    }
+}
+
+/* Activations against their planned peak. */
+void board_saved(struct canvas canvas, int y, const struct board *board)
+{
+    const struct category_look *look = category_look(CATEGORY_ACTIVATIONS);
+    const struct run_predicted *planned = &board->at.plan->category[TIER_DEVICE][CATEGORY_ACTIVATIONS];
+    char text[FORMAT_ROOM];
+    draw_text(canvas, 0, y, STYLE_DIM, "A saved");
+    for (int i = 0; i < board->ranks; i++) {
+        const struct run_memory *memory =
+            &board->scene->model->rank[board->first + i].tier[TIER_DEVICE].category[CATEGORY_ACTIVATIONS];
+        const int x = board_column(board, i), bar = board->tile - 10;
+        format_bytes(text, board->scene->state->units, memory->known, memory->live_bytes);
+        if (bar > 2 && planned->known && planned->peak_bytes) {
+            const struct segment segment = {memory->known ? memory->live_bytes : 0, look->letter, look->pattern,
+                                            look->style};
+            draw_fill(canvas, x, y, bar, STYLE_DIM, 0x00b7);
+            draw_bar(canvas, x, y, bar, &segment, 1, planned->peak_bytes);
+        }
+        draw_right(canvas, x + board->tile, y, STYLE_TEXT, text);
+    }
+}

@@ -1,0 +1,197 @@
+/* Sentences: what the newest operation does, with its figures, and why it stands where it does. */
+#include <stdio.h>
+#include <string.h>
+
+#include "tui/view/op_text.h"
+#include "tui/whiteboard/board.h"
+
+struct sentence {
+    const char *begins, *ended;
+};
+
+static const struct sentence sentences[OP_KINDS] = {
+#define SENTENCE(KIND, begins, ended) [OP_##KIND] = {begins, ended},
+#include "tui/whiteboard/sentences.def"
+#undef SENTENCE
+};
+
+/* What a sentence is about. */
+struct subject {
+    const struct board *board;
+    const struct op *op;
+    int number;
+    bool ended;
+};
+
+static const char *bytes_text(char out[FORMAT_ROOM], const struct subject *of, int64_t bytes)
+{
+    return format_bytes_bare(out, of->board->scene->state->units, (uint64_t)(bytes > 0 ? bytes : 0));
+}
+
+/* Bytes of the buffers of a category that the operation takes, or gives back. */
+static int64_t effect_bytes(const struct subject *of, enum category category, bool gives)
+{
+    const struct schedule *ops = &of->board->at.plan->ops;
+    const int first = gives ? of->op->first_give : of->op->first_take,
+              count = gives ? of->op->give_count : of->op->take_count;
+    int64_t bytes = 0;
+    for (int e = first; e < first + count; e++)
+        if (ops->buffers[ops->effects[e]].category == category) bytes += ops->buffers[ops->effects[e]].bytes;
+    return bytes;
+}
+
+/* ", while block 0 computes" */
+static void write_beside(char out[96], const struct subject *of)
+{
+    const int running = progress_running(&of->board->at, LANE_COMPUTE);
+    char name[OP_TEXT_ROOM];
+    *out = '\0';
+    if (running >= 0)
+        snprintf(out, 96, ", while %.60s computes",
+                 op_text(name, of->board->scene->model, of->board->at.plan, running));
+}
+
+static void write_saves(char out[96], const struct subject *of)
+{
+    char bytes[FORMAT_ROOM];
+    const int64_t saved = effect_bytes(of, CATEGORY_ACTIVATIONS, false);
+    *out = '\0';
+    if (saved > 0) snprintf(out, 96, " and saves %s of activations", bytes_text(bytes, of, saved));
+}
+
+static void write_released(char out[96], const struct subject *of)
+{
+    static const struct {
+        enum category category;
+        const char *what;
+    } kinds[] = {{CATEGORY_GATHERED, "the gathered copy"}, {CATEGORY_ACTIVATIONS, "of activations"}};
+    char bytes[FORMAT_ROOM];
+    size_t used = 0;
+    *out = '\0';
+    for (int k = 0; k < 2; k++) {
+        const int64_t given = effect_bytes(of, kinds[k].category, true);
+        if (given <= 0) continue;
+        bytes_text(bytes, of, given);
+        used += (size_t)snprintf(out + used, 96 - used, used ? " and " : "; it gives back ");
+        if (k == 0) used += (size_t)snprintf(out + used, 96 - used, "%s (%s)", kinds[k].what, bytes);
+        else used += (size_t)snprintf(out + used, 96 - used, "%s %s", bytes, kinds[k].what);
+    }
+}
+
+static const char *flush_text(enum flush flush)
+{
+    return flush == FLUSH_FULL ? "which is full" : flush == FLUSH_END ? "since backward has ended" : "now";
+}
+
+/* The figure that a word in braces stands for. */
+static void write_word(char out[96], const char *word, const struct subject *of)
+{
+    const struct board *board = of->board;
+    const struct schedule *ops = &board->at.plan->ops;
+    const struct unit_keep *keep = of->op->unit >= 0 && of->op->unit < board->units ? &board->keep[of->op->unit] : NULL;
+    char text[FORMAT_ROOM], name[OP_TEXT_ROOM];
+    *out = '\0';
+    if (!strcmp(word, "unit")) snprintf(out, 96, "%s", op_object(name, board->scene->model, ops, of->number));
+    else if (!strcmp(word, "op"))
+        snprintf(out, 96, "%s", op_text(name, board->scene->model, board->at.plan, of->number));
+    else if (!strcmp(word, "bucket")) snprintf(out, 96, "%d", of->op->bucket);
+    else if (!strcmp(word, "ahead")) snprintf(out, 96, "%s", of->op->prefetch ? " ahead" : "");
+    else if (!strcmp(word, "others")) snprintf(out, 96, "%d", ops->ranks - 1);
+    else if (!strcmp(word, "ranks")) snprintf(out, 96, "%d", ops->ranks);
+    else if (!strcmp(word, "samples")) snprintf(out, 96, "%d", ops->B);
+    else if (!strcmp(word, "tokens")) snprintf(out, 96, "%d", ops->T);
+    else if (!strcmp(word, "sent")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->sent_bytes));
+    else if (!strcmp(word, "bytes")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->bytes));
+    else if (!strcmp(word, "gradient"))
+        snprintf(out, 96, "%s", bytes_text(text, of, keep ? keep->elems * board->width[1] : 0));
+    else if (!strcmp(word, "flush")) snprintf(out, 96, "%s", flush_text(of->op->flush));
+    else if (!strcmp(word, "elems")) snprintf(out, 96, "%s", keep ? format_count(text, (uint64_t)keep->elems) : "n/a");
+    else if (!strcmp(word, "own"))
+        snprintf(out, 96, "%s",
+                 keep ? format_count(text, (uint64_t)(keep->shards_optimizer ? keep->shard_elems : keep->elems))
+                      : "n/a");
+    else if (!strcmp(word, "beside")) write_beside(out, of);
+    else if (!strcmp(word, "saves")) write_saves(out, of);
+    else if (!strcmp(word, "released")) write_released(out, of);
+}
+
+static void fill_in(char out[SENTENCE_ROOM], const char *text, const struct subject *of)
+{
+    size_t used = 0;
+    while (*text && used + 1 < SENTENCE_ROOM) {
+        char word[16], figure[96];
+        const char *end = *text == '{' ? strchr(text, '}') : NULL;
+        if (!end || (size_t)(end - text) > sizeof word) {
+            out[used++] = *text++;
+            continue;
+        }
+        snprintf(word, sizeof word, "%.*s", (int)(end - text - 1), text + 1);
+        write_word(figure, word, of);
+        used += (size_t)snprintf(out + used, SENTENCE_ROOM - used, "%s", figure);
+        text = end + 1;
+    }
+    out[used < SENTENCE_ROOM ? used : SENTENCE_ROOM - 1] = '\0';
+}
+
+static void append(char out[SENTENCE_ROOM], const char *text)
+{
+    const size_t used = strlen(out);
+    snprintf(out + used, SENTENCE_ROOM - used, "%s", text);
+}
+
+/* Why a gather ahead may begin now: what is gathered, against the limit. */
+static void add_why_ahead(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    const struct gathered sum = gathered_of(&of->board->at);
+    char now[FORMAT_ROOM], most[FORMAT_ROOM], text[160];
+    snprintf(text, sizeof text, " Within stage3_max_live_parameters: %s of %s.", format_short(now, (uint64_t)sum.elems),
+             format_short(most, (uint64_t)of->board->at.plan->ops.knobs.max_live_parameters));
+    append(out, text);
+}
+
+/* What it waited for last. */
+static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    const struct board *board = of->board;
+    const struct history *history = board->scene->history;
+    const struct span *span =
+        history_span(history, board->rank, of->op->lane,
+                     history_span_of(history, board->rank, of->op->lane, board->at.step, (uint32_t)of->number));
+    char name[OP_TEXT_ROOM], text[96];
+    if (!span || span->waited_on < 0 || span->started_ns <= span->issued_ns) return;
+    snprintf(text, sizeof text, " It waited for %.60s.",
+             op_text(name, board->scene->model, board->at.plan, span->waited_on));
+    append(out, text);
+}
+
+static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
+{
+    static const enum category states[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
+    const struct run_rank *rank = &board->scene->model->rank[board->rank];
+    char bytes[FORMAT_ROOM];
+    uint64_t held = 0;
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int i = 0; i < 3; i++) held += rank->tier[tier].category[states[i]].live_bytes;
+    snprintf(out, SENTENCE_ROOM, "Between steps, at stage %d, rank %d keeps %s: %s.", board->at.plan->stage,
+             board->rank, format_bytes_bare(bytes, board->scene->state->units, held),
+             board->sharded[0]   ? "its own shard of parameters, gradients and optimizer state"
+             : board->sharded[1] ? "all parameters, and its own shard of gradients and optimizer state"
+             : board->sharded[2] ? "all parameters and gradients, and its own shard of optimizer state"
+                                 : "all parameters, gradients and optimizer state, like every other rank");
+}
+
+void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
+{
+    struct subject of = {.board = board, .number = -1};
+    if (board->at.open) of.number = board_newest(board, &of.ended);
+    if (of.number < 0) {
+        write_rest(out, board);
+        return;
+    }
+    of.op = &board->at.plan->ops.ops[of.number];
+    const struct sentence *sentence = &sentences[of.op->kind];
+    fill_in(out, of.ended && *sentence->ended ? sentence->ended : sentence->begins, &of);
+    if (of.ended) return;
+    if (of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
+    else add_waited(out, &of);
+}

@@ -1,0 +1,263 @@
+/* The whiteboard as a view: which ranks and units are shown, the figures above the tiles, the legend, the keys. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/base/dtype.h"
+#include "engine/observe/flows.h"
+#include "tui/view/op_text.h"
+#include "tui/view/tier_bar.h"
+#include "tui/whiteboard/board.h"
+
+enum { GAP = 2, SCALE_MAX = 3, HEIGHT_MAX = 4, UNITS_LEAST = 4, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 3 };
+enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
+
+static const enum category categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
+
+/* ---- what is shown ---- */
+
+/* Bytes of an element in each array, from the lasting buffers of the first unit that has them. */
+static void measure_arrays(struct board *board)
+{
+    const struct schedule *ops = &board->at.plan->ops;
+    int unit[BOARD_ARRAYS] = {-1, -1, -1};
+    for (int b = 0; b < ops->lasting_count; b++) {
+        const struct buffer *buffer = &ops->buffers[b];
+        for (int array = 0; array < BOARD_ARRAYS; array++) {
+            if (buffer->category != categories[array] || buffer->unit < 0 || buffer->extent == EXTENT_TAIL) continue;
+            if (unit[array] < 0) unit[array] = buffer->unit;
+            if (unit[array] != buffer->unit) continue;
+            board->width[array] += dtype_bytes(buffer->dtype);
+            board->sharded[array] |= buffer->extent == EXTENT_SHARD;
+            board->tier[array] = buffer->tier;
+        }
+    }
+}
+
+/* As many ranks as fit beside the labels at one column a byte, else as many as fit at half of that. */
+static void lay_out(struct board *board, int columns)
+{
+    const int room = columns - BOARD_LABEL, whole = board->width[0] + board->width[1] + board->width[2];
+    int scale = SCALE_MAX;
+    while (scale > 1 && room / (whole * scale + GAP) < board->ranks) scale--;
+    board->tile = whole * scale;
+    const int fit = room / (board->tile + GAP);
+    if (fit < board->ranks) board->ranks = fit > 0 ? fit : 1;
+    board->column = room / board->ranks < board->tile + 2 * GAP + 8 ? room / board->ranks : board->tile + 2 * GAP + 8;
+    board->first = board->rank / board->ranks * board->ranks;
+    if (board->first + board->ranks > board->scene->model->ranks)
+        board->first = board->scene->model->ranks - board->ranks;
+}
+
+/* A live run at full speed. Paused, stepped or in slow motion, its moves are shown. */
+static bool is_calm(const struct scene *scene)
+{
+    struct run_recent recent;
+    return scene->state->live && !scene->state->behind && scene->model->has_state &&
+           scene->model->state == RUN_RUNNING && run_recent(scene->model, &recent) && recent.steps > 0 &&
+           recent.total_ns / (uint64_t)recent.steps < CALM_NS;
+}
+
+bool board_init(struct board *board, const struct scene *scene, int columns)
+{
+    *board = (struct board){.scene = scene, .ranks = scene->model->ranks};
+    if (board->ranks <= 0) return false;
+    board->rank = list_kept(scene->state->rank, board->ranks);
+    board->at = progress_of(scene->model, board->rank);
+    if (!board->at.plan) return false;
+    board->units = units_of(&board->at.plan->ops);
+    if (board->units > BOARD_UNITS_MAX) board->units = BOARD_UNITS_MAX;
+    units_keep(&board->at.plan->ops, board->keep, board->units);
+    measure_arrays(board);
+    board->calm = is_calm(scene);
+    if (board->calm) board->at.open = false;
+    if (board->units == 0 || board->width[0] == 0) return false;
+    lay_out(board, columns);
+    return true;
+}
+
+int board_column(const struct board *board, int i)
+{
+    return BOARD_LABEL + i * board->column;
+}
+
+bool board_progress(const struct board *board, int rank, struct progress *at)
+{
+    *at = progress_of(board->scene->model, rank);
+    if (board->calm) *at = (struct progress){.plan = at->plan};
+    return at->plan == board->at.plan && !at->lost;
+}
+
+char board_unit_sign(const struct board *board, int unit)
+{
+    char name[OP_TEXT_ROOM];
+    unit_text(name, board->scene->model, unit);
+    const size_t length = strlen(name);
+    return length && name[length - 1] >= '0' && name[length - 1] <= '9' ? name[length - 1] : name[0];
+}
+
+/* ---- above the tiles ---- */
+
+/* Bytes that a rank holds of a category in all tiers. False: no record of it has come. */
+static bool held_bytes(const struct run_rank *rank, enum category category, uint64_t *bytes)
+{
+    bool known = false;
+    *bytes = 0;
+    for (int tier = 0; tier < TIERS; tier++) {
+        const struct run_memory *memory = &rank->tier[tier].category[category];
+        known |= memory->known;
+        if (memory->known) *bytes += memory->live_bytes;
+    }
+    return known;
+}
+
+/* "16", "4 + 12/4": bytes a parameter by the layout. Returns the value. */
+static double write_formula(char out[48], const struct board *board)
+{
+    int whole = 0, sharded = 0;
+    const int ranks = board->at.plan->ops.ranks;
+    for (int array = 0; array < BOARD_ARRAYS; array++)
+        *(board->sharded[array] ? &sharded : &whole) += board->width[array];
+    if (!sharded) snprintf(out, 48, "%d", whole);
+    else if (!whole) snprintf(out, 48, "%d/%d", sharded, ranks);
+    else snprintf(out, 48, "%d + %d/%d", whole, sharded, ranks);
+    return whole + (double)sharded / ranks;
+}
+
+/* Measured bytes a parameter, against those of a rank that shards nothing, and the formula. */
+static void draw_figures(struct canvas canvas, int y, const struct board *board)
+{
+    const struct run_rank *rank = &board->scene->model->rank[board->rank];
+    const double parameters = (double)board->scene->model->header.parameters;
+    const int all = board->width[0] + board->width[1] + board->width[2];
+    double sum = 0;
+    char formula[48], text[64];
+    uint64_t bytes;
+    int x = 1;
+    for (int array = 0; array < BOARD_ARRAYS; array++) {
+        const struct category_look *look = category_look((int)categories[array]);
+        const bool known = parameters > 0 && held_bytes(rank, categories[array], &bytes);
+        x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", look->letter);
+        x = known ? draw_format(canvas, x, y, STYLE_TEXT, "%.2f ", (double)bytes / parameters)
+                  : draw_text(canvas, x, y, STYLE_TEXT, "n/a ");
+        if (board->tier[array] != TIER_DEVICE)
+            x = draw_format(canvas, x, y, STYLE_TEXT, "%s ", tiers_name(board->tier[array]));
+        if (known) sum += (double)bytes / parameters;
+    }
+    const double planned = write_formula(formula, board);
+    x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
+    snprintf(text, sizeof text, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
+    if (x + (int)strlen(text) <= canvas.at.columns) x = draw_text(canvas, x, y, STYLE_TEXT, text);
+    else if (x + (int)strlen(formula) + 3 <= canvas.at.columns)
+        x = draw_format(canvas, x, y, STYLE_TEXT, " (%s)", formula);
+    static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
+    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
+        if (parameters <= 0 || !held_bytes(rank, passing[i], &bytes) || bytes == 0 || x > canvas.at.columns - 8)
+            continue;
+        x = draw_format(canvas, x, y, STYLE_TEXT, " + %c %.2f", category_look((int)passing[i])->letter,
+                        (double)bytes / parameters);
+    }
+}
+
+static void draw_heads(struct canvas canvas, int y, const struct board *board)
+{
+    char text[FORMAT_ROOM];
+    for (int i = 0; i < board->ranks; i++) {
+        const int rank = board->first + i, x = board_column(board, i);
+        const struct run_instant *now = &board->scene->model->rank[rank].tier[TIER_DEVICE].now;
+        const int after = draw_format(canvas, x, y, rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, "rank %d", rank);
+        format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
+        const int end = x + (board->tile > board->column - 1 ? board->column - 1 : board->tile);
+        if (end - after > (int)strlen(text)) draw_right(canvas, end, y, STYLE_DIM, text);
+    }
+    const int left = board->scene->model->ranks - board->ranks;
+    if (left > 0) draw_format(canvas, 0, y, STYLE_DIM, "+%d more", left);
+}
+
+static void draw_bars(struct canvas canvas, int y, const struct board *board, enum tier tier)
+{
+    struct view_state now = *board->scene->state;
+    const struct scene scene = {board->scene->model, board->scene->history, &now};
+    const struct memory_scale scale = memory_scale(board->scene->model, tier);
+    if (!board->calm) now.bars_now = true;
+    draw_text(canvas, 0, y, STYLE_DIM, tiers_name(tier));
+    for (int i = 0; i < board->ranks; i++)
+        tier_bar_alone(canvas, (struct rect){board_column(board, i), y, board->tile, 1}, board->first + i, tier, &scene,
+                       &scale);
+}
+
+/* ---- the whole ---- */
+
+static void draw_heading(struct canvas canvas, const struct board *board)
+{
+    char title[96], moment[OP_TEXT_ROOM];
+    snprintf(title, sizeof title, "whiteboard: stage %d, %s%s", board->at.plan->stage,
+             moment_text(moment, board->scene->model, &board->at), board->at.lost ? " (records lost)" : "");
+    const int x = draw_title(canvas, 0, false, title);
+    snprintf(title, sizeof title, " a tile: %d bytes a parameter ",
+             board->width[0] + board->width[1] + board->width[2]);
+    if (canvas.at.columns - x > (int)strlen(title) + 2) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, title);
+}
+
+static void draw_legend(struct canvas canvas, int y, int rows, const struct board *board)
+{
+    const char *const lines[LEGEND_ROWS] = {
+        canvas.surface->ascii ? "P G O kept  - last step's  # in use  : coming  L B copy or unreduced  . not here"
+                              : "█ kept  ▄ last step's  ▓ in use  ░ coming  ▒ copy or unreduced  · not here",
+        board->at.plan->stage < 3 ? "P parameters  G gradients  O optimizer state  B buckets  A saved activations"
+                                  : "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations",
+        "lanes: F forward  B backward  U update  G gather  P gather ahead  S reduce  A all-reduce  R refresh  C agree",
+    };
+    for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
+}
+
+static void draw_view(struct canvas canvas, const struct scene *scene)
+{
+    struct board board;
+    if (!board_init(&board, scene, canvas.at.columns)) {
+        draw_title(canvas, 0, false, "whiteboard");
+        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
+        return;
+    }
+    const bool host = tier_is_used(scene->model, TIER_HOST), tiers = board_has_tiers(&board);
+    const int room = canvas.at.rows - ABOVE_ROWS - (5 + tiers + host) - 2 - SENTENCE_ROWS;
+    const int least = board.units < UNITS_LEAST ? board.units : UNITS_LEAST;
+    int lanes = board_lanes(&board, true);
+    if (lanes > 2 && room - lanes < least) lanes = room - least > 2 ? room - least : 2;
+    int legend = room - lanes - board.units;
+    legend = legend > LEGEND_ROWS ? LEGEND_ROWS : legend > 0 ? legend : 0;
+    int units = room - lanes - legend, height = units / board.units;
+    if (height < 1) height = 1;
+    if (height > HEIGHT_MAX) height = HEIGHT_MAX;
+    if (units / height > board.units) units = board.units;
+    else units /= height;
+    if (units < 1) units = 1;
+    char sentence[SENTENCE_ROOM];
+    draw_heading(canvas, &board);
+    draw_figures(canvas, 1, &board);
+    draw_heads(canvas, 2, &board);
+    board_tiles(canvas, ABOVE_ROWS, units, height,
+                list_top(list_kept(scene->state->row[VIEW_WHITEBOARD], board.units), board.units, units), &board);
+    int y = ABOVE_ROWS + units * height;
+    board_link(canvas, y++, &board);
+    if (tiers) board_tiers(canvas, y++, &board);
+    board_copies(canvas, y++, &board);
+    board_buckets(canvas, y++, &board);
+    board_saved(canvas, y++, &board);
+    draw_bars(canvas, y++, &board, TIER_DEVICE);
+    if (host) draw_bars(canvas, y++, &board, TIER_HOST);
+    y += board_moments(canvas, y, 2 + lanes, &board);
+    board_sentence(sentence, &board);
+    draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, canvas.at.rows - legend - y), 0, STYLE_STRONG,
+                   sentence);
+    if (legend) draw_legend(canvas, canvas.at.rows - legend, legend, &board);
+}
+
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    struct board board;
+    if (rank_act(state, scene, key)) return true;
+    return list_act(&state->row[VIEW_WHITEBOARD], board_init(&board, scene, VIEW_COLUMNS_MIN) ? board.units : 0, key);
+}
+
+const struct view view_whiteboard = {
+    "whiteboard", "whiteboard", {ACTION_NEXT_RANK, ACTION_DOWN, ACTION_UP}, .draw = draw_view, .act = act};
