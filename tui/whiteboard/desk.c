@@ -46,7 +46,8 @@ static void write_packet(char out[96], const struct board *board, int number)
 
 void board_link(struct canvas canvas, int y, const struct board *board)
 {
-    const int room = canvas.at.columns - BOARD_LABEL, running = progress_running(&board->at, LANE_COMM);
+    const int room = canvas.at.columns - BOARD_LABEL,
+              running = board->calm ? -1 : progress_running(&board->at, LANE_COMM);
     char packet[96];
     draw_text(canvas, 0, y, STYLE_DIM, "link");
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
@@ -188,13 +189,13 @@ void board_saved(struct canvas canvas, int y, const struct board *board)
     char text[FORMAT_ROOM];
     draw_text(canvas, 0, y, STYLE_DIM, "A saved");
     for (int i = 0; i < board->ranks; i++) {
-        const struct run_memory *memory =
-            &board->scene->model->rank[board->first + i].tier[TIER_DEVICE].category[CATEGORY_ACTIVATIONS];
+        const struct run_tier *tier = &board->scene->model->rank[board->first + i].tier[TIER_DEVICE];
+        const struct run_instant *shown = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
+        const uint64_t bytes = shown->held_bytes[CATEGORY_ACTIVATIONS];
         const int x = board_column(board, i), bar = board->tile - 10;
-        format_bytes(text, board->scene->state->units, memory->known, memory->live_bytes);
+        format_bytes(text, board->scene->state->units, shown->known, bytes);
         if (bar > 2 && planned->known && planned->peak_bytes) {
-            const struct segment segment = {memory->known ? memory->live_bytes : 0, look->letter, look->pattern,
-                                            look->style};
+            const struct segment segment = {bytes, look->letter, look->pattern, look->style};
             draw_fill(canvas, x, y, bar, STYLE_DIM, 0x00b7);
             draw_bar(canvas, x, y, bar, &segment, 1, planned->peak_bytes);
         }

@@ -163,7 +163,8 @@ static void draw_heads(struct canvas canvas, int y, const struct board *board)
     char text[FORMAT_ROOM];
     for (int i = 0; i < board->ranks; i++) {
         const int rank = board->first + i, x = board_column(board, i);
-        const struct run_instant *now = &board->scene->model->rank[rank].tier[TIER_DEVICE].now;
+        const struct run_tier *tier = &board->scene->model->rank[rank].tier[TIER_DEVICE];
+        const struct run_instant *now = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
         const int after = draw_format(canvas, x, y, rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, "rank %d", rank);
         format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
         const int end = x + (board->tile > board->column - 1 ? board->column - 1 : board->tile);
@@ -191,7 +192,9 @@ static void draw_heading(struct canvas canvas, const struct board *board)
 {
     char title[96], moment[OP_TEXT_ROOM];
     snprintf(title, sizeof title, "whiteboard: stage %d, %s%s", board->at.plan->stage,
-             moment_text(moment, board->scene->model, &board->at), board->at.lost ? " (records lost)" : "");
+             board->calm ? "memory at the fullest instant of a step"
+                         : moment_text(moment, board->scene->model, &board->at),
+             board->at.lost ? " (records lost)" : "");
     const int x = draw_title(canvas, 0, false, title);
     snprintf(title, sizeof title, " a tile: %d bytes a parameter ",
              board->width[0] + board->width[1] + board->width[2]);
