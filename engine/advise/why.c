@@ -184,7 +184,7 @@ void why_sentence(char *text, size_t room, const struct why *why, int than_stage
     int up = list_differences(more, sizeof more, here, there, +1, bytes, &one_more);
     int down = list_differences(less, sizeof less, here, there, -1, bytes, &one_less);
     if (here->peak_bytes == there->peak_bytes) {
-        snprintf(text, room, "stage %d holds at its peak just what stage %d would%s%s%s%s", why->stage, than_stage,
+        snprintf(text, room, "by plan, stage %d holds at its peak just what stage %d holds%s%s%s%s", why->stage, than_stage,
                  up ? ": " : "", up ? more : "", up && down ? " against " : "", up && down ? less : "");
         return;
     }
@@ -192,7 +192,7 @@ void why_sentence(char *text, size_t room, const struct why *why, int than_stage
     bytes(amount, is_more ? here->peak_bytes - there->peak_bytes : there->peak_bytes - here->peak_bytes);
     const char *first = is_more ? more : less, *second = is_more ? less : more;
     bool has_second = is_more ? down : up, single = is_more ? one_more : one_less;
-    snprintf(text, room, "stage %d holds %s %s at its peak than stage %d would: %s%s%s", why->stage, amount,
+    snprintf(text, room, "by plan, stage %d holds %s %s at its peak than stage %d: %s%s%s", why->stage, amount,
              is_more ? "more" : "less", than_stage, first,
              !has_second ? ""
              : single    ? " outweighs "
@@ -210,7 +210,7 @@ void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_wri
     bytes(resting, why->plan.resting_bytes);
     *text = '\0';
     if (!list_differences(who, sizeof who, &why->plan, &nothing, 0, bytes, &single)) return;
-    snprintf(text, room, "the %s tier holds %s at its peak: %s; %s of it %s between steps", names[why->tier], peak, who,
+    snprintf(text, room, "by plan, the %s tier holds %s at its peak: %s; %s of it %s between steps", names[why->tier], peak, who,
              why->plan.resting_bytes == 0                      ? "none"
              : why->plan.resting_bytes == why->plan.peak_bytes ? "all"
                                                                : resting,

@@ -68,11 +68,11 @@ int why_peak(struct why *why, const struct run_model *model, int rank, enum tier
  * tier's budget key if no plan has the category there. *how is set to one sentence; `how` may be NULL. */
 const char *why_owner(const char **how, const struct config *config, enum tier tier, enum category category, uint64_t planned_bytes);
 
-/* The answer in one sentence: "stage 2 holds 3.1 MB more at its peak than stage 1 would: buckets (+3.3 MB) outweigh gradients
- * (-0.2 MB)". `bytes` writes an amount in the reader's unit. */
+/* The answer in one sentence: "by plan, stage 2 holds 3.1 MB more at its peak than stage 1: buckets (+3.3 MB)
+ * outweigh gradients (-0.2 MB)". `bytes` writes an amount in the reader's unit. */
 void why_sentence(char *text, size_t room, const struct why *why, int than_stage, bytes_writer *bytes);
-/* The sentence for a tier that is filled by other keys than the stage: "the host tier holds 1.1 MB at its peak: staging
- * (0.7 MB), gradients (0.4 MB); 0.4 MB of it stay between steps". */
+/* The sentence for a tier that is filled by other keys than the stage: "by plan, the host tier holds 1.1 MB at its
+ * peak: staging (0.7 MB), gradients (0.4 MB); 0.4 MB of it stay between steps". */
 void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_writer *bytes);
 
 /* A change's costs per step other than memory: "bus +15.0 MB a step, matmul FLOPs +22.2 %". "": no such cost. */

@@ -220,7 +220,7 @@ static void test_what_fills_the_host(void **state)
     assert_true(empties);
     why_tier_sentence(text, sizeof text, &why, plain_bytes);
     assert_string_equal(text,
-                        "the host tier holds 3118336 at its peak: optimizer (2502912), gradients (417152), staging "
+                        "by plan, the host tier holds 3118336 at its peak: optimizer (2502912), gradients (417152), staging "
                         "(198272); 2920064 of it stay between steps");
     config_release(&config);
 }
@@ -304,7 +304,7 @@ static void test_a_higher_stage_can_take_more(void **state)
     assert_int_equal(why.stage, 3);
     assert_true(why.plan.peak_bytes > why.stages[2].plan.peak_bytes);
     why_sentence(text, sizeof text, &why, 2, plain_bytes);
-    assert_string_equal(text, "stage 3 holds 252288 more at its peak than stage 2 would: gathered (+3172352) outweighs "
+    assert_string_equal(text, "by plan, stage 3 holds 252288 more at its peak than stage 2: gathered (+3172352) outweighs "
                               "parameters (-2920064)");
     why_sentence(text, sizeof text, &why, 3, plain_bytes);
     assert_string_equal(text, "");
