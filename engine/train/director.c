@@ -139,7 +139,8 @@ static bool take_line(struct director *director, char line[LINE_BYTES])
     pthread_mutex_unlock(&director->lock);
     if (left_out) {
         char note[96];
-        snprintf(note, sizeof note, "%d commands were left out: more than %d waited at once", left_out, QUEUE_LINES);
+        snprintf(note, sizeof note, "%d command%s left out: more than %d waited at once", left_out,
+                 left_out == 1 ? " was" : "s were", QUEUE_LINES);
         director->options.on_note(director->options.user, note);
     }
     return any;
