@@ -31,12 +31,12 @@ static const struct {
 } refused[] = {
     {"lamb", "its step needs the norm of each whole tensor, which no rank holds"},
     {"muon", "its step needs each whole matrix, which no rank holds"},
-    {"onebitadam", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
-    {"zerooneadam", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
-    {"onebitlamb", "1-bit compression is not there, and does not go with ZeRO in DeepSpeed"},
-    {"muadam", "maximal-update parametrization is not there"},
-    {"muadamw", "maximal-update parametrization is not there"},
-    {"musgd", "maximal-update parametrization is not there"},
+    {"onebitadam", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
+    {"zerooneadam", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
+    {"onebitlamb", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
+    {"muadam", "maximal-update parametrization is not implemented"},
+    {"muadamw", "maximal-update parametrization is not implemented"},
+    {"musgd", "maximal-update parametrization is not implemented"},
 };
 
 /* True for what every type has, and for a type that does not exist. */
