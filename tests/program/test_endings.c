@@ -69,15 +69,18 @@ static const struct ending {
     const char *name;
     int number;
     bool asks, always; /* 0 is the status; tried in every state */
+    const char *typed; /* the key that makes the terminal send it; NULL: kill() does */
 } endings[] = {
-    {"INT", SIGINT, true, false},    {"TERM", SIGTERM, true, true},       {"HUP", SIGHUP, true, false},
-    {"QUIT", SIGQUIT, false, true},  {"USR1", SIGUSR1, false, false},     {"USR2", SIGUSR2, false, true},
-    {"XCPU", SIGXCPU, false, false}, {"XFSZ", SIGXFSZ, false, false},     {"SEGV", SIGSEGV, false, true},
-    {"ABRT", SIGABRT, false, false}, {"BUS", SIGBUS, false, false},       {"FPE", SIGFPE, false, false},
-    {"ILL", SIGILL, false, false},   {"SYS", SIGSYS, false, false},       {"TRAP", SIGTRAP, false, false},
-    {"ALRM", SIGALRM, false, false}, {"VTALRM", SIGVTALRM, false, false}, {"PROF", SIGPROF, false, false},
-    {"IO", SIGIO, false, false},     {"PWR", SIGPWR, false, false},       {"STKFLT", SIGSTKFLT, false, false},
-    {"PIPE", SIGPIPE, false, false}, {"RTMIN", 34, false, false},         {"RTMAX", 64, false, false},
+    {"INT", SIGINT, true, false, NULL}, {"TERM", SIGTERM, true, true, NULL}, {"HUP", SIGHUP, true, false, NULL},
+    {"QUIT", SIGQUIT, false, true, NULL}, {"USR1", SIGUSR1, false, false, NULL}, {"USR2", SIGUSR2, false, true, NULL},
+    {"XCPU", SIGXCPU, false, false, NULL}, {"XFSZ", SIGXFSZ, false, false, NULL},
+    {"SEGV", SIGSEGV, false, true, NULL}, {"ABRT", SIGABRT, false, false, NULL}, {"BUS", SIGBUS, false, false, NULL},
+    {"FPE", SIGFPE, false, false, NULL}, {"ILL", SIGILL, false, false, NULL}, {"SYS", SIGSYS, false, false, NULL},
+    {"TRAP", SIGTRAP, false, false, NULL}, {"ALRM", SIGALRM, false, false, NULL},
+    {"VTALRM", SIGVTALRM, false, false, NULL}, {"PROF", SIGPROF, false, false, NULL},
+    {"IO", SIGIO, false, false, NULL}, {"PWR", SIGPWR, false, false, NULL}, {"STKFLT", SIGSTKFLT, false, false, NULL},
+    {"PIPE", SIGPIPE, false, false, NULL}, {"RTMIN", 34, false, false, NULL}, {"RTMAX", 64, false, false, NULL},
+    {"QUIT of Ctrl-\\", SIGQUIT, false, false, "\034"},
 };
 enum { ENDINGS = sizeof endings / sizeof *endings };
 
@@ -371,7 +374,8 @@ static bool end_job(struct trial *trial, struct job *job, const struct pids *eng
 {
     int status = 0;
     const uint64_t begun_ns = clock_ns(), end_ns = begun_ns + END_MS * 1000000ull;
-    kill(job->pid, trial->ending->number);
+    if (!trial->ending->typed) kill(job->pid, trial->ending->number);
+    else if (write(job->terminal_fd, trial->ending->typed, 1) != 1) return wrong(trial, "the key cannot be typed");
     if (trial->state->flags & BACKGROUND) kill(job->pid, SIGCONT); /* as kill %1 does */
     if (!follow(job, NULL, &status, END_MS)) return wrong(trial, "did not end within %d ms", END_MS);
     if (!has_status(trial, status)) return false;
@@ -446,6 +450,7 @@ static bool is_wanted(const struct state *state, const struct ending *ending)
     const char *all = getenv("ENDINGS");
     if (getenv("SHORT") && is_crash(ending->number)) return false;           /* a sanitizer has handlers of its own */
     if (ending->number == SIGPIPE && !(state->flags & REPLAY)) return false; /* a run ignores it */
+    if (ending->typed && state->flags & ~REPLAY) return false; /* only a view in the foreground gets it at once */
     return ending->always || state == &states[0] || (all && strcmp(all, "all") == 0);
 }
 
