@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-struct feed {
+struct merged_ring {
     struct trace_ring *ring;
     uint16_t rank;           /* rank of the records in this ring, for GAP records */
     uint64_t lost, since_ns; /* lost records that no GAP record has reported yet */
@@ -13,10 +13,10 @@ struct feed {
 
 struct merge {
     pthread_mutex_t lock; /* over `added` alone: the rest belongs to the thread that calls merge_pass */
-    struct bytes added;   /* struct trace_ring *, not yet in feeds */
-    struct feed *feeds;
-    struct feed **open; /* feeds of this pass that have a record left, in their order */
-    size_t feed_count, open_count;
+    struct bytes added;   /* struct trace_ring *, not yet in rings */
+    struct merged_ring *rings;
+    struct merged_ring **open; /* rings of this pass that have a record left, in their order */
+    size_t ring_count, open_count;
     uint64_t pass_before_ns;
 };
 
@@ -30,8 +30,8 @@ struct merge *merge_new(void)
 void merge_free(struct merge *merge)
 {
     if (!merge) return;
-    for (size_t i = 0; i < merge->feed_count; i++) bytes_release(&merge->feeds[i].held);
-    free(merge->feeds);
+    for (size_t i = 0; i < merge->ring_count; i++) bytes_release(&merge->rings[i].held);
+    free(merge->rings);
     free(merge->open);
     bytes_release(&merge->added);
     pthread_mutex_destroy(&merge->lock);
@@ -46,11 +46,11 @@ bool merge_add(struct merge *merge, struct trace_ring *ring)
     return added;
 }
 
-static bool reserve_feeds(struct merge *merge, size_t count)
+static bool reserve_rings(struct merge *merge, size_t count)
 {
-    struct feed *feeds = realloc(merge->feeds, count * sizeof *feeds);
-    if (feeds) merge->feeds = feeds;
-    struct feed **open = feeds ? realloc(merge->open, count * sizeof *open) : NULL;
+    struct merged_ring *rings = realloc(merge->rings, count * sizeof *rings);
+    if (rings) merge->rings = rings;
+    struct merged_ring **open = rings ? realloc(merge->open, count * sizeof *open) : NULL;
     if (open) merge->open = open;
     return open;
 }
@@ -59,11 +59,11 @@ static void take_added(struct merge *merge)
 {
     pthread_mutex_lock(&merge->lock);
     size_t count = merge->added.count / sizeof(struct trace_ring *);
-    if (count && reserve_feeds(merge, merge->feed_count + count)) { /* else: tried again in the next pass */
+    if (count && reserve_rings(merge, merge->ring_count + count)) { /* else: tried again in the next pass */
         for (size_t i = 0; i < count; i++) {
-            struct feed *feed = &merge->feeds[merge->feed_count++];
-            *feed = (struct feed){.rank = TRACE_RANK_ALL};
-            memcpy(&feed->ring, merge->added.at + i * sizeof feed->ring, sizeof feed->ring);
+            struct merged_ring *from = &merge->rings[merge->ring_count++];
+            *from = (struct merged_ring){.rank = TRACE_RANK_ALL};
+            memcpy(&from->ring, merge->added.at + i * sizeof from->ring, sizeof from->ring);
         }
         merge->added.count = 0;
     }
@@ -71,44 +71,44 @@ static void take_added(struct merge *merge)
 }
 
 /* A ring's losses are later than the records it kept: it was full when it lost them, and has been drained now. */
-static void hold_gap(struct feed *feed, uint64_t now_ns)
+static void hold_gap(struct merged_ring *from, uint64_t now_ns)
 {
     struct trace_record gap = {.kind = TRACE_GAP,
-                               .rank = feed->rank,
+                               .rank = from->rank,
                                .time_ns = now_ns,
-                               .gap = {.records = feed->lost, .since_ns = feed->since_ns}};
-    if (trace_append(&feed->held, &gap)) feed->lost = 0;
+                               .gap = {.records = from->lost, .since_ns = from->since_ns}};
+    if (trace_append(&from->held, &gap)) from->lost = 0;
 }
 
-static void collect(struct feed *feed, uint64_t now_ns)
+static void collect(struct merged_ring *from, uint64_t now_ns)
 {
-    uint64_t since_ns, lost = trace_ring_lost(feed->ring, &since_ns);
-    if (lost && !feed->lost) feed->since_ns = since_ns;
-    feed->lost += lost;
-    size_t waiting = trace_ring_waiting(feed->ring);
-    if (bytes_reserve(&feed->held, waiting)) { /* else it stays in the ring, which counts what it then loses */
-        uint8_t *at = feed->held.at + feed->held.count;
-        size_t drained = waiting ? trace_ring_drain(feed->ring, at, waiting) : 0;
-        if (drained >= TRACE_HEAD_BYTES) feed->rank = trace_peek(at).rank;
-        feed->held.count += drained;
+    uint64_t since_ns, lost = trace_ring_lost(from->ring, &since_ns);
+    if (lost && !from->lost) from->since_ns = since_ns;
+    from->lost += lost;
+    size_t waiting = trace_ring_waiting(from->ring);
+    if (bytes_reserve(&from->held, waiting)) { /* else it stays in the ring, which counts what it then loses */
+        uint8_t *at = from->held.at + from->held.count;
+        size_t drained = waiting ? trace_ring_drain(from->ring, at, waiting) : 0;
+        if (drained >= TRACE_HEAD_BYTES) from->rank = trace_peek(at).rank;
+        from->held.count += drained;
     }
-    if (feed->lost) hold_gap(feed, now_ns);
+    if (from->lost) hold_gap(from, now_ns);
 }
 
-/* Notes the head of a feed's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory)
+/* Notes the head of a ring's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory)
  * are dropped up to what was drained. */
-static bool peek(struct feed *feed)
+static bool peek(struct merged_ring *from)
 {
-    size_t left = feed->held.count - feed->at;
+    size_t left = from->held.count - from->at;
     if (left >= TRACE_HEAD_BYTES) {
-        feed->next = trace_peek(feed->held.at + feed->at);
-        if (feed->next.bytes >= TRACE_HEAD_BYTES && feed->next.bytes <= left) return true;
+        from->next = trace_peek(from->held.at + from->at);
+        if (from->next.bytes >= TRACE_HEAD_BYTES && from->next.bytes <= left) return true;
     }
-    feed->at = feed->held.count;
+    from->at = from->held.count;
     return false;
 }
 
-/* Place among the open feeds of the one with the oldest record, by looking at each: few of a rank's lanes are busy. */
+/* Place among the open rings of the one with the oldest record, by looking at each: few of a rank's lanes are busy. */
 static size_t find_oldest(const struct merge *merge)
 {
     size_t oldest = 0;
@@ -117,9 +117,9 @@ static size_t find_oldest(const struct merge *merge)
     return oldest;
 }
 
-static void close_feed(struct merge *merge, size_t place)
+static void close_ring(struct merge *merge, size_t place)
 {
-    struct feed **at = merge->open + place;
+    struct merged_ring **at = merge->open + place;
     merge->open_count--;
     memmove(at, at + 1, (merge->open_count - place) * sizeof *at);
 }
@@ -131,11 +131,11 @@ static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool eve
     const uint64_t soon_ns = now_ns + (now_ns - cut);
     while (merge->open_count) {
         const size_t place = find_oldest(merge);
-        struct feed *feed = merge->open[place];
-        if (!everything && feed->next.time_ns >= cut && feed->next.time_ns <= soon_ns) break;
-        if (!bytes_append(batch, feed->held.at + feed->at, feed->next.bytes)) break;
-        feed->at += feed->next.bytes;
-        if (!peek(feed)) close_feed(merge, place);
+        struct merged_ring *from = merge->open[place];
+        if (!everything && from->next.time_ns >= cut && from->next.time_ns <= soon_ns) break;
+        if (!bytes_append(batch, from->held.at + from->at, from->next.bytes)) break;
+        from->at += from->next.bytes;
+        if (!peek(from)) close_ring(merge, place);
     }
 }
 
@@ -143,14 +143,14 @@ void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct by
 {
     take_added(merge);
     merge->open_count = 0;
-    for (size_t i = 0; i < merge->feed_count; i++) {
-        collect(&merge->feeds[i], now_ns);
-        if (peek(&merge->feeds[i])) merge->open[merge->open_count++] = &merge->feeds[i];
+    for (size_t i = 0; i < merge->ring_count; i++) {
+        collect(&merge->rings[i], now_ns);
+        if (peek(&merge->rings[i])) merge->open[merge->open_count++] = &merge->rings[i];
     }
     release(merge, merge->pass_before_ns, now_ns, everything, batch);
     merge->pass_before_ns = now_ns;
-    for (size_t i = 0; i < merge->feed_count; i++) {
-        bytes_drop(&merge->feeds[i].held, merge->feeds[i].at);
-        merge->feeds[i].at = 0;
+    for (size_t i = 0; i < merge->ring_count; i++) {
+        bytes_drop(&merge->rings[i].held, merge->rings[i].at);
+        merge->rings[i].at = 0;
     }
 }

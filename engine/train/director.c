@@ -219,7 +219,7 @@ static bool apply_control(struct director *director, const struct command *comma
     char line[LINE_BYTES];
     command_format(command, line, sizeof line);
     const char *refusal = refusal_of(director, command->id);
-    director->options.on_command(director->options.user, line, refusal);
+    director->options.on_answer(director->options.user, line, refusal);
     if (!refusal) control(director, command, steps_done);
     return !refusal;
 }
@@ -273,7 +273,7 @@ static bool next_command(struct director *director, int64_t steps_done, struct o
            (lines_take(&director->kept, line) || take_line(director, line))) {
         struct command command;
         struct error err;
-        if (command_parse(&command, line, &err)) director->options.on_command(director->options.user, line, err.text);
+        if (command_parse(&command, line, &err)) director->options.on_answer(director->options.user, line, err.text);
         else if (handle(director, &command, steps_done, order)) return true;
     }
     return false;
@@ -343,7 +343,7 @@ static void keep(struct director *director, const struct command *command, int64
     char line[LINE_BYTES], note[LINE_BYTES + 64];
     command_format(command, line, sizeof line);
     if (!lines_put(&director->kept, line)) {
-        director->options.on_command(director->options.user, line, "too many commands wait for the end of the step");
+        director->options.on_answer(director->options.user, line, "too many commands wait for the end of the step");
         return;
     }
     snprintf(note, sizeof note, "%s waits for the end of step %lld", line, (long long)steps_done + 1);
@@ -360,7 +360,7 @@ static bool next_control(struct director *director, int64_t steps_done, struct c
         if (planned) planned->done = true, *command = planned->command;
         else if (!take_line(director, line)) return false;
         else if (command_parse(command, line, &err)) {
-            director->options.on_command(director->options.user, line, err.text);
+            director->options.on_answer(director->options.user, line, err.text);
             continue;
         }
         if (!is_control(command->id)) keep(director, command, steps_done);
@@ -424,7 +424,7 @@ void director_applied(struct director *director, const struct command *command, 
 {
     char line[LINE_BYTES];
     command_format(command, line, sizeof line);
-    director->options.on_command(director->options.user, line, refusal);
+    director->options.on_answer(director->options.user, line, refusal);
     bool changes = command_class(command) == COMMAND_CLASS_LIVE;
     if (!refusal && changes && director->state == RUN_OUT_OF_MEMORY) enter(director, RUN_RUNNING, "tries again");
 }

@@ -2,7 +2,7 @@
  * thread) at any time, and from --at. Between two steps the director turns them into orders, one at a time, which rank
  * 0 broadcasts. So every rank does the same in the same order. A pause is an order that rank 0 has not sent yet.
  *
- *     worker (every rank)                      director (rank 0)
+ *     every rank                               director (rank 0)
  *     loop: order = broadcast(...)       <---  director_next()     waits while paused
  *           carry it out                 --->  director_applied() / director_short_of_memory()
  *
@@ -43,7 +43,7 @@ struct director_options {
     /* Callbacks that write the trace; called on rank 0's control thread, within director_next() and the functions
      * below it. */
     void (*on_state)(void *user, enum run_state state, const char *reason, bool in_step);
-    void (*on_command)(void *user, const char *line, const char *refusal); /* refusal NULL: accepted */
+    void (*on_answer)(void *user, const char *line, const char *refusal); /* refusal NULL: accepted */
     void (*on_note)(void *user, const char *text);
     bool (*reader_lags)(void *user); /* the next step waits while this returns true; NULL: never */
     void *user;

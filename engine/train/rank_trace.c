@@ -39,7 +39,7 @@ static void on_state(void *user, enum run_state state, const char *reason, bool 
     record_event(rank->ring, rank->steps_done, "pause", json_object(TEXT("text", reason))); /* after that step */
 }
 
-static void on_command(void *user, const char *line, const char *refusal)
+static void on_answer(void *user, const char *line, const char *refusal)
 {
     struct rank *rank = user;
     record_command(rank->ring, rank->steps_done, line, refusal);
@@ -83,7 +83,7 @@ static int start_director(struct rank *rank, struct error *err)
         .grace_ns = owner_grace_ns,
         .signal_fd = rank->rank0.signal_fd,
         .on_state = on_state,
-        .on_command = on_command,
+        .on_answer = on_answer,
         .on_note = on_note,
         .reader_lags = reader_lags,
         .gate = all_see_the_gate(rank) ? rank->gate : NULL,

@@ -44,7 +44,7 @@ static struct director *make(struct director_options options)
     struct error err;
     notebook.text[0] = '\0';
     options.on_state = note_state;
-    options.on_command = note_command;
+    options.on_answer = note_command;
     options.on_note = note_text;
     options.user = &notebook;
     options.signal_fd = options.signal_fd ? options.signal_fd : -1;

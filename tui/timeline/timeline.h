@@ -107,7 +107,7 @@ void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const s
 /* Returns the rows that it needs; the canvas may have fewer, or none. */
 int timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
-/* The longest waits of a step, of all ranks and both lanes, as a table. */
+/* The longest waits of a step, of all ranks and lanes, as a table. */
 void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step);
 /* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms", for the step that is shown; its overlap if it
  * has no gathers. At most `columns`. */
