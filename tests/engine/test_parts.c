@@ -478,7 +478,7 @@ static void what_was_not_come_to_is_left(void **state)
                                        .at = {2, {"5:ranks=2", "9:stage=1"}},
                                        .lines = {1, {"stage=2"}},
                                        .on_state = ignore_state,
-                                       .on_command = ignore_command};
+                                       .on_answer = ignore_command};
     (void)state;
     assert_int_equal(director_new(&director, &options, &err), STATUS_OK);
     assert_int_equal(director_state(director), RUN_PAUSED);
