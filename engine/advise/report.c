@@ -131,7 +131,7 @@ static void add_peaks(cJSON *report, const struct run_model *model)
             const bool known = run_predicted_peak(model, tier, &predicted);
             json_put(json_item(list), NUMBER("rank", rank), TEXT_IF("tier", tier_name(tier)),
                      NUMBER("bytes", from->peak_bytes), NUMBER_IF("predicted_bytes", known, predicted),
-                     NUMBER("reserved_bytes", from->peak_reserved_bytes),
+                     NUMBER("reserved_bytes", from->reserved_bytes),
                      NUMBER_IF("budget_bytes", from->has_budget && from->budget_bytes, from->budget_bytes));
         }
 }

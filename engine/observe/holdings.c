@@ -56,7 +56,6 @@ void fold_tier_peak(struct run_model *model, const struct trace_record *record)
     tier->live_bytes = from->live_bytes;
     tier->reserved_bytes = from->reserved_bytes;
     tier->peak_bytes = from->peak_bytes;
-    tier->peak_reserved_bytes = from->peak_reserved_bytes;
 }
 
 void fold_tenant(struct run_model *model, const struct trace_record *record)

@@ -97,7 +97,7 @@ struct run_tier {
     uint64_t began_bytes;         /* live when the step in progress began */
     uint64_t highest_bytes;       /* highest live bytes of `now` since the first record */
     bool has_total;               /* TIER_PEAK was seen: the allocator's own sums */
-    uint64_t live_bytes, reserved_bytes, peak_bytes, peak_reserved_bytes;
+    uint64_t live_bytes, reserved_bytes, peak_bytes;
     bool has_budget;
     uint64_t budget_bytes; /* 0: no limit */
 };
