@@ -137,14 +137,14 @@ static void read_page(struct lab_page *page, const cJSON *list)
     }
 }
 
-int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err)
+bool lab_pane_read(struct lab_pane *pane, const char *text)
 {
     cJSON *json = cJSON_Parse(text);
     const cJSON *marks = json_get(json, "marks"), *mark;
     const cJSON *page = json_get(json, "page");
     const int count = cJSON_GetArraySize(marks);
     if (!cJSON_IsArray(page) || count < 1 || count > LAB_STEPS_MAX)
-        return cJSON_Delete(json), error_set(err, STATUS_INPUT, "this is no page of a lab");
+        return cJSON_Delete(json), false;
     lab_pane_release(pane);
     *pane = (struct lab_pane){.count = count};
     json_copy_text(pane->title, sizeof pane->title, json, "title");
@@ -164,5 +164,5 @@ int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err)
     pane->page = &pane->own;
     pane->told_from = (int)json_get_number(json, "told_from", pane->own.count, 0);
     cJSON_Delete(json);
-    return STATUS_OK;
+    return true;
 }

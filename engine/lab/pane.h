@@ -28,8 +28,8 @@ void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presen
 /* The pane as JSON for the trace (the caller frees it; NULL: no memory). Equal JSON without time: equal looks. */
 char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 
-/* Parses a pane into *pane, which holds a pane or is all-zero. STATUS_INPUT: not a pane; nothing was changed. */
-int lab_pane_read(struct lab_pane *pane, const char *text, struct error *err);
+/* Parses a pane into *pane, which holds a pane or is all-zero. False: not a pane; nothing was changed. */
+bool lab_pane_read(struct lab_pane *pane, const char *text);
 void lab_pane_release(struct lab_pane *pane);
 
 #endif

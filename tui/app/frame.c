@@ -70,7 +70,7 @@ static int open_recording(struct record_reader *reader, const char *file, struct
 static void show_lesson(struct view_state *state, struct lab_pane *pane, const struct record_reader *reader,
                         const struct app_frame_options *options)
 {
-    if (!reader->model->lesson.text || lab_pane_read(pane, reader->model->lesson.text, NULL)) return;
+    if (!reader->model->lesson.text || !lab_pane_read(pane, reader->model->lesson.text)) return;
     state->lab = pane;
     state->lab_recorded = true;
     state->lab_focus = !options->view;

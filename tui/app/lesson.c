@@ -67,7 +67,7 @@ static bool is_page(const struct run_model *model, const struct trace_record *re
     (void)model, (void)user;
     if (record->kind != TRACE_LESSON) return false;
     char *text = strndup(record->lesson.json.at, record->lesson.json.bytes);
-    bool waits = text && lab_pane_read(&pane, text, NULL) == STATUS_OK && pane.waits;
+    bool waits = text && lab_pane_read(&pane, text) && pane.waits;
     lab_pane_release(&pane);
     free(text);
     return waits;
@@ -107,7 +107,7 @@ void lesson_show(struct app *app)
     const int step = app->state.lab ? app->pane.step : -1;
     app->lesson_ns = model->lesson.time_ns;
     app->state.lab_recorded = true;
-    app->state.lab = lab_pane_read(&app->pane, model->lesson.text, NULL) ? NULL : &app->pane;
+    app->state.lab = lab_pane_read(&app->pane, model->lesson.text) ? &app->pane : NULL;
     if (!app->state.lab) return;
     const int view = app->pane.step != step ? view_named(app->pane.look) : -1;
     if (view >= 0) app->state.view = (enum view_id)view;

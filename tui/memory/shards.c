@@ -263,9 +263,9 @@ static void draw_shards_title(struct canvas canvas, bool focused, const struct p
     draw_title(canvas, 0, focused, title);
 }
 
-static void draw_nothing(struct canvas canvas, bool focused, const char *title)
+static void draw_nothing(struct canvas canvas, bool focused)
 {
-    draw_title(canvas, 0, focused, title);
+    draw_title(canvas, 0, focused, "shards");
     draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
 }
 
@@ -327,7 +327,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct picture picture;
     if (!picture_init(&picture, scene)) {
-        draw_nothing(canvas, false, "shards");
+        draw_nothing(canvas, false);
         return;
     }
     const struct grid grid = grid_of(canvas.at.columns, &picture);
@@ -356,7 +356,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 {
     struct picture picture;
     if (!picture_init(&picture, scene)) {
-        draw_nothing(canvas, focused, "shards");
+        draw_nothing(canvas, focused);
         return;
     }
     const struct grid grid = grid_of(canvas.at.columns, &picture);

@@ -158,14 +158,15 @@ static void read_figures(struct row rows[FIGURES], int side, const struct marked
     for (int f = 0; f < FIGURES; f++) rows[f].known[side] = known[f], rows[f].value[side] = values[f];
 }
 
-static int draw_figures(struct canvas canvas, int y, const struct scene *scene, const struct marked sides[2])
+static int draw_figures(struct canvas canvas, const struct scene *scene, const struct marked sides[2])
 {
     struct row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
                                 {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
                                 {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
                                 {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
     for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side]);
-    draw_head(canvas, y++, scene->state->units, "step");
+    int y = 1;
+    draw_head(canvas, 0, scene->state->units, "step");
     for (int f = 0; f < FIGURES; f++) draw_row(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
     return y;
 }
@@ -233,10 +234,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     int gap = columns - 2 * width - 2 > 6 ? 6 : columns - 2 * width - 1;
     struct canvas left = canvas_part(canvas, 1, 2, width, canvas.at.rows - 2);
     struct canvas right = canvas_part(canvas, 1 + width + gap, 2, columns, canvas.at.rows - 2);
-    int y = wide ? 0 : draw_figures(left, 0, scene, sides);
+    int y = wide ? 0 : draw_figures(left, scene, sides);
     y = draw_instants(left, y, scene, "at peak", &sides[0].peak, &sides[1].peak);
     draw_instants(left, y, scene, "then", &sides[0].held, &sides[1].held);
-    if (wide) draw_knobs(right, draw_figures(right, 0, scene, sides) + 1, sides);
+    if (wide) draw_knobs(right, draw_figures(right, scene, sides) + 1, sides);
 }
 
 const struct view view_compare = {"compare", "compare", .keys = {ACTION_COMPARE, ACTION_UNITS}, .draw = draw_view};
