@@ -213,6 +213,17 @@ static void draw_legend(struct canvas canvas, int y, int rows, const struct boar
     for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
+/* The unit that the rows are around, where not all fit: the chosen one, or the one that something happens to. */
+static int looked_at(const struct board *board)
+{
+    bool ended;
+    const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
+    const int newest = board->at.open && chosen == 0 ? board_newest(board, &ended) : -1;
+    const struct op *op = newest >= 0 ? &board->at.plan->ops.ops[newest] : NULL;
+    if (!op) return chosen;
+    return op->unit >= 0 ? op->unit : op->piece_count ? board->at.plan->ops.pieces[op->first_piece].unit : chosen;
+}
+
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct board board;
@@ -238,8 +249,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_heading(canvas, &board);
     draw_figures(canvas, 1, &board);
     draw_heads(canvas, 2, &board);
-    board_tiles(canvas, ABOVE_ROWS, units, height,
-                list_top(list_kept(scene->state->row[VIEW_WHITEBOARD], board.units), board.units, units), &board);
+    board_tiles(canvas, ABOVE_ROWS, units, height, list_top(looked_at(&board), board.units, units), &board);
     int y = ABOVE_ROWS + units * height;
     board_link(canvas, y++, &board);
     if (tiers) board_tiers(canvas, y++, &board);
