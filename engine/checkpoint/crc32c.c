@@ -28,7 +28,11 @@ static void fill_tables(void)
 {
     for (uint32_t b = 0; b < 256; b++) {
         tables.slice[0][b] = sum_of_zeros(b, 1);
-        for (int k = 0; k < 4; k++) tables.shift[k][b] = sum_of_zeros(b << 8 * k, STREAM_BYTES);
+        for (int k = 0; k < 4; k++) { /* linear: of several bits, the sum of what each one gives */
+            const uint32_t rest = b & (b - 1);
+            tables.shift[k][b] =
+                rest ? tables.shift[k][rest] ^ tables.shift[k][b ^ rest] : sum_of_zeros(b << 8 * k, STREAM_BYTES);
+        }
     }
     for (int k = 1; k < 8; k++)
         for (int b = 0; b < 256; b++) {
