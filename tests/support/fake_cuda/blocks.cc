@@ -24,7 +24,7 @@ __thread fake_block fake_this_block;
 namespace
 {
 
-enum { STACK_BYTES = 128 << 10, PAGE = 4096 };
+enum { PAGE = 4096, LINE = 64, STACK_BYTES = (128 << 10) + PAGE };
 enum state { READY, AT_BARRIER, AT_MEETING, DONE };
 
 struct copy {
@@ -62,7 +62,8 @@ struct machine {
     const fake_kernel *kernel;
 };
 
-thread_local std::unique_ptr<machine> here;
+thread_local std::unique_ptr<machine> owned; /* of this thread; */
+__thread machine *here;                      /* the same, read without a check whether it is initialized */
 std::atomic<int> chosen_order{FAKE_FORWARD};
 
 int number_of(const fiber *f)
@@ -104,7 +105,9 @@ void fiber_start()
 
 void prepare(fiber *f)
 {
-    void **top = (void **)(here->stacks + (size_t)(number_of(f) + 1) * STACK_BYTES) - 2;
+    /* Their first bytes in different sets of the processor's caches. */
+    const size_t color = (size_t)(number_of(f) % (PAGE / LINE)) * LINE;
+    void **top = (void **)(here->stacks + (size_t)(number_of(f) + 1) * STACK_BYTES - color) - 2;
     *top = (void *)fiber_start; /* what the first switch returns to, with the stack as after a call */
     f->left = top - 6;
 }
@@ -195,7 +198,8 @@ void block_begin(machine *m, const fake_kernel &kernel, unsigned number)
         const unsigned t = (unsigned)i;
         m->fibers[i].seen.index = {t % b.x, t / b.x % b.y, t / b.x / b.y};
         m->fibers[i].state = READY;
-        m->fibers[i].copies.assign(1, {});
+        auto &copies = m->fibers[i].copies;
+        if (copies.size() != 1 || !copies[0].empty()) copies.assign(1, {}); /* seldom: all were waited for */
         prepare(&m->fibers[i]);
     }
 }
@@ -264,14 +268,14 @@ void meet(meeting *meetings, int full, const char *what, void *mine, void (*all)
 
 void fake_run(const fake_kernel &kernel)
 {
-    if (!here) here.reset(machine_new());
+    if (!here) owned.reset(here = machine_new());
     here->kernel = &kernel;
     const int blocks = (int)(kernel.grid.x * kernel.grid.y * kernel.grid.z);
     std::vector<int> order((size_t)blocks);
     order_fill(order.data(), blocks);
     for (int number : order) {
-        block_begin(here.get(), kernel, (unsigned)number);
-        block_run(here.get());
+        block_begin(here, kernel, (unsigned)number);
+        block_run(here);
     }
     here->kernel = nullptr;
     fake_this_thread = nullptr;

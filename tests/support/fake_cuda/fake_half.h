@@ -20,6 +20,12 @@ static inline uint32_t fake_bits(float x)
     return bits;
 }
 
+/* Of a normal float: -126 to 127. Built from its bits, because ldexpf() and frexpf() take most of a product's time. */
+static inline float fake_power_of_two(int exponent)
+{
+    return fake_float((uint32_t)(exponent + 127) << 23);
+}
+
 static inline float to_float(bf16 x)
 {
     return fake_float((uint32_t)x.bits << 16);
@@ -36,7 +42,7 @@ static inline float to_float(fp16 x)
     const int exponent = x.bits >> 10 & 31, fraction = x.bits & 0x3ff;
     const float sign = x.bits >> 15 ? -1.0f : 1.0f;
     if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? ldexpf((float)(1024 + fraction), exponent - 25) : ldexpf((float)fraction, -24));
+    return sign * (exponent ? (float)(1024 + fraction) * fake_power_of_two(exponent - 25) : (float)fraction * 0x1p-24f);
 }
 
 /* The step between neighbours is a power of two; a float counts in it exactly, and rintf() rounds to even. */
@@ -56,10 +62,9 @@ static inline void from_float(fp16 *y, float x)
         y->bits = (uint16_t)(sign | 0x7c00);
         return;
     }
-    int exponent;
-    frexpf(size, &exponent); /* size < 2^exponent */
+    int exponent = (int)(fake_bits(size) >> 23) - 126; /* size < 2^exponent */
     if (exponent < -13) exponent = -13;
-    const int steps = (int)rintf(ldexpf(size, 11 - exponent)); /* 1024 .. 2048, or fewer where subnormal */
+    const int steps = (int)rintf(size * fake_power_of_two(11 - exponent)); /* 1024 .. 2048, or fewer where subnormal */
     y->bits = (uint16_t)(sign | (((exponent + 13) << 10) + steps));
 }
 

@@ -18,22 +18,21 @@ struct mma_lane {
 
 template <class T> void mma_warp(void *const lanes[32])
 {
-    float a[16][16], b[16][8];
+    float a[16][16], b[16][8], c[16][8];
     for (int lane = 0; lane < 32; lane++) {
         const mma_lane *mine = (const mma_lane *)lanes[lane];
         const int g = lane / 4, t = lane % 4;
         for (int i = 0; i < 8; i++)
             a[g + i / 2 % 2 * 8][2 * t + i / 4 * 8 + i % 2] = half_of<T>(mine->a->r[i / 2], i % 2);
         for (int i = 0; i < 4; i++) b[2 * t + i / 2 * 8 + i % 2][g] = half_of<T>(mine->b->r[i / 2], i % 2);
+        for (int i = 0; i < 4; i++) c[g + i / 2 * 8][2 * t + i % 2] = mine->c->r[i];
     }
+    for (int row = 0; row < 16; row++)
+        for (int k = 0; k < 16; k++)
+            for (int column = 0; column < 8; column++) c[row][column] += a[row][k] * b[k][column];
     for (int lane = 0; lane < 32; lane++) {
         const mma_lane *mine = (const mma_lane *)lanes[lane];
-        for (int i = 0; i < 4; i++) {
-            const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-            float sum = mine->c->r[i];
-            for (int k = 0; k < 16; k++) sum += a[row][k] * b[k][column];
-            mine->c->r[i] = sum;
-        }
+        for (int i = 0; i < 4; i++) mine->c->r[i] = c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
     }
 }
 
