@@ -91,8 +91,8 @@ void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype fr
 /* For the communication lane: takes no struct kernels, runs on the calling thread alone, and is safe from any thread.
  * destination = after x the sum of the sources, added in order in fp32, rounded to the sources' type `dtype` and then
  * to the destination's type `to`. With accumulate, the old destination is added before the second rounding. destination
- * may be one of the sources. If `before` is not 1, each source is first replaced by round(before x source), as if its
- * rank had stored that. */
+ * may be one of the sources. If `before` is not 1, round(before x source) is added instead of each source, as if its
+ * rank had stored that; the sources themselves are not changed. */
 struct reduce_factors { float before, after; };
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate);

@@ -1,7 +1,7 @@
 /* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas, line breaks in place of
  * commas, unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first.
- * Every number becomes a marked string with its text, because cJSON would keep it as a double; hjson_number() returns
- * that text. All functions here that make a tree do this. */
+ * hjson_parse() and hjson_value() make every number a marked string with its text, because cJSON would keep it as a double;
+ * hjson_number() returns that text. hjson_exact() removes the marks. */
 #ifndef ENGINE_CONFIG_HJSON_H
 #define ENGINE_CONFIG_HJSON_H
 
@@ -25,7 +25,7 @@ cJSON *hjson_value(const char *text);
 /* The text of a number, NULL if the item is not one. */
 const char *hjson_number(const cJSON *item);
 
-/* A string that is not a number. */
+/* The text of a string; NULL: the item is no string, or it is a number. */
 const char *hjson_string(const cJSON *item);
 
 /* Whether a value means "off" in DeepSpeed's files: false, null, "none", "auto", empty objects and lists. */

@@ -41,7 +41,7 @@ struct unit_cell {
     int64_t gathered_bytes; /* bytes of that buffer; 0: none is taken now */
     int used_by;            /* operation that computes with the unit now; -1: none */
     enum cell_gradient gradient;
-    int64_t unreduced_bytes; /* of the step's own gradient buffer (stages 2 and 3); 0: not there */
+    int64_t unreduced_bytes; /* of the step's own gradient buffer, which holds what is not reduced yet; 0: there is none now */
     enum cell_update update;
 };
 

@@ -15,10 +15,10 @@ struct flow_figures {
     double bytes_per_s;      /* while transfers run, with a paced link's time, without slow motion's; 0: not timed */
     double own_bytes_per_s;  /* the same without the paced link's time */
     double exposed_ns;       /* a step, of a whole one */
-    double slow_motion;      /* factor taken out of the rates, twice on a slow rank; highest of all ranks; 1: none */
+    double slow_motion;      /* the highest factor of all ranks, x SLOW_RANK_FACTOR on a slow rank; 1: none */
     enum flow_limit limited_by;
     double limit_bytes_per_s;
-    double share;             /* of the limit that was used */
+    double share;             /* the rate as a part of the limit */
     bool has_io, buffered;
     double requests, depth;      /* depth: mean over the time with a request in flight */
     uint32_t deepest;            /* of any rank */

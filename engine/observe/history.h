@@ -19,7 +19,7 @@
 
 /* One operation of one rank. ended_ns 0: it has begun and not ended. */
 struct span {
-    uint64_t issued_ns, ready_ns, started_ns, ended_ns; /* ready_ns is 0 while it has not ended */
+    uint64_t issued_ns, ready_ns, started_ns, ended_ns; /* ready_ns is 0 until the operation has ended */
     uint64_t peers_ns, paced_ns, sent_bytes;
     uint32_t schedule, step, op;
     int32_t waited_on; /* the dependency that ended last, an operation of the same schedule; -1: none */
@@ -58,7 +58,8 @@ int64_t history_span_of(const struct history *history, int rank, enum lane lane,
 /* The IO record of an NVMe operation. False: none was recorded (no transfer, or an older trace), or it is not kept. */
 bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
-/* A lane's time in a window, from spans where they are kept, else from the sums: for a column of a picture. */
+/* A lane's time in a window, for one column of a picture. Whole intervals come from the sums. The edges of the window come from
+ * spans where these are kept, else from a share of the interval's sum. */
 struct history_load {
     bool unknown;                      /* records were lost, or this time is not known */
     uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */

@@ -12,7 +12,7 @@
 struct sum_grid { uint64_t origin_ns; int shift, count; };
 
 struct lane_sum { /* ns; floats, so that many lanes fit */
-    float busy[TRAFFIC_KINDS]; /* compute lane: by phase; others: by traffic */
+    float busy[TRAFFIC_KINDS]; /* compute and host lane: by phase; other lanes: by traffic */
     float waited[STALLS];
 };
 struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0: nothing known */
@@ -34,10 +34,10 @@ struct history_change {
     uint64_t reserved_bytes;      /* of the whole tier, after it */
     enum category category;
 };
-/* Changes lie in blocks that begin with the whole state, so that any instant is a block and a few changes. */
+/* A block begins with the tier's whole state. The state of any instant is that of a block plus at most BLOCK_CHANGES changes. */
 struct history_block {
     struct run_instant before;
-    uint64_t fullest_bytes; /* the highest live bytes, and the change after which they were live (`fullest`) */
+    uint64_t fullest_bytes; /* the highest live bytes; `fullest`: index of the change that led to them */
     int fullest, count;
     struct history_change change[BLOCK_CHANGES];
 };

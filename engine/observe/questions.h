@@ -9,7 +9,8 @@ const struct run_part *run_present_part(const struct run_model *model); /* NULL:
 bool run_step_is_whole(const struct run_step *step);                   /* every rank ended it */
 const struct run_step *run_last_step(const struct run_model *model);   /* the last whole step; NULL: none */
 const struct run_step *run_last_step_here(const struct run_model *model); /* ... of the present part; NULL: none yet */
-/* The step of the ranks' step_peak; a rank may be a step ahead. 0: records are missing, and ranks differ by more. */
+/* The lowest step to which a rank's step_peak belongs; other ranks may be one step ahead. 0: unknown, because ranks differ by
+ * more (records are missing). */
 uint32_t run_peak_step(const struct run_model *model);
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 /* The newest whole step that ran `plan` and made an update; 0: none. */
@@ -21,7 +22,8 @@ const struct op *run_op(const struct run_schedule *schedule, int64_t number); /*
 /* The stage in a record; RUN_UNKNOWN: it has none. */
 static inline int run_stage_of(uint8_t recorded) { return recorded == TRACE_NO_STAGE ? RUN_UNKNOWN : recorded; }
 
-/* How many notices were folded, also those no longer kept; the index of the first kept one after the first `seen`. */
+/* run_notices_seen(): number of all notices folded, also those no longer kept. run_notices_since(): index, among the kept
+ * notices, of the first one that came after the first `seen`. */
 uint64_t run_notices_seen(const struct run_model *model);
 int run_notices_since(const struct run_model *model, uint64_t seen);
 

@@ -1,18 +1,19 @@
 /* Reduce buckets: gradients leave backward tensor by tensor, last tensor first, and are collected until a bucket of
  * reduce_bucket_size elements is full (DeepSpeed's rule: a tensor that would overflow the bucket flushes it first; a tensor
  * larger than the bucket is one by itself). Nothing is copied: a bucket is a list of pieces of the units' gradients. A unit's
- * own gradient buffer, where it has one, goes back with the flush that holds its last piece. With overlap_comm a flush is
- * written down after the next compute operation, so that one bucket is in flight while the next fills; without, before it, and
- * it follows the operation that filled it: the tensor that did not fit, not only those that did.
+ * own gradient buffer, where it has one, goes back with the flush that holds its last piece. With overlap_comm the
+ * planner puts a flush behind the next compute operation, so that one bucket is in flight while the next fills. Without
+ * overlap_comm it puts the flush before that operation; the flush then waits for the operation that filled the bucket, also
+ * when that operation made the tensor that did not fit.
  * Internal to engine/plan. */
 #ifndef ENGINE_PLAN_BUCKETS_H
 #define ENGINE_PLAN_BUCKETS_H
 
 #include "engine/plan/builder.h"
 
-/* Where ranks have a device each, a reduction has room for what the others send: a strip for each, all of one size, and at most this
- * much for all strips. A larger bucket comes in rounds. At 8 ranks a strip is 4.5 MiB, which keeps a link between two GPUs busy for
- * some 20 us, several times what a round costs. */
+/* With NCCL collectives (model.passes) a reduction has a buffer for what other ranks send: one strip for each other rank, all of
+ * one size, and at most this many bytes for all strips. A bucket that needs more is sent in several rounds. At 8 ranks a strip is
+ * 4.5 MiB, which keeps a link between two GPUs busy for some 20 us, several times what a round costs. */
 enum { ARRIVALS_BYTES = 32 << 20 };
 
 struct bucket { struct piece *pieces; int count, room, ready_op, micro_step; int64_t elems; enum flush why; };
@@ -35,10 +36,10 @@ void buckets_release(struct buckets *buckets);
  * gradient, the owner's result goes to `destination`. */
 void buckets_add_unit(struct buckets *buckets, int micro_step, int unit, int source, int destination, int ready_op);
 
-/* End of backward: what is in the open bucket goes too. */
+/* At the end of backward: closes the open bucket, full or not, so that buckets_write() writes it too. */
 void buckets_close(struct buckets *buckets);
 
-/* Writes down an operation for every full bucket; each follows operation `serial` where nothing may overlap (-1: it may). */
+/* Adds one reduction to the schedule for every closed bucket. Each waits for operation `serial`; -1: it may overlap. */
 void buckets_write(struct buckets *buckets, int serial);
 
 #endif

@@ -1,16 +1,17 @@
 /* Proves of a schedule, before anything runs, what must be true of every interleaving of its lanes:
  *
- *   order      dependencies point upwards, so lane order, data and memory edges together are acyclic: in-order lanes
- *              cannot deadlock
+ *   order      an operation depends only on operations earlier in the list, so lane order, data and memory edges together
+ *              are acyclic: in-order lanes cannot deadlock
  *   use        a buffer is used only between its take and its give, as seen from the operation that uses it
  *   activation what a use reads was made for it: by the use before, by its own forward, or by that forward run again
  *   access     operations that touch the same bytes, one of them writing, have a certain order
- *   memory     every take waits for every give to its tier above it, so live bytes never exceed the canonical order's; buffers that
- *              share addresses never live together
+ *   memory     every take waits for every give to its tier that is earlier in the list, so live bytes never exceed those of
+ *              the list's order; buffers that share addresses never live together
  *   gather     parameters are gathered before use and given back after the last
  *   coverage   each gradient element is reduced exactly once per round, each parameter element updated exactly once, and
  *              every rank ends with every parameter that its layout says it holds
- *   limits     buckets and live gathered elements stay within the knobs
+ *   limits     a bucket of more than reduce_bucket_size elements is a single tensor; no prefetched gather brings the gathered
+ *              elements above stage3_max_live_parameters
  *   lanes      collectives stand on one communicating lane, in one order for all ranks
  */
 #ifndef ENGINE_PLAN_CHECKER_H

@@ -49,7 +49,7 @@ struct model {
     enum dtype dtype;
     enum optimizer optimizer; /* what state is kept */
     enum backend_kind backend;     /* whose kernels: what scratch they need */
-    bool passes;                   /* ranks have a device each, and what one sums up arrives in a buffer (buckets.h) */
+    bool passes;                   /* NCCL collectives: gradients of other ranks arrive in a buffer (buckets.h) */
     enum dtype gradient, wire; /* in what gradients accumulate, and travel; backward makes them in dtype */
     int mlp_tiles;  /* 1: MLPs are part of their blocks */
     int unit_count; /* with the tiles of all blocks */

@@ -21,14 +21,15 @@ struct tile {
     int read, work, moved;   /* operations; `moved`: after which parameters can be written, or are in their place */
 };
 
-/* Over all tiles: an update; of a delayed one, all but the parameters, then these. */
+/* One pass over all tiles. PASS_UPDATE: a whole update. A delayed update has two passes: PASS_PENDING updates master weights and
+ * states, PASS_RENEW makes parameters of the master weights. */
 enum pass { PASS_UPDATE, PASS_PENDING, PASS_RENEW };
 
 struct pipeline {
     enum pass pass;
     bool more;
-    struct tile now, held; /* the next one; the one that is still to be written, unit -1: none */
-    int worked, written;   /* operations on the one before */
+    struct tile now, held; /* now: the next tile; held: the tile that is still to be written, unit -1: none */
+    int worked, written;   /* the operations that updated, and wrote, an earlier tile; -1: none */
     int64_t passed_elems;
 };
 
@@ -66,7 +67,7 @@ struct planner {
 
     struct {
         bool delayed;        /* updates are those of the step before */
-        bool begun[2];       /* an update on the device, on the host stands in the list */
+        bool begun[2];       /* the list has an update on the device ([0]), on the host ([1]) */
         int in_place[LANES]; /* operations after which updated parameters are in their place: the last of each lane */
         int travel_from;     /* the update whose result is still to be copied to the device; -1: none */
         struct pipeline pending; /* of the step before */
@@ -75,10 +76,11 @@ struct planner {
     } updates;
 };
 
-/* Use `at` of the walk; and the tokens of a micro-step, before its first. */
+/* use_write(): the operation for use `at` of the walk. use_load(): the operation that loads the tokens of a micro-step, before
+ * its first use. */
 void use_write(struct planner *planner, int at);
 void use_load(struct planner *planner, int micro_step);
-/* `op`, where the operation now begun may not start before it is done because nothing may overlap; else -1. */
+/* Returns `op` without overlap_comm: the operation now begun must wait for `op`. Returns -1 with overlap_comm. */
 int planner_serial(const struct planner *planner, int op);
 
 /* For the operation now begun (use_activations.c): whether a use makes an output, and the buffer of it; the parts that it
@@ -95,10 +97,11 @@ void activations_give_backward(struct planner *planner, const struct walk_step *
 int gradient_of_channels(struct planner *planner, const char *name);
 void gradient_normed(struct planner *planner, const struct walk_step *step);
 void gradient_take(struct planner *planner, const struct walk_step *step);
-/* After it: to the type in which it accumulates and, if it is reduced now, travels. */
+/* After a backward: converts the unit's gradient to the type in which it accumulates and, if `reduced`, to the type in which it
+ * travels. */
 void gradient_convert(struct planner *planner, const struct walk_step *step, bool reduced);
-/* A gradient into a buffer of another type: a buffer of the step is taken to hold it, and one that held it given back.
- * after: an operation of another lane that it waits for, or -1. */
+/* Converts a gradient from buffer `from` to buffer `to`, of another type. Takes `to` and gives `from` back if it is a buffer of
+ * the step; if accumulate, `to` was taken before. after: an operation of another lane that it waits for, or -1. */
 void planner_cast(struct planner *planner, int micro_step, int unit, int from, int to, bool accumulate, int after);
 
 /* The copies around a use: the input of a recomputed segment goes to the host tier after its use and comes back before its next. */
@@ -115,11 +118,13 @@ int reduction_into(struct planner *planner, int unit);
 void updates_pending(struct planner *planner, int at);
 /* At the end of a step: the updates, or what the pending ones have made, to where parameters are used. */
 void updates_write(struct planner *planner);
-/* An operation has put updated parameters in their place; and one waits for all that did. */
+/* planner_updated(): operation `op` has put updated parameters in their place. planner_depend_on_updates(): the operation now
+ * begun waits for all such operations. */
 void planner_updated(struct planner *planner, int op);
 void planner_depend_on_updates(struct planner *planner);
 
-/* What of an update lies on NVMe is written down apart (nvme.c), tile by tile: if anything does; and if states do. */
+/* nvme.c plans the updates of arrays on NVMe, tile by tile. updates_swap(): states or parameters lie on NVMe. states_swap():
+ * states do. */
 bool updates_swap(const struct planner *planner);
 bool states_swap(const struct planner *planner);
 void swapped_updates_write(struct planner *planner);

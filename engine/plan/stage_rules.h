@@ -1,5 +1,6 @@
-/* What each stage of ZeRO does with parameters, gradients and optimizer states (ZeRO, section 5). This table is the only place of the
- * engine that knows stages by their number: the planner asks it for what it needs, and everything below runs the schedule.
+/* What each stage of ZeRO does with parameters, gradients and optimizer states (ZeRO, section 5). The planner takes
+ * every rule of a stage from this table, and the executor runs the schedule without knowing the stage. Only the checks of a
+ * configuration (engine/config/resolve.c, optimizer.c) and engine/advise compare stage numbers themselves.
  *
  *               parameters   gradients   optimizer states
  *     stage 0   whole        whole       whole
@@ -36,7 +37,7 @@ bool stage_refreshes(const struct stage_rules *rules);
 /* The collective that reduces gradients: OP_ALL_REDUCE where every rank updates everything, else OP_REDUCE_SCATTER. */
 enum op_kind stage_reduction(const struct stage_rules *rules);
 
-/* Gradients are reduced after each micro-step, not once a step: no rank has room to add up whole ones. */
+/* Gradients are reduced after each micro-step, because ranks keep only shards of them. False with no_sync: once a step. */
 bool stage_reduces_each(const struct stage_rules *rules, const struct config_zero *knobs);
 
 #endif

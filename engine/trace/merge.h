@@ -15,7 +15,8 @@ void merge_free(struct merge *merge);
 /* Adds a ring, from any thread. False: no memory. */
 bool merge_add(struct merge *merge, struct trace_ring *ring);
 
-/* Collects, then appends whole records to *batch in time order, stable. `everything`: release all (the run's end). */
+/* Collects, then appends whole records to *batch in time order; records with equal times
+ * keep the order of their rings. `everything`: release all (the run's end). */
 void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch);
 
 #endif

@@ -54,7 +54,7 @@ int source_resume_step(struct source *source, uint32_t step, struct error *err);
 bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
 const char *source_error(const struct source *source);  /* after SOURCE_BAD: one line; else "" */
 bool source_drives(const struct source *source);        /* live: lines sent are commands (known after the first record) */
-int source_fd(const struct source *source);             /* for poll(); -1: a file */
+int source_fd(const struct source *source);             /* for poll(); -1: a file or a record buffer */
 
 /* Live: sends a command line (at most 1023 bytes, without a newline). A viewer that only watches gets a LOG record as
  * answer. STATUS_USAGE: a replay, or not such a line; STATUS_RUN: the connection is gone. */

@@ -6,9 +6,10 @@
  * the buffers taken and given, writes the records with the device's times, and wakes waiting lanes. So memory and trace have
  * the same meaning whether a lane runs ahead or not.
  *
- * An operation takes its buffers when it starts. If a take fails, the run is marked failed and continues: no operation computes
- * any more, lanes still enter collectives (with healthy false), taken buffers are given back, and executor_run() reports the
- * failure when it returns. Other ranks learn of it in the next collective and do the same. */
+ * An operation takes its buffers when it starts. If a take fails before the agreement, the run is marked failed and continues:
+ * no operation computes any more, lanes still enter collectives (with healthy false), taken buffers are given back, and
+ * executor_run() reports the failure when it returns. Other ranks learn of it in the next collective and do the same. A take
+ * that fails after the agreement breaks the run, because the update has begun. */
 #ifndef ENGINE_ZERO_EXECUTOR_H
 #define ENGINE_ZERO_EXECUTOR_H
 
@@ -50,7 +51,8 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK makes the run broken (a dead rank, an
      * error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each operation, on the thread that ends operations of its lane: its duration, pacing included. May be NULL. */
+    /* After each operation that was not skipped, on the thread that ends operations of its lane: its duration, pacing included.
+     * May be NULL. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;

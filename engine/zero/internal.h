@@ -62,7 +62,7 @@ struct zero {
         struct schedule schedules[SCHEDULES];
         uint32_t number;            /* of the training schedule; the others follow it */
         struct footprint footprint; /* of the training schedule */
-        int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each after its agreement */
+        int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each schedule's operations after its agreement */
         uint64_t whole_bytes[SCHEDULES][TIERS];      /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
         struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: for these schedules and the budgets in force */
     } plan;
@@ -77,7 +77,7 @@ struct zero {
     struct { /* gradients in the host tier with which the next step will update */
         bool there;
         struct update_of update;
-        unsigned char *done; /* by operation of the training schedule: run, or sent, in this step */
+        unsigned char *done; /* by operation of the training schedule: it has run, or was sent to the device, in this step */
     } pending;
 
     struct { /* the step in progress, or a run of another purpose; each field is written by one lane */
@@ -94,7 +94,7 @@ struct zero {
         uint64_t stood_ns;  /* waited at the gate in the last run */
     } step;
 
-    struct { /* what trace records have said */
+    struct { /* values already written to the trace */
         struct trace_ring *rings[ZERO_RINGS];
         uint64_t peak_bytes[TIERS];
         uint64_t memory_ns; /* time of the last memory record: records of one ring are in order */
@@ -112,15 +112,15 @@ static inline struct kernels *zero_host_kernels(const struct zero *zero)
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */
-/* Address of the tile of an update operation, or of a copy that belongs to one: at its place in a buffer of the unit, or at the
- * start of a buffer of the step that holds only this tile. */
+/* Address of the tile that an update, or a copy of an update, works on. In a buffer of the unit the tile has its own place. A
+ * buffer of the step holds only this tile, at its start. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
 /* dispatch.c: runs one operation of any lane. */
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-/* Waits until the work that it enqueued on a device has ended. */
+/* Waits until the work that an operation enqueued on a device has ended. */
 int zero_finish_op(void *user, const struct op *op, struct error *err);
-/* Adds the times known only then: how long ranks waited for each other on their devices. */
+/* After an operation has ended: adds how long ranks waited for each other on their devices. */
 int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err);
 /* Runs one operation outside a step, on the calling thread, with its takes and gives. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
@@ -207,7 +207,7 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
 int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct error *err); /* gathers small tensors from their owners */
 
 /* shortage.c, between steps: ranks exchange whether a take failed. *failed: true on every rank if one did; *shortage then describes
- * the failure of the lowest rank. */
+ * the failure of the lowest rank on which a take failed. */
 int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
 /* shortage.c: zero_weigh_updates() computes update_peak_bytes, once for the schedules in force. zero_foresee_update(), before an
  * agreement: false if the update does not fit the budgets or the device; update_failure says why. */

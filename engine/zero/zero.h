@@ -57,8 +57,11 @@ struct zero_options {
     uint32_t first_schedule;              /* schedules get numbers from this one on; numbers are unique in a run */
 };
 
-/* ZERO_DIVERGED: no further step can be good. The loss or the gradients are not finite; or schedule.max_skips steps in a row were
- * skipped, or gradients overflowed at the smallest loss scale (result.skipped; the step counts in steps_done and samples then).
+/* ZERO_DIVERGED: the run must end, for one of three reasons:
+ *   - the loss or the gradients are not finite, and such steps are not skipped (fp32, or bf16 without check_grad_overflow);
+ *   - schedule.max_skips steps in a row were skipped;
+ *   - gradients overflowed at the smallest loss scale.
+ * In the last two cases result.skipped is true, and the step counts in steps_done and samples.
  * The weights are those from before the step, except that a pending delayed update has been made. */
 enum zero_outcome { ZERO_DONE, ZERO_OUT_OF_MEMORY, ZERO_DIVERGED };
 
@@ -153,8 +156,9 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
 struct state_source zero_snapshot_source(struct zero_snapshot *snapshot);
 void zero_snapshot_give(struct zero_snapshot *snapshot); /* may be NULL */
 
-/* STATE_BUFFERS_BYTES of host memory (category staging), one buffer for each purpose: to load and save a checkpoint, to write
- * files of weights beside it, and to hand the state to the next part of a run. STATUS_RUN: the host budget has no room. */
+/* I/O buffers: STATE_BUFFERS_BYTES of host memory (category staging) for each purpose. LOT_OF_CHECKPOINT: load and save a
+ * checkpoint. LOT_OF_WEIGHTS: write files of weights beside it. LOT_OF_LEAVING: hand the state to a relaunched run.
+ * STATUS_RUN: the host budget has no room. */
 enum zero_lot { LOT_OF_CHECKPOINT, LOT_OF_WEIGHTS, LOT_OF_LEAVING, ZERO_LOTS };
 int zero_buffers_take(struct zero *zero, enum zero_lot lot, void **out, struct error *err);
 void zero_buffers_give(struct zero *zero, enum zero_lot lot);

@@ -80,8 +80,7 @@ void playing_tick(struct app *app, uint64_t now_ns);
 /* Scrolls the pane to its newest text. */
 void playing_scroll(struct app *app);
 
-/* Whether a command must wait for the learner's prediction: it would move the run on, or show it otherwise, before
- * that. */
+/* Whether a lab refuses a command because it waits for the learner's prediction: every command except `stop`. */
 bool playing_refuses(const struct app *app, const char *line);
 
 /* True: the lab used the key. */
