@@ -48,8 +48,8 @@ void board_buckets(struct canvas canvas, int y, const struct board *board);
 void board_saved(struct canvas canvas, int y, const struct board *board);
 
 /* moments.c: the title, the numbers of operations, then a row for each lane that fits. Returns the rows used. board_lanes(): how many lanes
- * the step uses; not all: compute, communication, and those that do something now. */
-int board_lanes(const struct board *board, bool all);
+ * the step uses. */
+int board_lanes(const struct board *board);
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board);
 /* The operation that began or ended last, and whether it has ended; -1: none has begun. */
 int board_newest(const struct board *board, bool *ended);

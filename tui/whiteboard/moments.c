@@ -158,10 +158,10 @@ static bool is_shown(const struct board *board, enum lane lane, bool all)
     return all || lane <= LANE_COMM || progress_running(&board->at, lane) >= 0;
 }
 
-int board_lanes(const struct board *board, bool all)
+int board_lanes(const struct board *board)
 {
     int lanes = 0;
-    for (enum lane lane = 0; lane < LANES; lane++) lanes += is_shown(board, lane, all);
+    for (enum lane lane = 0; lane < LANES; lane++) lanes += is_shown(board, lane, true);
     return lanes;
 }
 
@@ -170,7 +170,7 @@ int board_moments(struct canvas canvas, int y, int rows, const struct board *boa
     struct moments moments;
     char title[96];
     const int room = (canvas.at.columns - BOARD_LABEL - 1) / MOMENT_COLUMNS;
-    const bool all = rows >= 2 + board_lanes(board, true);
+    const bool all = rows >= 2 + board_lanes(board);
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     collect(&moments, board);

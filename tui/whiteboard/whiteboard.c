@@ -235,7 +235,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     const bool host = tier_is_used(scene->model, TIER_HOST), tiers = board_has_tiers(&board);
     const int room = canvas.at.rows - ABOVE_ROWS - (5 + tiers + host) - 2 - SENTENCE_ROWS;
     const int least = board.units < UNITS_LEAST ? board.units : UNITS_LEAST;
-    int lanes = board_lanes(&board, true);
+    int lanes = board_lanes(&board);
     if (lanes > 2 && room - lanes < least) lanes = room - least > 2 ? room - least : 2;
     int legend = room - lanes - board.units;
     legend = legend > LEGEND_ROWS ? LEGEND_ROWS : legend > 0 ? legend : 0;
