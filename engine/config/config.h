@@ -132,8 +132,8 @@ enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
 enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT };
 enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
 
-/* Slow motion from SLOW_MOTION_EYE on is for the eye. Operations that move or use parameters and gradients are then stretched as
- * if each had taken at least SLOW_MOTION_EYE_SECONDS, also in a small model. With a factor of 20 that is 0.2 s. */
+/* From a slow motion of SLOW_MOTION_EYE on, each operation that moves or uses parameters or gradients counts as at least
+ * SLOW_MOTION_EYE_SECONDS before it is stretched, so that a small model can be watched too. With a factor of 20 that is 0.2 s. */
 #define SLOW_MOTION_EYE         10.0
 #define SLOW_MOTION_EYE_SECONDS 0.01
 #define SLOW_RANK_FACTOR        2.0 /* how much slower topology.slow_rank is than the other ranks */

@@ -20,6 +20,7 @@ enum key_type {
     KEY_OBJECT, KEY_ANY,
 };
 
+/* config_keys.def says what each class means. */
 enum key_class { CLASS_HONOURED, CLASS_FIXED, CLASS_INERT, CLASS_QUIET, CLASS_SWITCH, CLASS_OPAQUE, CLASS_ALIAS };
 
 struct config_key {
@@ -27,7 +28,7 @@ struct config_key {
     enum key_type type;
     enum key_class class;
     size_t offset, size;  /* of the field in struct config (honoured keys) */
-    const char *value;    /* default; FIXED: the accepted value; INERT: the value without a note; ALIAS: the real key */
+    const char *value;    /* default; FIXED: the accepted value; INERT: the value for which no note is printed; ALIAS: the real key */
     const char *range;
     bool live;
     const char *text;     /* help, or the reason */

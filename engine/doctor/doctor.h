@@ -1,5 +1,5 @@
 /* The checks of `zerolab doctor`. A check is a row of the table in engine/cli/doctor.c and a function that tests one
- * thing. VERDICT_BAD: it would stop a run; VERDICT_NOTE: it makes a run slower, plainer or smaller. */
+ * thing. VERDICT_BAD: a run would stop; VERDICT_NOTE: a run works, but slower, with a simpler screen, or with a smaller model. */
 #ifndef ENGINE_DOCTOR_DOCTOR_H
 #define ENGINE_DOCTOR_DOCTOR_H
 

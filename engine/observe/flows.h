@@ -9,12 +9,12 @@ enum flow_limit { FLOW_LIMIT_UNKNOWN, FLOW_LIMIT_PACED, FLOW_LIMIT_BEST };
 
 /* Means over the ranks of which something is known. */
 struct flow_figures {
-    bool known;              /* every transfer of the step was seen (there may be none); false: all below is 0 */
+    bool known;              /* every transfer of the step (so_far: of its part until now) was seen; false: all fields below are 0 */
     bool so_far;             /* figures of the step in progress: no whole step is known */
-    double count, bytes;     /* a step */
-    double bytes_per_s;      /* while transfers run, with a paced link's time, without slow motion's; 0: not timed */
-    double own_bytes_per_s;  /* the same without the paced link's time */
-    double exposed_ns;       /* a step, of a whole one */
+    double count, bytes;     /* per step */
+    double bytes_per_s;      /* while transfers run; includes the time of a paced link, excludes slow motion; 0: not timed */
+    double own_bytes_per_s;  /* the same without the time of a paced link */
+    double exposed_ns;       /* per step; 0 until a step is complete */
     double slow_motion;      /* the highest factor of all ranks, x SLOW_RANK_FACTOR on a slow rank; 1: none */
     enum flow_limit limited_by;
     double limit_bytes_per_s;

@@ -25,7 +25,7 @@ struct span {
     int32_t waited_on; /* the dependency that ended last, an operation of the same schedule; -1: none */
     enum purpose purpose;
     enum op_kind kind;
-    const struct use *use; /* the use of a unit; NULL: the operation is no use */
+    const struct use *use; /* the use of a unit; NULL: the operation is not a use of a unit */
     enum phase phase;
     enum stall stall;          /* why its lane waited before it (stall_before()); known once it has ended */
     int unit, bucket, micro_step; /* -1: none */

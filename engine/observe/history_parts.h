@@ -47,8 +47,8 @@ struct history_tier {
     uint64_t reserved_bytes[CATEGORIES]; /* now */
     uint64_t changed_ns; /* the newest change */
     struct tier_sum *sums;
-    int summed;          /* interval of the newest change: earlier ones are complete ... */
-    bool has_before;     /* ... and the bytes live at that change hold from there on */
+    int summed;          /* interval of the newest change; earlier intervals are complete */
+    bool has_before;     /* before_bytes is known: live bytes after that change */
     uint64_t before_bytes;
 };
 

@@ -1,5 +1,5 @@
-/* What the files that write a schedule down share while they do: schedule.c goes through the walk, use*.c write the uses,
- * offload.c gradients that leave for the host tier, updates.c the updates, step_end.c what follows the last use. Internal to
+/* State and functions shared by the files that write a schedule: schedule.c follows the walk, use*.c write the uses, offload.c
+ * the gradients that go to the host tier, updates.c the updates, step_end.c what follows the last use. Internal to
  * engine/plan. */
 #ifndef ENGINE_PLAN_PLANNER_H
 #define ENGINE_PLAN_PLANNER_H
@@ -55,11 +55,11 @@ struct planner {
         bool every_time;  /* they are reduced after every micro-step, not only the last (stages 2, 3, unless no_sync) */
         int *of_unit;     /* by unit: where backward writes, then what is reduced */
         int *accumulator; /* by unit: where casts of all micro-steps are added up */
-        int normed;       /* of what a tiled MLP reads */
+        int normed;       /* gradient of a tiled MLP's input */
     } gradients;
 
     struct {               /* reduced gradients on their way to the host tier */
-        int left, reduced; /* operations before `left`: their results are on the way; those before `reduced` are next */
+        int left, reduced; /* reductions before operation `left` have their copy; those before `reduced` get it next */
         int last_copy;
         struct arrival *arrivals; /* `count` of them, room for `room` */
         int count, room;
@@ -83,20 +83,18 @@ void use_load(struct planner *planner, int micro_step);
 /* Returns `op` without overlap_comm: the operation now begun must wait for `op`. Returns -1 with overlap_comm. */
 int planner_serial(const struct planner *planner, int op);
 
-/* For the operation now begun (use_activations.c): whether a use makes an output, and the buffer of it; the parts that it
- * saves; where its input lies; and what goes back with it. */
-bool activations_makes_output(const struct planner *planner, const struct walk_step *step);
-void activations_output(struct planner *planner, const struct walk_step *step);
-void activations_take(struct planner *planner, const struct walk_step *step);
-void activations_input(struct planner *planner, const struct walk_step *step);
-void activations_give_forward(struct planner *planner, const struct walk_step *step);
-void activations_give_backward(struct planner *planner, const struct walk_step *step);
+/* For the operation now begun (use_activations.c). */
+bool activations_makes_output(const struct planner *planner, const struct walk_step *step); /* whether there is one */
+void activations_output(struct planner *planner, const struct walk_step *step);        /* sets the buffer of the output */
+void activations_take(struct planner *planner, const struct walk_step *step);          /* takes buffers for the parts it saves */
+void activations_input(struct planner *planner, const struct walk_step *step);         /* sets the buffer of the input */
+void activations_give_forward(struct planner *planner, const struct walk_step *step);  /* gives back what no later use needs */
+void activations_give_backward(struct planner *planner, const struct walk_step *step); /* the same for a backward */
 
-/* For the backward now begun (use_gradients.c): a buffer for gradients of activations; that of what a tiled MLP reads; and
- * that of the unit's parameters. */
-int gradient_of_channels(struct planner *planner, const char *name);
-void gradient_normed(struct planner *planner, const struct walk_step *step);
-void gradient_take(struct planner *planner, const struct walk_step *step);
+/* For the backward now begun (use_gradients.c): each sets a buffer, and takes it where it is new. */
+int gradient_of_channels(struct planner *planner, const char *name);         /* for the gradient of an activation */
+void gradient_normed(struct planner *planner, const struct walk_step *step); /* for the gradient of a tiled MLP's input */
+void gradient_take(struct planner *planner, const struct walk_step *step);   /* for the gradient of the unit's parameters */
 /* After a backward: converts the unit's gradient to the type in which it accumulates and, if `reduced`, to the type in which it
  * travels. */
 void gradient_convert(struct planner *planner, const struct walk_step *step, bool reduced);
@@ -108,15 +106,16 @@ void planner_cast(struct planner *planner, int micro_step, int unit, int from, i
 void activations_offload(struct planner *planner, const struct walk_step *step);
 void activations_fetch(struct planner *planner, const struct walk_step *step);
 
-/* Sends what reductions before operation `until` delivered to the host tier. */
+/* gradients_leave(): copies the results of reductions before operation `until` to the host tier. gradients_arrive(): the host adds
+ * all copies that have not been added. */
 void gradients_leave(struct planner *planner, int until);
-void gradients_arrive(struct planner *planner); /* adds up there all that was sent */
+void gradients_arrive(struct planner *planner);
 /* Where a reduction delivers the rank's own part of a unit. */
 int reduction_into(struct planner *planner, int unit);
 
 /* Before use `at` of the walk: the part of the pending update that belongs before it. */
 void updates_pending(struct planner *planner, int at);
-/* At the end of a step: the updates, or what the pending ones have made, to where parameters are used. */
+/* At the end of a step: the updates. With delayed updates: the copies of updated parameters to where they are used. */
 void updates_write(struct planner *planner);
 /* planner_updated(): operation `op` has put updated parameters in their place. planner_depend_on_updates(): the operation now
  * begun waits for all such operations. */

@@ -1,6 +1,6 @@
 /* What each stage of ZeRO does with parameters, gradients and optimizer states (ZeRO, section 5). The planner takes
- * every rule of a stage from this table, and the executor runs the schedule without knowing the stage. Only the checks of a
- * configuration (engine/config/resolve.c, optimizer.c) and engine/advise compare stage numbers themselves.
+ * every rule of a stage from this table, and the executor runs the schedule without knowing the stage. engine/config,
+ * engine/advise and engine/cli/resume.c also compare stage numbers: they check, explain and print configurations.
  *
  *               parameters   gradients   optimizer states
  *     stage 0   whole        whole       whole

@@ -1,5 +1,5 @@
-/* What to write for a new kind of source, such as an importer or a simulator: a struct source_kind, and a function that opens it
- * with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
+/* The interface of a kind of source. A new kind, such as an importer or a simulator, is a struct source_kind and a function that
+ * opens it with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
  * kinds share: it takes blocks of records apart, checks them, and drops records that only_standing or after_ns exclude. */
 #ifndef ENGINE_TRACE_SOURCE_KIND_H
 #define ENGINE_TRACE_SOURCE_KIND_H
@@ -26,8 +26,8 @@ struct source_kind {
     /* The next block. SOURCE_RECORD: it holds a record at least. SOURCE_WAIT: nothing now, fd() says when. SOURCE_END: nothing more,
      * unless a file or a buffer grows. SOURCE_BAD: what source_fail() returns. */
     enum source_result (*next)(void *self, struct source_block *block);
-    /* Goes to the first STEP_BEGIN of `step`, or to the last step before it. `standing`: next() then gives first the records from
-     * before that hold until replaced; else only if that very step is there (STATUS_INPUT). NULL: it cannot go back. */
+    /* Goes to the first STEP_BEGIN of `step`, or to the last step before it. standing: next() first returns the earlier
+     * records that still hold. Not standing: STATUS_INPUT unless exactly this step is there. NULL: the kind cannot go back. */
     int (*seek)(void *self, uint32_t step, bool standing, struct error *err);
     int (*fd)(const void *self); /* for poll(); NULL: it is never waited for */
     /* Sends a line and its newline, `count` bytes, to the run; STATUS_RUN: the run is gone. NULL: it takes no commands. */

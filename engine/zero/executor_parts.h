@@ -22,7 +22,8 @@ struct lane_state {
     const struct lane_stream *stream; /* the device's stream if the lane runs ahead in this run; else NULL */
     uint64_t ended_ns;                /* end of its last operation, or start of the run */
     struct flight flights[LANE_FLIGHTS]; /* sent and not ended, by op_state.place */
-    pthread_mutex_t marks; /* held while another lane's stream is told to await a mark, so that it is not recorded anew */
+    /* Held while another lane makes its stream wait for a mark of this one: the mark must not be recorded again meanwhile. */
+    pthread_mutex_t marks;
     /* 1 + number of the last operation that was sent, and that ended; other threads wait on these. */
     _Atomic uint32_t sent __attribute__((aligned(64))), done __attribute__((aligned(64)));
 };
@@ -92,7 +93,8 @@ static inline bool wait_until_past(_Atomic uint32_t *word, uint32_t number)
 
 /* lane.c: runs all operations of the lane, one after the other. */
 void lane_run(struct executor *executor, struct lane_state *lane);
-bool lane_skips(struct executor *executor, const struct op *op); /* asked when all dependencies have ended, or were sent */
+/* Call it when all dependencies of `op` have ended, or (ahead) were sent. */
+bool lane_skips(struct executor *executor, const struct op *op);
 void lane_work(struct executor *executor, struct flight *flight, bool healthy);
 void lane_break(struct executor *executor, const struct error *err);
 /* lane_take() takes the operation's buffers; lane_conclude() gives its buffers back and marks it done. when_ns 0: now. */
@@ -105,7 +107,7 @@ void lane_finish(struct executor *executor, struct flight *flight);
 void lane_send(struct executor *executor, struct lane_state *lane);
 void lane_end(struct executor *executor, struct lane_state *lane);
 
-/* pace.c: paced links and slow motion. The work has ended; the lane only waits before it reports that. Returns the time added. */
+/* pace.c: paced links and slow motion. The work has ended; the lane sleeps before it reports the end. Returns the time added. */
 uint64_t executor_pace(struct executor *executor, const struct flight *flight);
 
 /* op_records.c. */

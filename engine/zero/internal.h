@@ -64,14 +64,14 @@ struct zero {
         struct footprint footprint; /* of the training schedule */
         int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each schedule's operations after its agreement */
         uint64_t whole_bytes[SCHEDULES][TIERS];      /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
-        struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: for these schedules and the budgets in force */
+        struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: by schedule, whether it cannot run ahead within the budgets; whether the log says so */
     } plan;
 
     bool ready; /* the lasting state exists */
     struct { /* of the whole run; zero_progress() returns it */
         int64_t steps, samples;
         int64_t updates; /* steps that were not skipped; the learning rate schedule counts these */
-        int skips;       /* steps skipped in a row, without those in which fp16 searches its loss scale */
+        int skips;       /* skipped steps in a row; while the initial fp16 loss scale is still being lowered, they do not count */
         struct loss_scaler scaler;
     } progress;
     struct { /* gradients in the host tier with which the next step will update */

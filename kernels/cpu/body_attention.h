@@ -1,6 +1,6 @@
-/* Causal attention in tiles of queries by keys: scores of one tile at a time live in the thread's scratch, forward keeps
- * a running maximum and sum per query (Milakov and Gimelshein 2018), backward makes the probabilities again from the
- * kept log-sum-exp (Dao et al. 2022). One thread does the whole of a (sequence, head), so every sum has one order.
+/* Causal attention in tiles of queries by keys: the thread's scratch holds the scores of one tile. Forward keeps a running
+ * maximum and sum for each query (Milakov and Gimelshein 2018). Backward recomputes the probabilities from the stored
+ * log-sum-exp (Dao et al. 2022). One thread does the whole of a (sequence, head), so every sum has one order.
  *
  * Queries come into the tile already scaled by 1 / sqrt(head size). On the diagonal, strips of 16 queries need only the
  * keys up to their own end: columns beyond are neither computed nor read. */
@@ -22,7 +22,7 @@ INLINE struct attention_view attention_view_of(const struct attention_shape *sha
         .at_lse = pair * shape->T, .scale = 1 / __builtin_sqrtf((float)head_size)};
 }
 
-/* Keys that a strip of 16 queries from row r of the tile looks at. */
+/* Number of keys that a strip of 16 queries from row r of the tile needs. */
 INLINE int64_t strip_keys(bool diagonal, int64_t r, int64_t keys)
 {
     return diagonal && r + VEC_LANES < keys ? r + VEC_LANES : keys;

@@ -1,4 +1,4 @@
-/* Products of 16-bit types where there are none: see product_convert.c. */
+/* Matrix products of 16-bit types on processors that have none: product_convert.c computes them in fp32. */
 #ifndef KERNELS_CPU_PRODUCT_CONVERT_H
 #define KERNELS_CPU_PRODUCT_CONVERT_H
 

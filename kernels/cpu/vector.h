@@ -4,7 +4,7 @@
  *     vec_load_part(x, n)       lanes from n on are 0; n may exceed 16
  *     vec_store_part(y, a, n)   touches only y[0 .. n)
  *     vec_fma(a, b, c)          a*b + c
- *     vec_max(a, b), vec_min    b where either is NaN: put what may be NaN second, so that it survives
+ *     vec_max(a, b), vec_min    b if a or b is NaN: pass the operand that may be NaN as b
  *     vec_first(a, n, rest)     lanes from n on are `rest`
  *     vec_sign(a)               -1, 0 or 1; 0 for NaN
  *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]

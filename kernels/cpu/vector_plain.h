@@ -1,5 +1,5 @@
-/* Sixteen floats in the compiler's own vectors, which any processor has: what runs where neither AVX2 nor AVX-512 is, and what
- * the others are tested against. There is no fused multiply-add here: without the instruction it would be a library call per element. */
+/* Sixteen floats in the compiler's own vectors, which any processor has. Used on processors without AVX2 and AVX-512, and
+ * as the reference in tests. There is no fused multiply-add here: without the instruction it would be a library call per element. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static inline vec vec_mul(vec a, vec b) { return a * b; }
 static inline vec vec_div(vec a, vec b) { return a / b; }
 static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
 
-/* Through an array, of which the compiler makes vectors. */
+/* Uses an array, so that the compiler vectorizes the loop. */
 static inline vec vec_sqrt(vec a)
 {
     float x[VEC_LANES];
@@ -104,7 +104,7 @@ static inline vec vec_load_bf16_part(const uint16_t *x, int64_t n)
     return (vec)(__builtin_convertvector(some, vec_bits) << 16);
 }
 
-/* To nearest, ties to even; a NaN stays one and is quiet. */
+/* Rounds to nearest, ties to even. A NaN becomes a quiet NaN. */
 static inline vec_halves bf16_of(vec a)
 {
     const vec_bits bits = (vec_bits)a, nan = (vec_bits)((vec_ints)(0x7f800000 - (bits & 0x7fffffff)) >> 31);
@@ -136,7 +136,7 @@ static inline uint16_t f16_of_float(float value)
     if (magnitude >= 0x477ff000) return (uint16_t)(sign | 0x7c00); /* 65520 */
     if (magnitude >= 0x38800000)
         return (uint16_t)(sign | (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13);
-    /* Below 2^-14 a step is 2^-24, which is the last bit of a float between a half and one: adding a half rounds. */
+    /* Subnormals of fp16 are multiples of 2^-24, the spacing of fp32 in [0.5, 1). So adding 0.5 rounds to one of them. */
     return (uint16_t)(sign | (bits_of_float(float_of_bits(magnitude) + 0.5f) - 0x3f000000));
 }
 

@@ -33,8 +33,8 @@ struct app {
     uint64_t lesson_ns;       /* lab: time of the page that was recorded last, or is shown */
     uint64_t playing_ns;      /* lab: when the learner's time was counted last */
     bool changed, urgent, quit, asked; /* asked: the user was asked to confirm leaving */
-    bool waits_answer;        /* a command was sent, and a refusal of it has not been looked for in all notices: */
-    uint64_t notices;         /* ... the notices checked so far */
+    bool waits_answer;        /* a command was sent; notices to come may hold its refusal */
+    uint64_t notices;         /* how many notices have been searched for that refusal */
     bool again;               /* after quit, another run follows on this screen */
     uint64_t taken_ns, drawn_ns, message_ns; /* times of the last records and frame; end of the message (0: none) */
 };

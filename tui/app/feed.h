@@ -24,7 +24,7 @@ struct feed {
     bool live, owns_model, owns_source;
     struct record_reader newest;
     uint32_t step;               /* the step that began last in newest */
-    bool flows;                  /* live: many records arrived at once, so more may be waiting */
+    bool flows;                  /* live: many records arrived at once, so the socket may hold more */
     struct keyframes keyframes;
     char *path;                  /* the trace file; NULL: none */
     struct record_buffer *past;           /* live: the records that are kept in memory */

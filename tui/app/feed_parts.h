@@ -6,8 +6,8 @@
 
 enum { FEED_HISTORY_BYTES = 24 << 20 }; /* limit of the newest history, and of the history of an older window */
 
-/* Reads until `enough` is true: a recording as far as needed, a live run as far as records have arrived. True: it is
- * enough. */
+/* Reads until `enough` is true: a recording as far as needed, a live run as far as records have arrived. Returns the
+ * last result of enough(). */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
 
 /* cursor.c */

@@ -1,4 +1,4 @@
-/* The filter of '\', a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (any beginning of a lane's
+/* The filter of '\', a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (a prefix of a lane's
  * name); the remaining words are a text that must occur. A view applies the parts that concern it. */
 #ifndef TUI_VIEW_FILTER_H
 #define TUI_VIEW_FILTER_H

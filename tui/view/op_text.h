@@ -7,7 +7,7 @@
 
 enum { OP_TEXT_ROOM = 64, LABEL_ROOM = OP_TEXT_ROOM };
 
-/* "block' 3", "gather block 2", "reduce bucket 1"; op_label() is false where the operation is not known. */
+/* "block' 3" (the prime: backward), "gather block 2", "reduce bucket 1"; op_label() is false where the operation is not known. */
 void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
 int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
