@@ -58,7 +58,7 @@ refused "bytes are not compared with numbers" 's/^check: cut < .*/check: cut < 3
 refused "a command that does not exist is refused" 's/^do: stage=3/do: stag=3/' 'stage'
 refused "a setting that does not exist is refused" 's/^set: .*/set: stages=1/' 'stage'
 refused "a short name that is misspelt is named as one" 's/^set: .*/set: stag=1/' 'stag: unknown key; did you mean stage\?'
-refused "a view that does not exist is refused, with its line and those that there are" 's/^look: memory/look: memories/' 'there is no view memories; there are overview, timeline, memory'
+refused "a view that does not exist is refused, with its line and those that there are" 's/^look: memory/look: memories/' 'there is no view memories; there are overview, whiteboard, timeline, memory'
 grep -q ":$(grep -n '^look:' faulty/lab.md | cut -d: -f1): look" errors
 ok "... at its own line" $?
 refused "a check's sentence must say something" 's/^check: cut < .*/check: cut > 0 MB |/' 'what a learner sees'
