@@ -30,6 +30,8 @@ static const struct {
     const char *end, *unit;
 } units[] = {
     {"_bucket_size", "elements"},
+    {"buffer_size", "elements"},
+    {"max_in_cpu", "elements"},
     {"max_live_parameters", "elements"},
     {"max_reuse_distance", "elements"},
     {"persistence_threshold", "elements"},

@@ -69,14 +69,14 @@ overview 80x24 recent.step_ns           mean step $time
 overview 80x24 recent.forward_percent   fwd +([0-9]+%)
 overview 80x24 recent.backward_percent  bwd +([0-9]+%)
 overview 80x24 recent.optimizer_percent upd +([0-9]+%)
-overview 80x24 recent.exposed_percent   comm +([0-9]+%)
+overview 80x24 recent.exposed_percent   exposed +([0-9]+%)
 overview 80x24 memory.rank0.device.fullest_bytes ^ +0 \[.*\] +$bytes
 overview 80x24 memory.rank1.device.fullest_bytes ^ +1 \[.*\] +$bytes
 overview 80x24 memory.rank0.device.planned_bytes plan $bytes
-memory 200x60 memory.rank0.device.live_bytes      together +$bytes
-memory 200x60 memory.rank0.device.peak_bytes      together$columns +$bytes
-memory 200x60 memory.rank0.device.planned_bytes   together$columns$columns +$bytes
-memory 200x60 memory.rank0.device.reserved_bytes  together$columns$columns$columns$columns +$bytes
+memory 200x60 memory.rank0.device.live_bytes      total +$bytes
+memory 200x60 memory.rank0.device.peak_bytes      total$columns +$bytes
+memory 200x60 memory.rank0.device.planned_bytes   total$columns$columns +$bytes
+memory 200x60 memory.rank0.device.reserved_bytes  total$columns$columns$columns$columns +$bytes
 memory 200x60 memory.rank0.device.free_bytes      free in pool +$bytes
 memory 200x60 memory.rank1.device.fullest_bytes    1 \[[^]]*\] +$bytes
 memory 200x60 memory.rank0.device.fullest_bytes   fullest $bytes
@@ -101,11 +101,11 @@ why 120x40 memory.rank0.device.planned_bytes         [0-3] +now +$bytes
 why 120x40 memory.rank0.device.planned_resting_bytes [0-3] +now$columns +$bytes
 why 120x40 traffic.planned_bytes                     [0-3] +now$columns$columns +$bytes
 timeline 120x40 rank0.compute_percent        compute ([0-9]+ %)
-timeline 120x40 rank0.exposed_percent        other only ([0-9]+ %)
+timeline 120x40 rank0.exposed_percent        others busy ([0-9]+ %)
 timeline 120x40 rank0.idle_percent           idle ([0-9]+ %)
 timeline 120x40 rank0.overlap_percent        overlap ([0-9.]+ %) - exposed
 timeline 120x40 rank0.exposed_ns             overlap [0-9.]+ % - exposed $time
-timeline 120x40 rank0.waited.peers_ns        p slowest rank $time
+timeline 120x40 rank0.waited.peers_ns        [^ ]+ slowest rank $time
 timeline 120x40 memory.rank0.device.fullest_bytes fullest $bytes
 timeline 120x40 memory.rank0.device.planned_bytes plan $bytes
 buckets 120x40 bucket.0.bytes                ^ +0 .* $bytes +\[
@@ -116,11 +116,11 @@ buckets 120x40 bucket.3.peers_ns             ^ +3 .* flushed +[0-9.]+ [num]?s +$
 buckets 120x40 bucket.4.longest_ns           longest on rank [0-9]+: $time
 buckets 120x40 bucket.4.slowest              longest on rank ([0-9]+)
 buckets 120x40 flushes                       ([0-9]+) buckets, 
-buckets 120x40 flushes.full                  ([0-9]+) flushed full
+buckets 120x40 flushes.full                  ([0-9]+) as the next did not fit
 buckets 120x40 flushes.end_of_backward       ([0-9]+) at the end
 schedule 200x60 op.0.mean_ns                 ^ +0 compute load +done +$time
-schedule 200x60 op.0.longest_ns              ^ +0 compute load .* [0-9]+:$time
-schedule 200x60 op.0.slowest                 ^ +0 compute load .* ([0-9]+):[0-9.]+ [num]?s
+schedule 200x60 op.0.longest_ns              ^ +0 compute load .* $time r[0-9]+
+schedule 200x60 op.0.slowest                 ^ +0 compute load .* [num]?s r([0-9]+)
 schedule 200x60 op.5.mean_ns                 ^ +5 .* done +$time
 schedule 200x60 op.6.mean_ns                 ^ +6 .* done +$time
 collectives 120x40 traffic.control.count        control +([0-9]+)
@@ -176,12 +176,12 @@ within_step() {
     cat <<END
 shards 80x24 now.gathered                  ([0-9]+) units? gathered
 shards 80x24 now.gathered.in_flight        gathered, ([0-9]+) of them
-shards 80x24 now.gathered.bytes            L holds $bytes
-shards 80x24 now.gathered.live_bytes       L holds $bytes
-buckets 120x40 now.buckets.live_bytes      B holds $bytes
-schedule 80x24 now.operations              has done [0-9]+ of ([0-9]+)
-schedule 80x24 now.operations.ended        has done ([0-9]+) of
-memory 120x40 now.live_bytes               together +$bytes
+shards 80x24 now.gathered.bytes            L now $bytes
+shards 80x24 now.gathered.live_bytes       L now $bytes
+buckets 120x40 now.buckets.live_bytes      unreduced gradients now $bytes
+schedule 80x24 now.operations              rank [0-9]+: [0-9]+ of ([0-9]+) done
+schedule 80x24 now.operations.ended        rank [0-9]+: ([0-9]+) of
+memory 120x40 now.live_bytes               total +$bytes
 memory 120x40 now.parameters.live_bytes    parameters +$bytes
 memory 120x40 now.activations.live_bytes   activations +$bytes
 memory 120x40 now.buckets.live_bytes       buckets +$bytes
@@ -245,7 +245,7 @@ done
 check "a run with checkpoints on the host is made" train offload "$root/configs/nano-stage3.json" -n 2 --steps 3 --trace offload.zlt \
     --set model.recompute=full --set activation_checkpointing.cpu_checkpointing=true --set model.checkpoint_every=1
 table offload.zlt 2 <<END
-overview 80x24 recent.exposed_percent   comm +([0-9]+%)
+overview 80x24 recent.exposed_percent   exposed +([0-9]+%)
 collectives 120x40 traffic.d2h.sent_bytes     d2h +[0-9]+ +$bytes
 collectives 120x40 traffic.d2h.planned_bytes  d2h +[0-9]+$columns +$bytes
 collectives 120x40 traffic.d2h.exposed_ns    d2h .*s +$time

@@ -116,8 +116,8 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
         return;
     }
     const struct run_mark *mark = &of->mark[of->marks - 1];
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process at step %u: the kernel counts %s (Pss), we count %s",
-                        mark->step, format_bytes_bare(pss, units, mark->pss_bytes),
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process, step %u: Pss %s, pool %s", mark->step,
+                        format_bytes_bare(pss, units, mark->pss_bytes),
                         format_bytes_bare(reserved, units, mark->reserved_bytes));
     if (x + 52 < canvas.at.columns)
         draw_format(canvas, x, y, STYLE_DIM, " reserved; %s with all it shares (RSS)",

@@ -45,7 +45,7 @@ static void draw_head(struct canvas canvas, int y, enum units units)
     for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
         pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[i]);
     const int room = canvas.at.columns - pen.x - 2;
-    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, y, STYLE_DIM, "now, of the plan");
+    if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, y, STYLE_DIM, "now / planned");
 }
 
 /* How much of what is planned is there now; of the sum by category. */
@@ -118,7 +118,7 @@ static struct row row_of_category(const struct run_model *model, const struct ru
 
 static struct row row_of_sum(const struct run_model *model, const struct run_tier *of, enum tier tier)
 {
-    struct row row = {.name = "together",
+    struct row row = {.name = "total",
                       .style = STYLE_STRONG,
                       .has_live = of->now.known,
                       .has_reserved = of->now.known,

@@ -84,7 +84,7 @@ static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
         if (!asked && held_bytes(scene->model, category, &bytes) && bytes == 0) continue;
         draw_tenant(canvas, y++, category, scene, most);
     }
-    draw_text(canvas, 3, y, STYLE_STRONG, "together");
+    draw_text(canvas, 3, y, STYLE_STRONG, "total");
     draw_right(canvas, 15 + bytes_columns(scene->state->units), y, STYLE_STRONG,
                format_bytes(text, scene->state->units, sum > 0, sum));
     return y + 2;

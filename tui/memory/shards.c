@@ -168,7 +168,7 @@ static const char *parameters_words(const struct unit_keep *keep, const struct u
     if (!keep->shards_parameters) return "whole, kept";
     if (cell->gathered) return cell->used_by >= 0 ? "gathered, in use" : "gathered, for use to come";
     if (keep->tail_elems == keep->elems) return "all of it small: kept gathered";
-    return cell->let_go ? "its shard; let go" : "its shard";
+    return cell->let_go ? "own shard only (released)" : "own shard only";
 }
 
 static void draw_figures(struct canvas canvas, int x, int y, int rows, int top, const struct picture *picture)
@@ -246,9 +246,9 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
     }
     int x = draw_format(canvas, 1, y, STYLE_STRONG, "%d unit%s gathered, %d of them in flight: ", sum.units,
                         plural(sum.units), sum.in_flight);
-    draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L holds %s", format_count(elems, (uint64_t)sum.elems),
+    draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L now %s", format_count(elems, (uint64_t)sum.elems),
                 memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, prefetch_bucket_size %s elements",
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, stage3_prefetch_bucket_size %s",
                 format_count(most, (uint64_t)knobs->max_live_parameters),
                 format_count(ahead, (uint64_t)knobs->prefetch_bucket_elems));
 }

@@ -121,17 +121,18 @@ void draw_slot_legend(struct canvas canvas, int y)
 {
     draw_text(canvas, 1, y, STYLE_TEXT, "P parameters  G gradient  O optimizer state, each cut into the ranks' parts");
     int x = draw_meaning(canvas, 1, y + 1, SLOT_KEPT, "kept");
-    x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "gathered, or not reduced");
+    x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "P: gathered, G: not reduced");
     x = draw_meaning(canvas, x, y + 1, SLOT_FLIGHT, "in flight");
     draw_meaning(canvas, x, y + 1, SLOT_USED, "in use");
-    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "kept, not of this step");
+    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "from the step before");
     x = draw_meaning(canvas, x, y + 2, SLOT_TAIL, "small, kept gathered");
     draw_meaning(canvas, x, y + 2, SLOT_AWAY, "not here");
 }
 
 void draw_letter_legend(struct canvas canvas, int y, bool all)
 {
-    draw_text(canvas, 1, y, STYLE_TEXT, "P whole  p shard  > in flight  L gathered  U in use  - let go  + small, kept");
+    draw_text(canvas, 1, y, STYLE_TEXT,
+              "P whole  p shard  > in flight  L gathered  U in use  - released  + small, kept");
     if (!all) {
         draw_text(canvas, 1, y + 1, STYLE_TEXT, "one column a rank, its parameters only; more columns show all");
         return;

@@ -152,7 +152,7 @@ static void draw_picture_title(struct canvas canvas, const struct scene *scene, 
 {
     char title[96], number[32];
     const char *step = instant_step(number, scene);
-    snprintf(title, sizeof title, "tiers of rank %d (0 to %d), %s%s", rank, scene->model->ranks - 1,
+    snprintf(title, sizeof title, "tiers of rank %d (of %d), %s%s", rank, scene->model->ranks,
              *step ? "fullest instants of " : "now", step);
     draw_title(canvas, 0, false, title);
 }

@@ -72,7 +72,7 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
     double rate;
     if (plan) x = draw_format(canvas, x, 0, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
     else x = draw_text(canvas, x, 0, STYLE_DIM, "ZeRO stage n/a") + 2;
-    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "step %s", format_count(number, step->step))
+    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "last step %s", format_count(number, step->step))
              : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
     x += 2;
     snprintf(text, sizeof text, "%s tokens/s",
@@ -100,7 +100,7 @@ struct share {
 
 static const struct share shares[] = {
     {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},  {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
-    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"}, {'c', 0x25a1, STYLE_EXPOSED, "communication exposed", "comm"},
+    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"}, {'e', 0x25a1, STYLE_EXPOSED, "exposed communication", "exposed"},
     {'o', 0x00b7, STYLE_OTHER, "other", "other"},
 };
 enum { SHARES = sizeof shares / sizeof shares[0] };

@@ -50,10 +50,10 @@ static int draw_keys(struct canvas canvas, int y, enum key_mode mode)
 }
 
 /* What the footer shows first. */
-static int draw_own_keys(struct canvas canvas, int y, const struct view *view, enum key_mode mode)
+static int draw_own_keys(struct canvas canvas, int y, const struct view *view, bool is_pane, enum key_mode mode)
 {
     if (!view->keys[0]) return y;
-    draw_format(canvas, 0, y++, STYLE_TITLE, "Keys of this view: %s", view->title);
+    draw_format(canvas, 0, y++, STYLE_TITLE, "Keys of the %s: %s", is_pane ? "focused pane" : "view", view->title);
     for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i]; i++) {
         const struct key_row *row = key_of_action(view->keys[i], mode);
         if (row) y = draw_key(canvas, y, row, mode);
@@ -66,7 +66,7 @@ static const char *const category_help[] = {
 #define X(id, letter, name, help) help,
     CATEGORY_TABLE(X)
 #undef X
-        "held by the pool, in use by nobody",
+        "reserved by the pool, not used by any tensor",
 };
 
 static int draw_letters(struct canvas canvas, int y)
@@ -110,7 +110,7 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
 {
     const struct view_state *state = scene->state;
     const struct view *before = view_of(state->before == VIEW_OVERVIEW ? state->focus : state->before);
-    y = draw_own_keys(page, y, before, view_key_mode(scene));
+    y = draw_own_keys(page, y, before, state->before == VIEW_OVERVIEW, view_key_mode(scene));
     if (scene->state->lab) y = draw_lab_keys(page, y);
     y = draw_keys(page, y, view_key_mode(scene)) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Memory");

@@ -109,7 +109,9 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     if (step) {
         int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, calm.rank);
         timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, &in_small);
-        snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+        at += snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+        if (utf8_columns(title) + 17 <= canvas.at.columns)
+            snprintf(title + at, sizeof title - (size_t)at, " (T: legend)");
     }
     draw_title(canvas, 0, focused, title);
     if (nothing_yet(canvas, scene)) return;

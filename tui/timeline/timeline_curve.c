@@ -59,10 +59,13 @@ static void draw_row(struct canvas canvas, int y, int row, int rows, const struc
 }
 
 /* Lines come first and the stack over them, so that a line is seen wherever the stack ends below it. */
-static void draw_line(struct canvas canvas, uint64_t bytes, uint64_t full, enum style style, uint32_t sign)
+static void draw_line(struct canvas canvas, uint64_t bytes, uint64_t full, enum style style, uint32_t sign,
+                      const char *name)
 {
     int rows = canvas.at.rows, row = full ? (int)((double)bytes / (double)full * rows) : 0;
-    draw_fill(canvas, 0, rows - 1 - (row < rows ? row : rows - 1), canvas.at.columns, style, sign);
+    const int y = rows - 1 - (row < rows ? row : rows - 1);
+    draw_fill(canvas, 0, y, canvas.at.columns, style, sign);
+    draw_right(canvas, canvas.at.columns - 2, y, style, name);
 }
 
 static void draw_stack(struct canvas canvas, const struct run_instant instants[], uint64_t full)
@@ -141,8 +144,8 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum t
     if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
         draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(text, scene->state->units, scale.full > 0, scale.full));
     if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
-    if (scale.has_planned) draw_line(plot, scale.planned, scale.full, STYLE_PLANNED, 0x2500);
-    if (scale.is_budget) draw_line(plot, scale.budget, scale.full, STYLE_WARN, 0x2550);
+    if (scale.has_planned) draw_line(plot, scale.planned, scale.full, STYLE_PLANNED, 0x2500, " plan ");
+    if (scale.is_budget) draw_line(plot, scale.budget, scale.full, STYLE_WARN, 0x2550, " budget ");
     draw_stack(plot, instants, scale.full);
     int cursor = timeline_cursor(scene, window, columns);
     for (int y = 0; cursor >= 0 && y < plot.at.rows; y++) draw_over(plot, cursor, y, STYLE_CURSOR, 0x2502);

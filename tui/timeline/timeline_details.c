@@ -134,7 +134,7 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
-        fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the bucket was full" : "end of backward");
+        fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the next tensor did not fit the bucket" : "end of backward");
 }
 
 static void draw_operation(struct canvas canvas, const struct scene *scene, const struct span *span)
@@ -189,7 +189,9 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     const struct temporal *t = &totals->temporal;
     char time[FORMAT_ROOM];
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT, "other only %.0f %%", percent(t->non_compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT,
+         facts->canvas.at.columns < 120 ? "others busy %.0f %%" : "compute idle, others busy %.0f %%",
+         percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
     fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
@@ -201,7 +203,11 @@ static void tell_stalls(struct facts *facts, const struct totals *totals)
     char time[FORMAT_ROOM];
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
         if (!totals->stall_ns[why]) continue;
-        fact(facts, STYLE_TEXT, "%c %s %s", stall_letter(why), mark_look(MARK_WAIT + (enum mark)why).name,
+        const char letter[2] = {stall_letter(why), '\0'};
+        const char *sign = why != STALL_PEERS             ? letter
+                           : facts->canvas.surface->ascii ? ":"
+                                                          : "┊"; /* as in the legend */
+        fact(facts, STYLE_TEXT, "%s %s %s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
              time_text(time, totals->stall_ns[why]));
     }
 }

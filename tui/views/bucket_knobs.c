@@ -17,8 +17,8 @@ static void draw_totals(struct canvas canvas, int y, const struct knobs *knobs)
     const struct bucket_sums *sums = &knobs->sums;
     const enum units units = knobs->scene->state->units;
     char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
-    draw_format(canvas, 1, y, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d flushed full, %d at the end", sums->count,
-                plural(sums->count), format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
+    draw_format(canvas, 1, y, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d as the next did not fit, %d at the end",
+                sums->count, plural(sums->count), format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
                 format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
 }
 
@@ -34,7 +34,7 @@ static void draw_size_knob(struct canvas canvas, int y, const struct knobs *knob
     else if (sums->largest_bytes > knob * element)
         draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
     else
-        draw_format(canvas, x, y, STYLE_TEXT, " (%s): what would not fit flushes it",
+        draw_format(canvas, x, y, STYLE_TEXT, " (%s)",
                     format_bytes_bare(bytes, knobs->scene->state->units, (uint64_t)(knob * element)));
 }
 
@@ -54,7 +54,7 @@ static void draw_memory_line(struct canvas canvas, int y, const struct knobs *kn
     }
     if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
     if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
-    draw_format(canvas, 1, y, STYLE_TEXT, "gradients not reduced yet: B holds %s, planned at most %s", live, most);
+    draw_format(canvas, 1, y, STYLE_TEXT, "unreduced gradients now %s, planned peak %s", live, most);
 }
 
 void bucket_knobs_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int rank)
@@ -64,7 +64,7 @@ void bucket_knobs_draw(struct canvas canvas, const struct scene *scene, const st
     draw_size_knob(canvas, 1, &knobs);
     draw_text(canvas, 1, 2, STYLE_TEXT,
               at->plan->ops.knobs.overlap_comm
-                  ? "overlap_comm true: one is in flight while backward fills the next"
+                  ? "overlap_comm true: a bucket is reduced while backward fills the next one"
                   : "overlap_comm false: backward stands still while a bucket is in flight");
     draw_memory_line(canvas, 3, &knobs);
 }

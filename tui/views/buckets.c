@@ -64,7 +64,8 @@ static int chosen_row(const struct buckets *buckets)
 
 static const char *state_name(enum bucket_state state)
 {
-    static const char *const names[BUCKET_STATES] = {"to come", "filling", "full", "in flight", "flushed", "dropped"};
+    static const char *const names[BUCKET_STATES] = {"to come",   "filling", "complete",
+                                                     "in flight", "flushed", "dropped"};
     return names[state];
 }
 
@@ -166,7 +167,7 @@ static void draw_list_head(struct canvas canvas, int y, const struct buckets *bu
     pen_left(&pen, 1, STYLE_DIM, "");
     pen_left(&pen, 11, STYLE_DIM, "state");
     pen_right(&pen, 9, STYLE_DIM, "in flight");
-    pen_right(&pen, 10, STYLE_DIM, "for peers");
+    pen_right(&pen, 10, STYLE_DIM, "peer wait");
     pen_left(&pen, 2, STYLE_DIM, "");
     pen_left(&pen, rank_columns(buckets), STYLE_DIM, "ranks");
     pen_left(&pen, 2, STYLE_DIM, "");
@@ -213,7 +214,7 @@ static void pen_wide(struct pen *pen, const struct buckets *buckets, int op)
     pen_left(pen, ranks, STYLE_TEXT, "");
     if (!pen->full) draw_rank_states(pen->canvas, x, pen->y, ranks, buckets, op);
     pen_left(pen, 2, STYLE_TEXT, "");
-    pen_left(pen, 16, STYLE_TEXT, flush->flush == FLUSH_FULL ? "full" : "end of backward");
+    pen_left(pen, 16, STYLE_TEXT, flush->flush == FLUSH_FULL ? "next did not fit" : "end of backward");
     if (times.ranks > 1) pen_format(pen, 12, style, "rank %d", times.last_rank);
     else pen_right(pen, 12, style, "n/a");
     pen_right(pen, 10, style, times.ranks > 1 ? format_time(text, times.last_ns - times.first_ns) : "n/a");
@@ -292,17 +293,17 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
     const struct op *flush = &buckets->ops->ops[op];
     char title[128], elems[FORMAT_ROOM];
     const struct filling filling = filling_of(&buckets->at, op);
-    snprintf(title, sizeof title, "bucket %d: %s elements, operation #%d, flushed %s", flush->bucket,
+    snprintf(title, sizeof title, "bucket %d: %s elements, op #%d, flushed %s", flush->bucket,
              format_count(elems, (uint64_t)filling.elems), op,
-             flush->flush == FLUSH_FULL ? "when full" : "at the end of backward");
+             flush->flush == FLUSH_FULL ? "as the next did not fit" : "at the end of backward");
     draw_title(canvas, 0, false, title);
     draw_pieces(canvas, 1, buckets, op);
     draw_flush_times(canvas, 3, buckets, op);
     int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
     draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
     x += buckets->scene->model->ranks + 2;
-    if (x < canvas.at.columns - 54)
-        draw_text(canvas, x, 5, STYLE_DIM, ". to come  f filling  + full  > in flight  = flushed");
+    if (x < canvas.at.columns - 58)
+        draw_text(canvas, x, 5, STYLE_DIM, ". to come  f filling  + complete  > in flight  = flushed");
 }
 
 /* ---- the view ---- */

@@ -111,7 +111,7 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
 {
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 1, y);
-    pen_left(&pen, 20, STYLE_STRONG, "tensors together");
+    pen_left(&pen, 20, STYLE_STRONG, "tensors, total");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
               format_bytes(text, units, sums->has_sent, rounded(sums->sent)));
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
@@ -134,9 +134,9 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;
     double volume = (double)header->parameters * element * (header->ranks - 1) / header->ranks;
-    int x =
-        draw_format(canvas, 1, y, STYLE_TEXT, "theory: %.3g×%s(N-1)/N×%dB = %s", (double)plan->theory_bytes / volume,
-                    ascii ? "Psi" : "Ψ", element, format_bytes_bare(text, scene->state->units, plan->theory_bytes));
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "theory: %.3g%s(N-1)/N × %d bytes = %s",
+                        (double)plan->theory_bytes / volume, ascii ? "Psi" : "Ψ", element,
+                        format_bytes_bare(text, scene->state->units, plan->theory_bytes));
     if (sums->has_sent)
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }
@@ -248,11 +248,11 @@ static void draw_times_head(struct canvas canvas, int y, enum units units)
     pen_right(&pen, columns + 2, STYLE_DIM, "busbw");
     pen_right(&pen, 7, STYLE_DIM, "hidden");
     pen_right(&pen, 10, STYLE_DIM, "exposed");
-    pen_right(&pen, 10, STYLE_DIM, "for peers");
+    pen_right(&pen, 10, STYLE_DIM, "peer wait");
     pen_right(&pen, 10, STYLE_DIM, "paced");
     pen_right(&pen, 10, STYLE_DIM, "busy");
     pen_right(&pen, 6, STYLE_DIM, "ops");
-    pen_right(&pen, 12, STYLE_DIM, "of limit");
+    pen_right(&pen, 15, STYLE_DIM, "busbw is");
 }
 
 static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
@@ -280,8 +280,8 @@ static struct limit limit_of(const struct run_model *model, const struct window 
 static void draw_share(struct pen *pen, double busbw, const struct limit *limit)
 {
     if (busbw > 0 && limit->bytes_per_s > 0)
-        pen_format(pen, 12, STYLE_TEXT, "%.0f %% %s", 100 * busbw / limit->bytes_per_s, limit->name);
-    else pen_right(pen, 12, STYLE_TEXT, "n/a");
+        pen_format(pen, 15, STYLE_TEXT, "%.0f %% of %s", 100 * busbw / limit->bytes_per_s, limit->name);
+    else pen_right(pen, 15, STYLE_TEXT, "n/a");
 }
 
 static void draw_times(struct canvas canvas, int y, enum units units, int kind, const struct collective_totals *totals,
@@ -380,9 +380,7 @@ static int draw_difference(struct canvas canvas, const struct scene *scene)
                  theory.unit_is_gradient ? "gradients" : "parameters", theory.unit_times,
                  theory.unit_is_gradient ? theory.gradients : theory.parameters);
     canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
-    if (!used)
-        return draw_paragraph(canvas, 0, STYLE_DIM,
-                              "the plan sends exactly what the paper says: no padding, every unit as often");
+    if (!used) return draw_paragraph(canvas, 0, STYLE_DIM, "planned volume = theory: no padding");
     char whole[340];
     snprintf(whole, sizeof whole, "beside it: %s", text);
     return draw_paragraph(canvas, 0, STYLE_TEXT, whole);

@@ -125,7 +125,7 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
                           {(double)a->held_bytes[c], (double)b->held_bytes[c]}};
         draw_row(canvas, y++, units, &row, STYLE_TEXT);
     }
-    struct row sum = {"together", KIND_BYTES, {a->known, b->known}, {(double)a->live_bytes, (double)b->live_bytes}};
+    struct row sum = {"total", KIND_BYTES, {a->known, b->known}, {(double)a->live_bytes, (double)b->live_bytes}};
     draw_row(canvas, y++, units, &sum, STYLE_STRONG);
     return y;
 }

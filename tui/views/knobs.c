@@ -236,7 +236,8 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
     const char *value = shown_value(text, knob);
     enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;
     bool quiet = knob->source == SOURCE_DEFAULT || knob->class != KNOB_HONOURED;
-    snprintf(unit, sizeof unit, " %s", knob->class == KNOB_HONOURED ? knob->unit : "");
+    snprintf(unit, sizeof unit, " %s",
+             knob->class == KNOB_HONOURED && strcmp(value, "no limit") != 0 ? knob->unit : "");
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     struct pen pen = pen_at(canvas, 2, y);
     if (knob->class != KNOB_HONOURED && !knob->value[0]) { /* nobody asked for it: its name has the room */

@@ -193,7 +193,7 @@ static void draw_throughput(struct canvas canvas, const struct run_model *model)
     double now;
     int x = draw_title(canvas, 0, false, "tokens/s");
     if (run_tokens_per_second(model, &now))
-        draw_format(canvas, x, 0, STYLE_STRONG, "now %s ", format_count(text, (uint64_t)(now + 0.5)));
+        draw_format(canvas, x, 0, STYLE_STRONG, "%s in the last second ", format_count(text, (uint64_t)(now + 0.5)));
     if (!chart_init(&chart, &model->tokens_per_s, &model->number, true, rate_label)) return;
     chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &chart);
 }

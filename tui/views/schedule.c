@@ -137,15 +137,15 @@ static void draw_list_head(struct canvas canvas, int y, enum units units)
     pen_left(&pen, 9, STYLE_DIM, "operation");
     pen_left(&pen, 11, STYLE_DIM, " on");
     pen_left(&pen, 10, STYLE_DIM, "state");
-    pen_right(&pen, 8, STYLE_DIM, "took");
+    pen_right(&pen, 9, STYLE_DIM, "took");
     pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "takes");
     pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "gives back");
-    pen_right(&pen, 16, STYLE_DIM, "longest");
+    pen_right(&pen, 15, STYLE_DIM, "longest, rank");
     pen_left(&pen, 22, STYLE_DIM, "  waits for");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "payload");
     pen_left(&pen, 12, STYLE_DIM, "  phase");
     pen_right(&pen, 10, STYLE_DIM, "waited");
-    pen_right(&pen, 10, STYLE_DIM, "for peers");
+    pen_right(&pen, 10, STYLE_DIM, "peer wait");
     pen_left(&pen, 18, STYLE_DIM, "  note");
 }
 
@@ -155,10 +155,19 @@ static void pen_time(struct pen *pen, int columns, bool known, uint64_t ns)
     pen_right(pen, columns, STYLE_TEXT, known ? format_time(text, ns) : "n/a");
 }
 
+/* "~" before a time: not of the step that goes on, but of the last whole one. */
+static const char *earlier_sign(const struct listing *list)
+{
+    return list->measured == list->at.step ? "" : "~";
+}
+
 static const char *note_of(const struct op *op)
 {
     if (op->prefetch) return "ahead";
-    return op->flush == FLUSH_FULL ? "full" : op->flush == FLUSH_END ? "end of backward" : op->droppable ? "tail" : "";
+    return op->flush == FLUSH_FULL  ? "next did not fit"
+           : op->flush == FLUSH_END ? "end of backward"
+           : op->droppable          ? "tail"
+                                    : "";
 }
 
 static void draw_wide(struct pen *pen, const struct listing *list, const struct op *op, const struct op_times *times)
@@ -166,8 +175,9 @@ static void draw_wide(struct pen *pen, const struct listing *list, const struct 
     const enum units units = list->scene->state->units;
     char text[48], time[FORMAT_ROOM];
     if (times->ranks > 1)
-        pen_format(pen, 16, STYLE_TEXT, "%d:%s", times->slowest, format_time_bare(time, times->longest_ns));
-    else pen_right(pen, 16, STYLE_TEXT, times->ranks ? "" : "n/a");
+        pen_format(pen, 15, STYLE_TEXT, "%s%s r%d", earlier_sign(list), format_time_bare(time, times->longest_ns),
+                   times->slowest);
+    else pen_right(pen, 15, STYLE_TEXT, times->ranks ? "" : "n/a");
     depends_text(text, op);
     pen_left(pen, 2, STYLE_TEXT, "");
     pen_left(pen, 20, STYLE_TEXT, text);
@@ -206,7 +216,8 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
     pen_left(&pen, 1, style, "");
     pen_left(&pen, 10, style, op_object(object, list->scene->model, list->ops, number));
     pen_left(&pen, 10, style, still ? "" : state_text(text, &list->at, number));
-    pen_time(&pen, 8, times.ranks, times.mean_ns);
+    if (times.ranks) pen_format(&pen, 9, STYLE_TEXT, "%s%s", earlier_sign(list), format_time_bare(text, times.mean_ns));
+    else pen_right(&pen, 9, STYLE_TEXT, "n/a");
     effects_text(text, units, '+', list->ops, op->first_take, op->take_count);
     pen_right(&pen, bytes_columns(units) + 6, style, text);
     effects_text(text, units, '-', list->ops, op->first_give, op->give_count);
@@ -294,7 +305,7 @@ static void draw_lane(struct canvas canvas, int y, enum lane lane, const struct 
 
 static void draw_lanes(struct canvas canvas, const struct listing *list)
 {
-    draw_title(canvas, 0, false, "lanes, with the ranks that stand there");
+    draw_title(canvas, 0, false, "lanes by rank");
     if (too_fast(list->scene, list)) {
         draw_text(canvas, 1, 1, STYLE_DIM,
                   "operations are too short to be followed by eye: slow motion (<), or pause (Space)");
@@ -311,15 +322,16 @@ static void draw_schedule_title(struct canvas canvas, bool focused, const struct
     char title[192], moment[OP_TEXT_ROOM];
     int done = 0, used;
     for (int op = 0; op < list->ops->op_count; op++) done += progress_state(&list->at, op) == PROGRESS_ENDED;
-    used = snprintf(title, sizeof title, "schedule: stage %d, %s", list->at.plan->stage,
-                    moment_text(moment, list->scene->model, &list->at));
     if (list->at.open && !too_fast(list->scene, list))
-        used += snprintf(title + used, sizeof title - (size_t)used, ": rank %d has done %d of %d", list->rank, done,
-                         list->ops->op_count);
-    else used += snprintf(title + used, sizeof title - (size_t)used, ": %d operations", list->ops->op_count);
+        used = snprintf(title, sizeof title, "schedule: stage %d, step %u, rank %d: %d of %d done",
+                        list->at.plan->stage, list->at.step, list->rank, done, list->ops->op_count);
+    else
+        used = snprintf(title, sizeof title, "schedule: stage %d, %s: %d operations", list->at.plan->stage,
+                        moment_text(moment, list->scene->model, &list->at), list->ops->op_count);
     if (list->scene->state->filter[0])
         snprintf(title + used, sizeof title - (size_t)used, ", only \"%s\"", list->scene->state->filter);
-    else if (list->measured) snprintf(title + used, sizeof title - (size_t)used, "; times of step %u", list->measured);
+    else if (list->measured)
+        snprintf(title + used, sizeof title - (size_t)used, "; %stimes: step %u", earlier_sign(list), list->measured);
     draw_title(canvas, 0, focused, title);
 }
 

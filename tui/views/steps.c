@@ -8,7 +8,7 @@ static void draw_step_head(struct canvas canvas)
         const char *name;
         int columns;
     } head[] = {{"step", 7},    {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
-                {"exposed", 8}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"rate", 10}};
+                {"exposed", 8}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"lr", 10}};
     struct pen pen = pen_at(canvas, 0, 1);
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) pen_right(&pen, head[i].columns, STYLE_DIM, head[i].name);
 }

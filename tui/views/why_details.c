@@ -45,7 +45,7 @@ static int other_tiers(enum tier tiers[TIERS], const struct why *why, const stru
 static void draw_change_head(struct canvas canvas, int y, enum units units, const enum tier tiers[TIERS], int count)
 {
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
-    draw_text(canvas, 1, y, STYLE_DIM, "by plan, changing it gives");
+    draw_text(canvas, 1, y, STYLE_DIM, "planned effect of a change");
     draw_right(canvas, end, y, STYLE_DIM, "sent/step");
     for (int i = count - 1; i >= 0; i--) draw_right(canvas, end -= columns, y, STYLE_DIM, tiers_name(tiers[i]));
     draw_right(canvas, end - columns, y, STYLE_DIM, "peak");
