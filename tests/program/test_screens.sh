@@ -7,7 +7,7 @@
 
 start 80 24 TERM=screen-256color -- "$zerolab" --trace live.zlt
 waits_for "live run trains" 'RUNNING'
-waits_for "first steps are drawn" 'ZeRO stage 0 +step [0-9]+ +loss [0-9]\.[0-9]+ .*tokens/s'
+waits_for "first steps are drawn" 'ZeRO stage 0 +last step [0-9]+ +loss [0-9]\.[0-9]+ .*tokens/s'
 waits_for "bars against the plan" ' 3 \[P .*\] +[0-9.]+ MiB'
 keys 3
 waits_for "key 3 trains on at stage 3" 'ZeRO stage 3 '

@@ -8,7 +8,7 @@ start 80 24 NO_COLOR=1 -- "$zerolab" train "$root/configs/nano-stage3.json" -n 2
 waits_for "pauses before step 4" 'PAUSED'
 waits_for "without offload bars are of the device" 'device memory, fullest'
 keys H
-waits_for "H shows the tiers" 'tiers of rank 0 .0 to 1., fullest instants of step 3'
+waits_for "H shows the tiers" 'tiers of rank 0 .of 2., fullest instants of step 3'
 waits_for "host and NVMe are not used" 'host +not used +NVMe +not used'
 waits_for "and it says how they would be" 'set zero_optimization.offload_optimizer.device=cpu'
 

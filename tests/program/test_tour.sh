@@ -53,7 +53,7 @@ keys a
 waits_for "... switches a stage" 'without a restart: 1.67 MB'
 keys n; comes 'do it, then Enter'
 keys 3; comes 'ZeRO stage 3|sent: stage=3'
-keys . ; comes 'ZeRO stage 3 +step 4'
+keys . ; comes 'ZeRO stage 3 +last step 4'
 keys Enter
 waits_for "... and lets the learner switch the next" 'Between steps a rank keeps 3.34 MB'
 keys n

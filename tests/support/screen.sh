@@ -59,7 +59,7 @@ settled() { # [LOOKS [SECONDS]]
 # Of a screen all but footer, hint and clock.
 body() { sed -E -e '$d' -e 's/; Space goes on.*//' -e 's/ {2,}((LIVE|WATCHING) *)?[0-9]*:[0-9][0-9]$//' -e 's/ *$//'; }
 
-step() { screen | sed -nE 's/.*ZeRO stage [0-9] +step ([0-9,]+).*/\1/p' | tr -d ,; }
+step() { screen | sed -nE 's/.*ZeRO stage [0-9] +last step ([0-9,]+).*/\1/p' | tr -d ,; }
 
 # Whether the run has gone past a step.
 goes_past() { [ "$(step)" -gt "$1" ]; }
