@@ -80,7 +80,9 @@ static void write_released(char out[96], const struct subject *of)
 
 static const char *flush_text(enum flush flush)
 {
-    return flush == FLUSH_FULL ? "which is full" : flush == FLUSH_END ? "since backward has ended" : "now";
+    return flush == FLUSH_FULL  ? "since the next tensor does not fit"
+           : flush == FLUSH_END ? "since backward has ended"
+                                : "now";
 }
 
 /* The figure that a word in braces stands for. */
