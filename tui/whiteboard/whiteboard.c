@@ -151,8 +151,8 @@ static void draw_figures(struct canvas canvas, int y, const struct board *board)
         x = draw_format(canvas, x, y, STYLE_TEXT, " (%s)", formula);
     static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
     for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
-        if (parameters <= 0 || !held_bytes(rank, passing[i], &bytes) || bytes == 0 || x > canvas.at.columns - 8)
-            continue;
+        if (board->calm || parameters <= 0 || x > canvas.at.columns - 8) break;
+        if (!held_bytes(rank, passing[i], &bytes) || bytes == 0) continue;
         x = draw_format(canvas, x, y, STYLE_TEXT, " + %c %.2f", category_look((int)passing[i])->letter,
                         (double)bytes / parameters);
     }
@@ -224,45 +224,64 @@ static int looked_at(const struct board *board)
     return op->unit >= 0 ? op->unit : op->piece_count ? board->at.plan->ops.pieces[op->first_piece].unit : chosen;
 }
 
+/* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. */
+struct rows {
+    bool host, tiers;
+    int lanes, legend, units, height;
+};
+
+static int within(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+static struct rows share_rows(int rows, const struct board *board)
+{
+    struct rows share = {tier_is_used(board->scene->model, TIER_HOST), board_has_tiers(board),
+                         .lanes = board_lanes(board)};
+    const int room = rows - ABOVE_ROWS - (5 + share.tiers + share.host) - 2 - SENTENCE_ROWS;
+    const int least = within(board->units, 0, UNITS_LEAST);
+    if (room - share.lanes < least) share.lanes = within(room - least, 2, share.lanes);
+    share.legend = within(room - share.lanes - board->units, 0, LEGEND_ROWS);
+    const int left = room - share.lanes - share.legend;
+    share.height = within(left / board->units, 1, HEIGHT_MAX);
+    share.units = within(left / share.height, 1, board->units);
+    return share;
+}
+
+static int draw_desk(struct canvas canvas, int y, const struct rows *share, const struct board *board)
+{
+    board_link(canvas, y++, board);
+    if (share->tiers) board_tiers(canvas, y++, board);
+    board_copies(canvas, y++, board);
+    board_buckets(canvas, y++, board);
+    board_saved(canvas, y++, board);
+    draw_bars(canvas, y++, board, TIER_DEVICE);
+    if (share->host) draw_bars(canvas, y++, board, TIER_HOST);
+    return y;
+}
+
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct board board;
+    char sentence[SENTENCE_ROOM];
     if (!board_init(&board, scene, canvas.at.columns)) {
         draw_title(canvas, 0, false, "whiteboard");
         draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
         return;
     }
-    const bool host = tier_is_used(scene->model, TIER_HOST), tiers = board_has_tiers(&board);
-    const int room = canvas.at.rows - ABOVE_ROWS - (5 + tiers + host) - 2 - SENTENCE_ROWS;
-    const int least = board.units < UNITS_LEAST ? board.units : UNITS_LEAST;
-    int lanes = board_lanes(&board);
-    if (lanes > 2 && room - lanes < least) lanes = room - least > 2 ? room - least : 2;
-    int legend = room - lanes - board.units;
-    legend = legend > LEGEND_ROWS ? LEGEND_ROWS : legend > 0 ? legend : 0;
-    int units = room - lanes - legend, height = units / board.units;
-    if (height < 1) height = 1;
-    if (height > HEIGHT_MAX) height = HEIGHT_MAX;
-    if (units / height > board.units) units = board.units;
-    else units /= height;
-    if (units < 1) units = 1;
-    char sentence[SENTENCE_ROOM];
+    const struct rows share = share_rows(canvas.at.rows, &board);
     draw_heading(canvas, &board);
     draw_figures(canvas, 1, &board);
     draw_heads(canvas, 2, &board);
-    board_tiles(canvas, ABOVE_ROWS, units, height, list_top(looked_at(&board), board.units, units), &board);
-    int y = ABOVE_ROWS + units * height;
-    board_link(canvas, y++, &board);
-    if (tiers) board_tiers(canvas, y++, &board);
-    board_copies(canvas, y++, &board);
-    board_buckets(canvas, y++, &board);
-    board_saved(canvas, y++, &board);
-    draw_bars(canvas, y++, &board, TIER_DEVICE);
-    if (host) draw_bars(canvas, y++, &board, TIER_HOST);
-    y += board_moments(canvas, y, 2 + lanes, &board);
+    board_tiles(canvas, ABOVE_ROWS, share.units, share.height, list_top(looked_at(&board), board.units, share.units),
+                &board);
+    int y = draw_desk(canvas, ABOVE_ROWS + share.units * share.height, &share, &board);
+    y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
-    draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, canvas.at.rows - legend - y), 0, STYLE_STRONG,
-                   sentence);
-    if (legend) draw_legend(canvas, canvas.at.rows - legend, legend, &board);
+    const int rows = canvas.at.rows - share.legend - y;
+    draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, STYLE_STRONG, sentence);
+    draw_legend(canvas, canvas.at.rows - share.legend, share.legend, &board);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
