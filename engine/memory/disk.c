@@ -39,18 +39,20 @@ static int move_batch(struct lane *lane, int blocks)
     return storage_move(lane->storage, lane->direction, lane->spans, blocks, &lane->err);
 }
 
-/* Each lane begins in its own half of the file, so that reads do not find blocks that were just written. */
+/* Each lane begins in its own half of the file, so that reads do not find blocks that were just written. It moves one batch at
+ * least: on a busy machine its thread may start after the time is over. */
 static void *run_lane(void *argument)
 {
     struct lane *lane = argument;
     const int64_t fit = BATCH_BYTES_MAX / lane->job->block_bytes;
     const int most = fit < BATCH_BLOCKS_MAX ? (int)fit : BATCH_BLOCKS_MAX;
     lane->at = lane->direction == AIO_WRITE ? lane->blocks_in_file / 2 : 0;
-    for (int blocks = most < 16 ? most : 16; !lane->status && clock_ns() < lane->until_ns;) {
+    int blocks = most < 16 ? most : 16;
+    do {
         const uint64_t begun = clock_ns();
         lane->status = move_batch(lane, blocks);
         if (clock_ns() - begun < long_enough_ns && blocks * 2 <= most) blocks *= 2;
-    }
+    } while (!lane->status && clock_ns() < lane->until_ns);
     return NULL;
 }
 
