@@ -34,12 +34,12 @@ nap() { sleep "0.$(printf %03d $((RANDOM % $1)))"; } # less than so many ms
 
 # One run that is killed: MOMENT, WHO.
 strike() {
-    local moment=$1 who=$2 step victims supervisor ranks
+    local moment=$1 who=$2 step victims supervisor ranks until
     rm -rf ck struck.json out err
     "$zerolab" train --headless --steps $steps $begin $(rest 0) --report struck.json >out 2>err </dev/null &
     front=$!
     case $moment in
-    save) eventually sh -c 'ls -d ck/.*partial' || return 1 ;;
+    save) eventually grep -q '^step 1/' out || return 1 ;;
     switch) eventually grep -q '^step 3/' out || return 1; nap 120 ;;
     gather) eventually grep -q "^step 4/" out || return 1; nap 150 ;;
     relaunch) eventually grep -q '^step 6/' out || return 1; nap 500 ;;
@@ -54,6 +54,9 @@ strike() {
     front) victims=$front ;;
     esac
     [ -n "$victims" ] || victims=$front # between two engines there is nobody else
+    # A save is over within milliseconds, so nothing is started between seeing it and the kill.
+    until=$((SECONDS + 30))
+    while [ $moment = save ] && ! compgen -G 'ck/.*partial' >/dev/null; do [ $SECONDS -lt $until ] || return 1; done
     began_ns=$(date +%s%N)
     kill -9 $victims 2>/dev/null
     wait $front
