@@ -16,7 +16,11 @@
 
 enum { STEP = 7, COLUMNS = 200, ROWS = 60 };
 
-struct told { struct run_model *model; struct history *history; struct source *source; };
+struct told {
+    struct run_model *model;
+    struct history *history;
+    struct source *source;
+};
 
 static struct told begin(const char *path)
 {
@@ -63,7 +67,8 @@ static void tiles_of_all_ranks_make_the_whole(void **state)
     struct view_state view = {0};
     struct board board;
     (void)state;
-    while (fold_next(&told, &record));
+    while (fold_next(&told, &record))
+        ;
     const struct scene scene = scene_of(&told, &view);
     assert_true(board_init(&board, &scene, COLUMNS));
     assert_int_equal(board.ranks, 4);
@@ -76,7 +81,7 @@ static void tiles_of_all_ranks_make_the_whole(void **state)
         for (int x = from; x < last; x++) {
             int keepers = 0;
             for (int r = 0; r < 4; r++) {
-                const uint32_t sign = surface_at(&surface, board_column(&board, r) + x, 4)->character;
+                const uint32_t sign = surface_at(&surface, BOARD_LABEL + r * board.column + x, 4)->character;
                 assert_true(sign == 0x2588 || sign == 0xb7); /* kept, or not here */
                 keepers += sign == 0x2588;
             }
@@ -114,7 +119,8 @@ static void figures_are_the_bytes_of_the_records(void **state)
         draw(&surface, &told, rank);
         read_row(text, &surface, 1);
         surface_release(&surface);
-        const char *p = strstr(text, "P "), *g = strstr(text, "G "), *o = strstr(text, "O "), *equals = strstr(text, "= ");
+        const char *p = strstr(text, "P "), *g = strstr(text, "G "), *o = strstr(text, "O "),
+                   *equals = strstr(text, "= ");
         if (!p || !g || !o || !equals || strstr(text, "n/a")) continue;
         shown[0] = strtod(p + 2, NULL), shown[1] = strtod(g + 2, NULL), shown[2] = strtod(o + 2, NULL);
         sum = strtod(equals + 2, NULL);
@@ -207,8 +213,10 @@ static void full_speed_is_calm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_of_all_ranks_make_the_whole), cmocka_unit_test(figures_are_the_bytes_of_the_records),
-        cmocka_unit_test(sentences_of_stage_3),              cmocka_unit_test(sentences_of_nvme),
+        cmocka_unit_test(tiles_of_all_ranks_make_the_whole),
+        cmocka_unit_test(figures_are_the_bytes_of_the_records),
+        cmocka_unit_test(sentences_of_stage_3),
+        cmocka_unit_test(sentences_of_nvme),
         cmocka_unit_test(full_speed_is_calm),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

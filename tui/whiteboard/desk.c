@@ -8,6 +8,8 @@
 
 /* ---- packets ---- */
 
+enum { PACKET_ROOM = 160 };
+
 /* How much of an operation is done, from 0 to 1: by its end if that is in the history, else by the time that it took in the step
  * before. */
 static double done_of(const struct board *board, int rank, enum lane lane, int op)
@@ -28,27 +30,29 @@ static double done_of(const struct board *board, int rank, enum lane lane, int o
     return 0.5;
 }
 
-static void write_packet(char out[96], const struct board *board, int number)
+static void write_packet(char out[PACKET_ROOM], const struct board *board, int number)
 {
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
     char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
     op_object(object, board->scene->model, ops, number);
     format_bytes_bare(bytes, board->scene->state->units, (uint64_t)op->sent_bytes);
-    if (op->kind == OP_AGREE) snprintf(out, 96, "[agree]");
+    if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
     else if (op->kind == OP_GATHER && op->prefetch)
-        snprintf(out, 96, "(%.40s: %d/%d, %s)»", object, ops->ranks - 1, ops->ranks, bytes);
+        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, ops->ranks - 1, ops->ranks, bytes);
     else if (op->kind == OP_GATHER)
-        snprintf(out, 96, "[! %.40s: %d/%d, %s]»", object, ops->ranks - 1, ops->ranks, bytes);
-    else if (op->kind == OP_REFRESH) snprintf(out, 96, "[refresh %.40s, %s]»", object, bytes);
-    else snprintf(out, 96, "[%s %.40s, %s]»", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object, bytes);
+        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, ops->ranks - 1, ops->ranks, bytes);
+    else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan %s]▸", object, bytes);
+    else
+        snprintf(out, PACKET_ROOM, "[%s %.40s, plan %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
+                 bytes);
 }
 
 void board_link(struct canvas canvas, int y, const struct board *board)
 {
     const int room = canvas.at.columns - BOARD_LABEL,
               running = board->calm ? -1 : progress_running(&board->at, LANE_COMM);
-    char packet[96];
+    char packet[PACKET_ROOM];
     draw_text(canvas, 0, y, STYLE_DIM, "link");
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
     if (running < 0) {
@@ -75,29 +79,20 @@ bool board_has_tiers(const struct board *board)
     return false;
 }
 
-/* Each rank has its own link to the host and to NVMe: what runs on it, the newest first. */
-static void draw_copies(struct canvas canvas, int x, int y, const struct progress *at, const struct board *board)
+/* Each rank has its own link to the host and to NVMe: what runs on it. */
+void board_tiers(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
     static const char *const signs[TIER_LANES] = {"▼", "▲", "◄", "►"}; /* as on the timeline */
-    const struct schedule *ops = &at->plan->ops;
-    const int end = x + board->column - 1;
+    const struct schedule *ops = &board->at.plan->ops;
+    const int end = of->x + board->column - 1;
     char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
-    for (int i = 0; i < TIER_LANES && x < end; i++) {
-        const int running = progress_running(at, tier_lanes[i]);
+    for (int i = 0, x = of->x; of->known && i < TIER_LANES && x < end; i++) {
+        const int running = progress_running(&of->at, tier_lanes[i]);
         if (running < 0) continue;
         format_bytes_bare(bytes, board->scene->state->units, (uint64_t)ops->ops[running].bytes);
         op_object(object, board->scene->model, ops, running);
         x = draw_format(canvas_part(canvas, 0, 0, end, canvas.at.rows), x, y, STYLE_STRONG, "%s%s ", signs[i],
                         *object ? object : bytes);
-    }
-}
-
-void board_tiers(struct canvas canvas, int y, const struct board *board)
-{
-    draw_text(canvas, 0, y, STYLE_DIM, "tiers");
-    for (int i = 0; i < board->ranks; i++) {
-        struct progress at;
-        if (board_progress(board, board->first + i, &at)) draw_copies(canvas, board_column(board, i), y, &at, board);
     }
 }
 
@@ -126,24 +121,16 @@ static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit,
     }
 }
 
-void board_copies(struct canvas canvas, int y, const struct board *board)
+void board_copies(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
-    struct unit_cell cells[BOARD_UNITS_MAX];
-    draw_text(canvas, 0, y, STYLE_DIM, "L copies");
-    for (int i = 0; i < board->ranks; i++) {
-        struct progress at;
-        int count = 0, shown = 0;
-        if (!board_progress(board, board->first + i, &at)) continue;
-        cells_of(&at, cells, board->units);
-        for (int unit = 0; unit < board->units; unit++) count += cells[unit].gathered_bytes > 0;
-        const int columns = count > 2 ? board->tile / count : board->tile / 2;
-        if (!count) draw_nothing(canvas, board_column(board, i), y);
-        for (int unit = 0; unit < board->units && columns > 1; unit++)
-            if (cells[unit].gathered_bytes > 0)
-                draw_copy(canvas, board_column(board, i) + shown++ * columns, y, columns, unit, &cells[unit],
-                          board->first + i, board);
-        if (columns <= 1) draw_format(canvas, board_column(board, i), y, STYLE_TEXT, "%d units", count);
-    }
+    int count = 0, shown = 0;
+    for (int unit = 0; of->known && unit < board->units; unit++) count += of->cells[unit].gathered_bytes > 0;
+    const int columns = count > 2 ? board->tile / count : board->tile / 2;
+    if (of->known && !count) draw_nothing(canvas, of->x, y);
+    if (columns <= 1) draw_format(canvas, of->x, y, STYLE_TEXT, "%d units", count);
+    for (int unit = 0; columns > 1 && shown < count; unit++)
+        if (of->cells[unit].gathered_bytes > 0)
+            draw_copy(canvas, of->x + shown++ * columns, y, columns, unit, &of->cells[unit], of->rank, board);
 }
 
 /* A bucket: its number, and how full it is; full ones are solid, one in flight is shaded. */
@@ -160,45 +147,36 @@ static void draw_bucket(struct canvas canvas, int x, int y, int columns, int num
     }
 }
 
-void board_buckets(struct canvas canvas, int y, const struct board *board)
+void board_buckets(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
     enum { BUCKET_COLUMNS = 8 };
     const struct schedule *ops = &board->at.plan->ops;
-    draw_text(canvas, 0, y, STYLE_DIM, "B grads");
-    for (int i = 0; i < board->ranks; i++) {
-        struct progress at;
-        int shown = 0;
-        if (!board_progress(board, board->first + i, &at)) continue;
-        for (int op = bucket_after(ops, -1); op >= 0 && at.open; op = bucket_after(ops, op)) {
-            const struct filling filling = filling_of(&at, op);
-            const bool is_here =
-                filling.state == BUCKET_FILLING || filling.state == BUCKET_FULL || filling.state == BUCKET_IN_FLIGHT;
-            if (!is_here || (shown + 1) * BUCKET_COLUMNS > board->column) continue;
-            draw_bucket(canvas, board_column(board, i) + shown++ * BUCKET_COLUMNS, y, BUCKET_COLUMNS,
-                        ops->ops[op].bucket, &filling);
-        }
-        if (!shown) draw_nothing(canvas, board_column(board, i), y);
+    int shown = 0;
+    if (!of->known) return;
+    for (int op = bucket_after(ops, -1); op >= 0 && of->at.open; op = bucket_after(ops, op)) {
+        const struct filling filling = filling_of(&of->at, op);
+        const bool is_here =
+            filling.state == BUCKET_FILLING || filling.state == BUCKET_FULL || filling.state == BUCKET_IN_FLIGHT;
+        if (!is_here || (shown + 1) * BUCKET_COLUMNS > board->column) continue;
+        draw_bucket(canvas, of->x + shown++ * BUCKET_COLUMNS, y, BUCKET_COLUMNS, ops->ops[op].bucket, &filling);
     }
+    if (!shown) draw_nothing(canvas, of->x, y);
 }
 
 /* Activations against their planned peak. */
-void board_saved(struct canvas canvas, int y, const struct board *board)
+void board_saved(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
     const struct category_look *look = category_look(CATEGORY_ACTIVATIONS);
     const struct run_predicted *planned = &board->at.plan->category[TIER_DEVICE][CATEGORY_ACTIVATIONS];
+    const struct run_tier *tier = &board->scene->model->rank[of->rank].tier[TIER_DEVICE];
+    const struct run_instant *shown = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
+    const struct segment saved = {shown->held_bytes[CATEGORY_ACTIVATIONS], look->letter, look->pattern, look->style};
+    const int bar = board->tile - 10;
     char text[FORMAT_ROOM];
-    draw_text(canvas, 0, y, STYLE_DIM, "A saved");
-    for (int i = 0; i < board->ranks; i++) {
-        const struct run_tier *tier = &board->scene->model->rank[board->first + i].tier[TIER_DEVICE];
-        const struct run_instant *shown = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
-        const uint64_t bytes = shown->held_bytes[CATEGORY_ACTIVATIONS];
-        const int x = board_column(board, i), bar = board->tile - 10;
-        format_bytes(text, board->scene->state->units, shown->known, bytes);
-        if (bar > 2 && planned->known && planned->peak_bytes) {
-            const struct segment segment = {bytes, look->letter, look->pattern, look->style};
-            draw_fill(canvas, x, y, bar, STYLE_DIM, 0x00b7);
-            draw_bar(canvas, x, y, bar, &segment, 1, planned->peak_bytes);
-        }
-        draw_right(canvas, x + board->tile, y, STYLE_TEXT, text);
+    if (bar > 2 && planned->known && planned->peak_bytes) {
+        draw_fill(canvas, of->x, y, bar, STYLE_DIM, 0x00b7);
+        draw_bar(canvas, of->x, y, bar, &saved, 1, planned->peak_bytes);
     }
+    draw_right(canvas, of->x + board->tile, y, STYLE_TEXT,
+               format_bytes(text, board->scene->state->units, shown->known, saved.value));
 }

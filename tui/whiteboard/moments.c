@@ -66,22 +66,34 @@ static void collect(struct moments *moments, const struct board *board)
 }
 
 /* The last operation of each lane that has begun, by the time of its begin or its end. */
-int board_newest(const struct board *board, bool *ended)
+void board_find_newest(struct board *board)
 {
     const uint64_t now_ns = board->scene->model->now_ns;
     uint64_t latest_ns = 0;
-    int newest = -1;
-    for (int op = 0; op < board->at.plan->ops.op_count; op++) {
+    board->newest = -1;
+    for (int op = 0; board->at.open && op < board->at.plan->ops.op_count; op++) {
         const int begun = board->at.begun[board->at.plan->ops.ops[op].lane];
         const struct span *span = op < begun && op >= begun - NEAR ? span_of(board, op) : NULL;
         const bool is_over = span && span->ended_ns && span->ended_ns <= now_ns;
         const uint64_t at_ns = span ? (is_over ? span->ended_ns : span->started_ns) : 0;
         if (!span || at_ns > now_ns || at_ns < latest_ns) continue;
         latest_ns = at_ns;
-        newest = op;
-        *ended = is_over;
+        board->newest = op;
+        board->newest_ended = is_over;
     }
-    return newest;
+}
+
+void board_marks(char *out, size_t room, const struct board *board)
+{
+    const struct schedule *ops = &board->at.plan->ops;
+    uint64_t seen = 0;
+    size_t used = (size_t)snprintf(out, room, "lanes:");
+    for (int i = 0; i < ops->op_count && used < room; i++) {
+        const enum mark mark = mark_of_op(ops->ops[i].kind, ops->ops[i].phase, ops->ops[i].prefetch);
+        const struct mark_look look = mark_look(mark);
+        if (!(seen >> mark & 1)) used += (size_t)snprintf(out + used, room - used, " %c %s ", look.letter, look.name);
+        seen |= UINT64_C(1) << mark;
+    }
 }
 
 /* The moment of an operation's begin or end after `from`; -1: it has not come. */
@@ -110,10 +122,9 @@ static void draw_op(struct canvas canvas, int y, int from, int end, int op, bool
 static void draw_lane(struct canvas canvas, int y, enum lane lane, int top, const struct moments *moments,
                       const struct board *board)
 {
-    static const char *const names[LANES] = {"compute", "comm", "to host", "to dev.", "host", "nvme rd", "nvme wr"};
     const struct schedule *ops = &board->at.plan->ops;
     const int edge = BOARD_LABEL + (moments->count - top) * MOMENT_COLUMNS;
-    draw_text(canvas, 0, y, STYLE_DIM, names[lane]);
+    draw_text(canvas, 0, y, STYLE_DIM, lane_name(lane));
     draw_fill(canvas, BOARD_LABEL, y, edge - BOARD_LABEL, STYLE_FRAME, 0x2500);
     for (int m = 0; m < moments->count; m++) {
         const struct moment *moment = &moments->at[m];
@@ -168,6 +179,7 @@ int board_lanes(const struct board *board)
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
     struct moments moments;
+    static const char note[] = " bytes below are the plan's ";
     char title[96];
     const int room = (canvas.at.columns - BOARD_LABEL - 1) / MOMENT_COLUMNS;
     const bool all = rows >= 2 + board_lanes(board);
@@ -176,7 +188,8 @@ int board_moments(struct canvas canvas, int y, int rows, const struct board *boa
     collect(&moments, board);
     snprintf(title, sizeof title, "step %u by operations, rank %d: moment %d of %d", board->at.step, board->rank,
              moments.first + moments.count, moments.total);
-    draw_title(canvas, y, false, title);
+    const int x = draw_title(canvas, y, false, title);
+    if (x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     /* The window moves by half, so that what is on the screen mostly stays where it is. */
     int top = 0, used = 2;
     while (moments.count - top > room) top += room / 2 + 1;

@@ -168,12 +168,11 @@ static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
 
 static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
 {
-    static const enum category states[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
     const struct run_rank *rank = &board->scene->model->rank[board->rank];
     char bytes[FORMAT_ROOM];
     uint64_t held = 0;
     for (int tier = 0; tier < TIERS; tier++)
-        for (int i = 0; i < 3; i++) held += rank->tier[tier].category[states[i]].live_bytes;
+        for (int i = 0; i < BOARD_ARRAYS; i++) held += rank->tier[tier].category[board_categories[i]].live_bytes;
     snprintf(out, SENTENCE_ROOM, "Between steps, at stage %d, rank %d keeps %s: %s.", board->at.plan->stage,
              board->rank, format_bytes_bare(bytes, board->scene->state->units, held),
              board->sharded[0]   ? "its own shard of parameters, gradients and optimizer state"
@@ -184,8 +183,7 @@ static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
 
 void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
 {
-    struct subject of = {.board = board, .number = -1};
-    if (board->at.open) of.number = board_newest(board, &of.ended);
+    struct subject of = {.board = board, .number = board->newest, .ended = board->newest_ended};
     if (of.number < 0) {
         write_rest(out, board);
         return;

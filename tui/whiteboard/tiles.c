@@ -71,10 +71,9 @@ static char ascii_sign(enum slot slot, int array)
 
 static void draw_part(struct canvas canvas, int x, int y, int array, enum slot slot, int half)
 {
-    static const enum category categories[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
     static const enum category borrowed[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_OPTIMIZER};
     const bool passing = slot == SLOT_BORROWED || slot == SLOT_FLIGHT;
-    const struct category_look *look = category_look((int)(passing ? borrowed : categories)[array]);
+    const struct category_look *look = category_look((int)(passing ? borrowed : board_categories)[array]);
     if (canvas.surface->ascii) draw_character(canvas, x, y, STYLE_TEXT, (uint32_t)ascii_sign(slot, array));
     else if (slot == SLOT_AWAY) draw_character(canvas, x, y, STYLE_DIM, glyphs[slot][0]);
     else draw_shape(canvas, x, y, look->style, glyphs[slot][half]);
@@ -98,13 +97,6 @@ static void draw_array(struct canvas canvas, int x, int y, int array, const stru
     }
 }
 
-static void draw_label(struct canvas canvas, int y, int unit, bool chosen, const struct board *board)
-{
-    char name[OP_TEXT_ROOM];
-    draw_text(canvas_part(canvas, 0, y, BOARD_LABEL - 1, 1), 0, 0, chosen ? STYLE_FOCUS : STYLE_TEXT,
-              unit_text(name, board->scene->model, unit));
-}
-
 /* What the rank keeps of the unit, beside its tile. */
 static void draw_kept(struct canvas canvas, int x, int y, const struct unit_keep *keep, const struct board *board)
 {
@@ -115,28 +107,25 @@ static void draw_kept(struct canvas canvas, int x, int y, const struct unit_keep
         draw_right(canvas, x + board->column - 2, y, STYLE_DIM, text);
 }
 
-static void draw_unit(struct canvas canvas, int x, int y, int height, int unit, const struct unit_cell *cell, int rank,
-                      const struct board *board)
+void board_unit_labels(struct canvas canvas, int y, int units, int height, int top, const struct board *board)
 {
-    draw_kept(canvas, x, y, &board->keep[unit], board);
-    for (int row = 0; row < height; row++)
-        for (int array = 0; array < BOARD_ARRAYS; array++)
-            draw_array(canvas, x, y + row, array, board, rank, parts_of(board, array, &board->keep[unit], cell));
+    const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
+    char name[OP_TEXT_ROOM];
+    for (int u = 0; u < units; u++)
+        draw_text(canvas_part(canvas, 0, y + u * height, BOARD_LABEL - 1, 1), 0, 0,
+                  top + u == chosen ? STYLE_FOCUS : STYLE_TEXT, unit_text(name, board->scene->model, top + u));
 }
 
-void board_tiles(struct canvas canvas, int y, int units, int height, int top, const struct board *board)
+void board_tiles(struct canvas canvas, int y, int units, int height, int top, const struct board_rank *of,
+                 const struct board *board)
 {
-    struct unit_cell cells[BOARD_UNITS_MAX];
-    const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
-    for (int u = 0; u < units; u++) draw_label(canvas, y + u * height, top + u, top + u == chosen, board);
-    for (int i = 0; i < board->ranks; i++) {
-        struct progress at;
-        const bool known = board_progress(board, board->first + i, &at);
-        if (known) cells_of(&at, cells, board->units);
-        for (int u = 0; u < units; u++)
-            if (known)
-                draw_unit(canvas, board_column(board, i), y + u * height, height, top + u, &cells[top + u],
-                          board->first + i, board);
-            else draw_character(canvas, board_column(board, i), y + u * height, STYLE_DIM, '?');
+    for (int u = 0; u < units; u++, y += height) {
+        const struct unit_keep *keep = &board->keep[top + u];
+        if (!of->known) draw_character(canvas, of->x, y, STYLE_DIM, '?');
+        else draw_kept(canvas, of->x, y, keep, board);
+        for (int array = 0; of->known && array < BOARD_ARRAYS; array++) {
+            const struct parts parts = parts_of(board, array, keep, &of->cells[top + u]);
+            for (int row = 0; row < height; row++) draw_array(canvas, of->x, y + row, array, board, of->rank, parts);
+        }
     }
 }

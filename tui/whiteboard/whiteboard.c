@@ -11,7 +11,7 @@
 enum { GAP = 2, SCALE_MAX = 3, HEIGHT_MAX = 4, UNITS_LEAST = 4, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 3 };
 enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
 
-static const enum category categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
+const enum category board_categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
 
 /* ---- what is shown ---- */
 
@@ -23,7 +23,8 @@ static void measure_arrays(struct board *board)
     for (int b = 0; b < ops->lasting_count; b++) {
         const struct buffer *buffer = &ops->buffers[b];
         for (int array = 0; array < BOARD_ARRAYS; array++) {
-            if (buffer->category != categories[array] || buffer->unit < 0 || buffer->extent == EXTENT_TAIL) continue;
+            if (buffer->category != board_categories[array] || buffer->unit < 0 || buffer->extent == EXTENT_TAIL)
+                continue;
             if (unit[array] < 0) unit[array] = buffer->unit;
             if (unit[array] != buffer->unit) continue;
             board->width[array] += dtype_bytes(buffer->dtype);
@@ -72,19 +73,18 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     if (board->calm) board->at.open = false;
     if (board->units == 0 || board->width[0] == 0) return false;
     lay_out(board, columns);
+    board_find_newest(board);
     return true;
 }
 
-int board_column(const struct board *board, int i)
+void board_rank_init(struct board_rank *of, const struct board *board, int i)
 {
-    return BOARD_LABEL + i * board->column;
-}
-
-bool board_progress(const struct board *board, int rank, struct progress *at)
-{
-    *at = progress_of(board->scene->model, rank);
-    if (board->calm) *at = (struct progress){.plan = at->plan};
-    return at->plan == board->at.plan && !at->lost;
+    of->rank = board->first + i;
+    of->x = BOARD_LABEL + i * board->column;
+    of->at = progress_of(board->scene->model, of->rank);
+    if (board->calm) of->at = (struct progress){.plan = of->at.plan};
+    of->known = of->at.plan == board->at.plan && !of->at.lost;
+    if (of->known) cells_of(&of->at, of->cells, board->units);
 }
 
 char board_unit_sign(const struct board *board, int unit)
@@ -130,21 +130,23 @@ static void draw_figures(struct canvas canvas, int y, const struct board *board)
     const double parameters = (double)board->scene->model->header.parameters;
     const int all = board->width[0] + board->width[1] + board->width[2];
     double sum = 0;
+    bool all_known = true;
     char formula[48], text[64];
     uint64_t bytes;
     int x = 1;
     for (int array = 0; array < BOARD_ARRAYS; array++) {
-        const struct category_look *look = category_look((int)categories[array]);
-        const bool known = parameters > 0 && held_bytes(rank, categories[array], &bytes);
+        const struct category_look *look = category_look((int)board_categories[array]);
+        const bool known = parameters > 0 && held_bytes(rank, board_categories[array], &bytes);
         x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", look->letter);
         x = known ? draw_format(canvas, x, y, STYLE_TEXT, "%.2f ", (double)bytes / parameters)
                   : draw_text(canvas, x, y, STYLE_TEXT, "n/a ");
         if (board->tier[array] != TIER_DEVICE)
             x = draw_format(canvas, x, y, STYLE_TEXT, "%s ", tiers_name(board->tier[array]));
         if (known) sum += (double)bytes / parameters;
+        all_known &= known;
     }
     const double planned = write_formula(formula, board);
-    x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
+    if (all_known) x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
     snprintf(text, sizeof text, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
     if (x + (int)strlen(text) <= canvas.at.columns) x = draw_text(canvas, x, y, STYLE_TEXT, text);
     else if (x + (int)strlen(formula) + 3 <= canvas.at.columns)
@@ -158,32 +160,27 @@ static void draw_figures(struct canvas canvas, int y, const struct board *board)
     }
 }
 
-static void draw_heads(struct canvas canvas, int y, const struct board *board)
+static void draw_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
+    const struct run_tier *tier = &board->scene->model->rank[of->rank].tier[TIER_DEVICE];
+    const struct run_instant *now = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
+    const enum style style = of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT;
     char text[FORMAT_ROOM];
-    for (int i = 0; i < board->ranks; i++) {
-        const int rank = board->first + i, x = board_column(board, i);
-        const struct run_tier *tier = &board->scene->model->rank[rank].tier[TIER_DEVICE];
-        const struct run_instant *now = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
-        const int after = draw_format(canvas, x, y, rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, "rank %d", rank);
-        format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
-        const int end = x + (board->tile > board->column - 1 ? board->column - 1 : board->tile);
-        if (end - after > (int)strlen(text)) draw_right(canvas, end, y, STYLE_DIM, text);
-    }
-    const int left = board->scene->model->ranks - board->ranks;
-    if (left > 0) draw_format(canvas, 0, y, STYLE_DIM, "+%d more", left);
+    const int after = draw_format(canvas, of->x, y, style, "rank %d", of->rank);
+    const int end = of->x + (board->tile > board->column - 1 ? board->column - 1 : board->tile);
+    format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
+    if (end - after > (int)strlen(text)) draw_right(canvas, end, y, STYLE_DIM, text);
+    if (board->column - board->tile > 11) draw_right(canvas, of->x + board->column - 2, y, STYLE_DIM, "planned");
 }
 
-static void draw_bars(struct canvas canvas, int y, const struct board *board, enum tier tier)
+static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of, const struct board *board,
+                        enum tier tier)
 {
     struct view_state now = *board->scene->state;
     const struct scene scene = {board->scene->model, board->scene->history, &now};
     const struct memory_scale scale = memory_scale(board->scene->model, tier);
     if (!board->calm) now.bars_now = true;
-    draw_text(canvas, 0, y, STYLE_DIM, tiers_name(tier));
-    for (int i = 0; i < board->ranks; i++)
-        tier_bar_alone(canvas, (struct rect){board_column(board, i), y, board->tile, 1}, board->first + i, tier, &scene,
-                       &scale);
+    tier_bar_alone(canvas, (struct rect){of->x, y, board->tile, 1}, of->rank, tier, &scene, &scale);
 }
 
 /* ---- the whole ---- */
@@ -203,23 +200,20 @@ static void draw_heading(struct canvas canvas, const struct board *board)
 
 static void draw_legend(struct canvas canvas, int y, int rows, const struct board *board)
 {
+    char marks[200];
     const char *const lines[LEGEND_ROWS] = {
-        canvas.surface->ascii ? "P G O kept  - last step's  # in use  : coming  L B copy or unreduced  . not here"
+        canvas.surface->ascii ? "P G O kept  - last step's  # in use  : coming  L copy  B unreduced  . not here"
                               : "█ kept  ▄ last step's  ▓ in use  ░ coming  ▒ copy or unreduced  · not here",
-        board->at.plan->stage < 3 ? "P parameters  G gradients  O optimizer state  B buckets  A saved activations"
-                                  : "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations",
-        "lanes: F forward  B backward  U update  G gather  P gather ahead  S reduce  A all-reduce  R refresh  C agree",
-    };
+        "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations", marks};
+    board_marks(marks, sizeof marks, board);
     for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
 /* The unit that the rows are around, where not all fit: the chosen one, or the one that something happens to. */
 static int looked_at(const struct board *board)
 {
-    bool ended;
     const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
-    const int newest = board->at.open && chosen == 0 ? board_newest(board, &ended) : -1;
-    const struct op *op = newest >= 0 ? &board->at.plan->ops.ops[newest] : NULL;
+    const struct op *op = chosen == 0 && board->newest >= 0 ? &board->at.plan->ops.ops[board->newest] : NULL;
     if (!op) return chosen;
     return op->unit >= 0 ? op->unit : op->piece_count ? board->at.plan->ops.pieces[op->first_piece].unit : chosen;
 }
@@ -249,16 +243,37 @@ static struct rows share_rows(int rows, const struct board *board)
     return share;
 }
 
-static int draw_desk(struct canvas canvas, int y, const struct rows *share, const struct board *board)
+/* The labels of the rows, and the row between the ranks. Returns the row below them all. */
+static int draw_labels(struct canvas canvas, const struct rows *share, int top, const struct board *board)
 {
+    const int left = board->scene->model->ranks - board->ranks;
+    int y = ABOVE_ROWS + share->units * share->height;
+    if (left > 0) draw_format(canvas, 0, ABOVE_ROWS - 1, STYLE_DIM, "+%d more", left);
+    board_unit_labels(canvas, ABOVE_ROWS, share->units, share->height, top, board);
     board_link(canvas, y++, board);
-    if (share->tiers) board_tiers(canvas, y++, board);
-    board_copies(canvas, y++, board);
-    board_buckets(canvas, y++, board);
-    board_saved(canvas, y++, board);
-    draw_bars(canvas, y++, board, TIER_DEVICE);
-    if (share->host) draw_bars(canvas, y++, board, TIER_HOST);
+    if (share->tiers) draw_text(canvas, 0, y++, STYLE_DIM, "tiers");
+    draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
+    draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
+    draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
+    draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
+    if (share->host) draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_HOST));
     return y;
+}
+
+/* A rank's column, in the order of the labels. */
+static void draw_rank(struct canvas canvas, const struct rows *share, int top, int i, const struct board *board)
+{
+    struct board_rank of;
+    int y = ABOVE_ROWS + share->units * share->height + 1;
+    board_rank_init(&of, board, i);
+    draw_head(canvas, ABOVE_ROWS - 1, &of, board);
+    board_tiles(canvas, ABOVE_ROWS, share->units, share->height, top, &of, board);
+    if (share->tiers) board_tiers(canvas, y++, &of, board);
+    board_copies(canvas, y++, &of, board);
+    board_buckets(canvas, y++, &of, board);
+    board_saved(canvas, y++, &of, board);
+    draw_bar_of(canvas, y++, &of, board, TIER_DEVICE);
+    if (share->host) draw_bar_of(canvas, y++, &of, board, TIER_HOST);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -271,12 +286,11 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         return;
     }
     const struct rows share = share_rows(canvas.at.rows, &board);
+    const int top = list_top(looked_at(&board), board.units, share.units);
     draw_heading(canvas, &board);
     draw_figures(canvas, 1, &board);
-    draw_heads(canvas, 2, &board);
-    board_tiles(canvas, ABOVE_ROWS, share.units, share.height, list_top(looked_at(&board), board.units, share.units),
-                &board);
-    int y = draw_desk(canvas, ABOVE_ROWS + share.units * share.height, &share, &board);
+    int y = draw_labels(canvas, &share, top, &board);
+    for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, top, i, &board);
     y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
     const int rows = canvas.at.rows - share.legend - y;
