@@ -38,6 +38,16 @@ struct moment {
         .step = (number), .op = (of), .file = "tests/reference/paced.zlt"                                              \
     }
 
+/* 16 ranks in nodes of four, and two ranks with 48 layers, both at stage 3. */
+#define WIDE(number, of)                                                                                               \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/wide.zlt"                                               \
+    }
+#define DEEP(number, of)                                                                                               \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/deep.zlt"                                               \
+    }
+
 #define STEP(number)                                                                                                   \
     {                                                                                                                  \
         .step = (number)                                                                                               \

@@ -94,11 +94,11 @@ static void tiles_of_all_ranks_make_the_whole(void **state)
 
 static void read_row(char text[COLUMNS + 1], const struct surface *surface, int y)
 {
-    for (int x = 0; x < COLUMNS; x++) {
+    for (int x = 0; x < surface->columns; x++) {
         const uint32_t sign = surface_at(surface, x, y)->character;
         text[x] = sign < 0x80 ? (char)sign : '~';
     }
-    text[COLUMNS] = '\0';
+    text[surface->columns] = '\0';
 }
 
 /* The row of figures, against sums of the records themselves. */
@@ -210,11 +210,162 @@ static void full_speed_is_calm(void **state)
     end(&told);
 }
 
+/* ---- groups ---- */
+
+static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
+{
+    const int from = BOARD_LABEL + column * board->column;
+    read_row(text, surface, 2);
+    text[from + board->column] = '\0';
+    return from;
+}
+
+/* 16 ranks in 4 nodes: the chosen rank, the rest of its node, three nodes. A group's bytes are those of its largest rank, with a
+ * mark where ranks differ; sums of the records say the same. */
+static void groups_are_the_bytes_of_the_records(void **state)
+{
+    enum { RANKS = 16, CHOSEN = 5 };
+    uint64_t live[RANKS][CATEGORIES] = {{0}};
+    int checked = 0, marked = 0, number = 0;
+    struct told told = begin("tests/reference/wide.zlt");
+    struct trace_record record;
+    struct view_state view = {.rank = CHOSEN};
+    (void)state;
+    while (fold_next(&told, &record)) {
+        if (record.kind == TRACE_MEMORY && record.memory.tier == TIER_DEVICE)
+            live[record.rank][record.memory.category] = record.memory.live_bytes;
+        if (++number % 41 || !told.model->has_training) continue;
+        const struct scene scene = scene_of(&told, &view);
+        struct board board;
+        struct surface surface;
+        int seen[RANKS] = {0};
+        if (!board_init(&board, &scene, COLUMNS)) continue;
+        assert_int_equal(board.ranks, 5);
+        draw(&surface, &told, CHOSEN);
+        for (int c = 0; c < board.ranks; c++) {
+            char text[COLUMNS + 1];
+            int first, last, members = 1, counted = 0;
+            const char *head = text + column_of(&surface, &board, c, text);
+            if (c == 0) assert_int_equal(sscanf(head, "rank %d", &first), 1), last = first;
+            else assert_int_equal(sscanf(head, "ranks %d-%d ~%d", &first, &last, &members), 3);
+            uint64_t most = 0, least = UINT64_MAX, shown = 0;
+            for (int rank = first; rank <= last; rank++) {
+                uint64_t bytes = 0;
+                if (c > 0 && rank == CHOSEN) continue;
+                for (int k = 0; k < CATEGORIES; k++) bytes += live[rank][k];
+                if (bytes > most) most = bytes;
+                if (bytes < least) least = bytes;
+                seen[rank]++;
+                counted++;
+            }
+            const char *unit = strstr(head, " B"), *at = unit;
+            if (!unit) continue; /* nothing is known yet */
+            assert_int_equal(counted, members);
+            while (at[-1] == ',' || (at[-1] >= '0' && at[-1] <= '9')) at--;
+            for (; at < unit; at++)
+                if (*at != ',') shown = 10 * shown + (uint64_t)(*at - '0');
+            assert_int_equal(shown, most);
+            assert_int_equal(unit[2] == '~', most != least);
+            marked += most != least;
+            checked++;
+        }
+        for (int rank = 0; rank < RANKS; rank++) assert_int_equal(seen[rank], 1);
+        surface_release(&surface);
+    }
+    assert_true(checked > 50 && marked > 10 && marked < checked);
+    end(&told);
+}
+
+/* At rest, the shards of the columns make the whole, each half of a column of the screen once. */
+static void tiles_of_groups_make_the_whole(void **state)
+{
+    struct told told = begin("tests/reference/wide.zlt");
+    struct trace_record record;
+    struct surface surface;
+    struct view_state view = {.rank = 5};
+    struct board board;
+    (void)state;
+    while (fold_next(&told, &record))
+        ;
+    const struct scene scene = scene_of(&told, &view);
+    assert_true(board_init(&board, &scene, COLUMNS));
+    draw(&surface, &told, 5);
+    for (int x = 0; x < board.tile; x++) {
+        int halves = 0;
+        for (int c = 0; c < board.ranks; c++) {
+            const uint32_t sign = surface_at(&surface, BOARD_LABEL + c * board.column + x, 3)->character;
+            halves += sign == 0x2588 ? 2 : sign == 0x258c || sign == 0x2590 ? 1 : 0;
+        }
+        assert_int_equal(halves, 2);
+    }
+    surface_release(&surface);
+    end(&told);
+}
+
+/* The units that the labels name, one by one: 1 of a row of its own, 2 of a group. Each is named once. */
+static void read_labels(int named[50], const struct surface *surface)
+{
+    memset(named, 0, 50 * sizeof *named);
+    for (int y = 3;; y++) {
+        char text[COLUMNS + 1];
+        int first, last;
+        read_row(text, surface, y);
+        text[BOARD_LABEL] = '\0';
+        if (!strncmp(text, "link", 4)) break;
+        const char *digits = text + strcspn(text, "0123456789");
+        const int found = sscanf(digits, "%d-%d", &first, &last);
+        if (!strncmp(text, "embed", 5)) first = last = -1;
+        else if (!strncmp(text, "norm", 4)) first = last = 48;
+        else if (found < 1) continue;
+        else if (found == 1) last = first;
+        for (int block = first; block <= last; block++) {
+            assert_int_equal(named[block + 1], 0);
+            named[block + 1] = first == last ? 1 : 2;
+        }
+    }
+    for (int unit = 0; unit < 50; unit++) assert_int_not_equal(named[unit], 0);
+}
+
+/* 48 layers: the block in use and its neighbours have rows of their own, and the rows seldom move. */
+static void rows_stay_around_the_block_in_use(void **state)
+{
+    static const int heights[] = {24 - 3, 40 - 3};
+    for (int h = 0; h < 2; h++) {
+        struct told told = begin("tests/reference/deep.zlt");
+        struct trace_record record;
+        struct view_state view = {.units = UNITS_GIB, .view = VIEW_WHITEBOARD};
+        int named[50], before[50] = {0}, moved = 0, checked = 0;
+        while (fold_next(&told, &record)) {
+            if (record.kind != TRACE_OP_BEGIN || record.rank != 0) continue;
+            const struct scene scene = scene_of(&told, &view);
+            const struct progress at = progress_of(told.model, 0);
+            struct surface surface;
+            if (!at.plan) continue;
+            const struct op *op = &at.plan->ops.ops[record.op_begin.op];
+            if (!at.open || op->lane != LANE_COMPUTE || op->unit < 0) continue;
+            if (!surface_init(&surface, h ? 120 : 80, heights[h], THEME_MONO, false)) fail();
+            view_whiteboard.draw(canvas_of(&surface), &scene);
+            read_labels(named, &surface);
+            surface_release(&surface);
+            const int low = op->unit < 1 ? 0 : op->unit - 1, high = op->unit > 48 ? 49 : op->unit + 1;
+            for (int unit = low; unit <= high; unit++) assert_int_equal(named[unit], 1);
+            moved += checked++ && memcmp(named, before, sizeof named);
+            memcpy(before, named, sizeof before);
+        }
+        assert_true(checked > 90 && moved > 3 && (h == 0 || moved < 16)); /* the small screen shows three blocks */
+        end(&told);
+    }
+    (void)state;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_of_all_ranks_make_the_whole),
         cmocka_unit_test(figures_are_the_bytes_of_the_records),
+        cmocka_unit_test(groups_are_the_bytes_of_the_records),
+        cmocka_unit_test(tiles_of_groups_make_the_whole),
+        cmocka_unit_test(rows_stay_around_the_block_in_use),
         cmocka_unit_test(sentences_of_stage_3),
         cmocka_unit_test(sentences_of_nvme),
         cmocka_unit_test(full_speed_is_calm),

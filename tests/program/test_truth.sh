@@ -60,6 +60,16 @@ time='([0-9.]+ [num]?s)'
 bytes='([0-9,]+ B)'
 columns="  +[0-9,]+ B" # to be skipped in a table
 
+# The whiteboard's figures: board PREFIX
+board() {
+    cat <<END
+whiteboard 120x40 $1board.parameters ^ P ([0-9.]+)
+whiteboard 120x40 $1board.gradients  ^ P .* G ([0-9.]+)
+whiteboard 120x40 $1board.optimizer  ^ P .* O ([0-9.]+)
+whiteboard 120x40 $1board.sum        = ([0-9.]+) of
+END
+}
+
 every_stage() {
     cat <<END
 overview 80x24 step.number              step ([0-9,]+)
@@ -81,6 +91,7 @@ memory 200x60 memory.rank0.device.free_bytes      free in pool +$bytes
 memory 200x60 memory.rank1.device.fullest_bytes    1 \[[^]]*\] +$bytes
 memory 200x60 memory.rank0.device.fullest_bytes   fullest $bytes
 END
+    board ''
     for category in parameters gradients optimizer activations buckets workspace; do
         [ $category = buckets ] && [ "${1:-}" = whole ] && continue # reduced in place: no such memory
         cat <<END
@@ -173,7 +184,9 @@ END
 
 # Within a step, when an operation has ended on rank 0.
 within_step() {
+    board now.
     cat <<END
+whiteboard 200x60 now.live_bytes           rank 0 +$bytes
 shards 80x24 now.gathered                  ([0-9]+) units? gathered
 shards 80x24 now.gathered.in_flight        gathered, ([0-9]+) of them
 shards 80x24 now.gathered.bytes            L now $bytes

@@ -14,6 +14,8 @@
  *                                   reserved_bytes, fullest_bytes at the step's fullest instant; planned_bytes, planned_at_peak_bytes
  *     memory.rankR.TIER.*           live_bytes; fullest_bytes of the step; peak_bytes so far, by the allocator; planned_bytes, planned_resting_bytes
  *
+ *     board.*                       of rank 0: bytes a parameter, in all tiers together
+ *
  * truth FILE STEP.OPERATION prints what is so when the operation has ended on rank 0: now.* (operations begun and ended, units
  * gathered) and live_bytes. */
 #include "tests/support/truth_flows.h"
@@ -449,6 +451,20 @@ static void print_gathered(const struct plan *plan)
     printf("now.gathered %d\nnow.gathered.in_flight %d\nnow.gathered.bytes %" PRId64 "\n", units, in_flight, bytes);
 }
 
+/* Of rank 0: parameters, gradients, optimizer state and their sum, in all tiers, divided by the model's parameters. */
+static void print_board(const char *prefix, uint64_t (*held)[CATEGORIES])
+{
+    static const int kept[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
+    double sum = 0;
+    for (int k = 0; k < 3 && parameters > 0; k++) {
+        double bytes = 0;
+        for (int tier = 0; tier < TIERS; tier++) bytes += (double)held[tier][kept[k]];
+        printf("%sboard.%s %.6f\n", prefix, category_name(kept[k]), bytes / parameters);
+        sum += bytes / parameters;
+    }
+    printf("%sboard.sum %.6f\n", prefix, sum);
+}
+
 static void print_moment(void)
 {
     const struct plan *plan = done[done_count - 1].plan;
@@ -459,6 +475,7 @@ static void print_moment(void)
     for (int c = 0; c < CATEGORIES; c++)
         printf("now.%s.live_bytes %" PRIu64 "\n", category_name(c), live[0][TIER_DEVICE][c]);
     printf("now.live_bytes %" PRIu64 "\n", sum_of(live[0][TIER_DEVICE]));
+    print_board("now.", live[0]);
 }
 
 static int print_whole_step(void)
@@ -479,6 +496,7 @@ static int print_whole_step(void)
     print_units(plan);
     for (int rank = 0; rank < ranks; rank++)
         for (int tier = 0; tier < TIERS; tier++) print_memory(rank, tier, forecast);
+    print_board("", live_then[0]);
     return STATUS_OK;
 }
 

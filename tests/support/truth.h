@@ -187,6 +187,18 @@ static void read_memory(int rank, const struct trace_of_memory *from)
     note_fullest(rank, from->tier);
 }
 
+/* ---- the model ---- */
+
+static double parameters; /* of the model */
+
+static void read_run(const struct trace_of_run *from)
+{
+    cJSON *json = cJSON_ParseWithLength(from->json.at, from->json.bytes);
+    const cJSON *count = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "parameters");
+    if (cJSON_IsNumber(count)) parameters = count->valuedouble;
+    cJSON_Delete(json);
+}
+
 /* ---- steps ---- */
 
 /* A step taken again counts from its new beginning. */
@@ -244,6 +256,7 @@ static bool read_record(const struct trace_record *record)
 {
     int rank = record->rank;
     if (come && (rank != 0 || record->kind != TRACE_MEMORY)) return false;
+    if (record->kind == TRACE_RUN) read_run(&record->run);
     if (record->kind == TRACE_SCHEDULE) read_plan(&record->schedule);
     if (record->kind == TRACE_PREDICTED) read_predicted(&record->predicted);
     if (record->kind == TRACE_THEORY) read_theory(&record->theory);

@@ -12,10 +12,11 @@ static const struct {
 } twins[] = {
     {0x2500, '-'}, {0x2502, '|'}, {0x2503, '|'}, {0x2501, '='}, {0x00b7, '-'}, {0x00d7, 'x'}, {0x2192, '>'},
     {0x2190, '<'}, {0x2191, '^'}, {0x2193, 'v'}, {0x25b6, '>'}, {0x25cf, '*'}, {0x2026, '~'}, {0x00b5, 'u'},
-    {0x2265, '>'}, {0x2264, '<'}, {0x2581, '_'}, {0x2582, '.'}, {0x2583, ','}, {0x2584, '-'}, {0x2585, '='},
-    {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'}, {0x250a, ':'}, {0x2508, '.'}, {0x253c, '+'}, {0x251c, '|'},
-    {0x2524, '|'}, {0x2550, '='}, {0x25bc, 'v'}, {0x25b2, '^'}, {0x25c6, '*'}, {0x2591, '.'}, {0x2592, ':'}, {0x2593, '%'},
-    {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'}, {0x25b8, '>'}, {0x25ba, '>'}, {0x25c4, '<'}, {0x0394, 'd'},
+    {0x2260, '!'}, {0x2265, '>'}, {0x2264, '<'}, {0x2581, '_'}, {0x2582, '.'}, {0x2583, ','}, {0x2584, '-'},
+    {0x2585, '='}, {0x2586, '+'}, {0x2587, '*'}, {0x2588, '#'}, {0x250a, ':'}, {0x2508, '.'}, {0x253c, '+'},
+    {0x251c, '|'}, {0x2524, '|'}, {0x2550, '='}, {0x25bc, 'v'}, {0x25b2, '^'}, {0x25c6, '*'}, {0x2591, '.'},
+    {0x2592, ':'}, {0x2593, '%'}, {0x25a1, 'o'}, {0x2039, '<'}, {0x203a, '>'}, {0x25b8, '>'}, {0x25ba, '>'},
+    {0x25c4, '<'}, {0x0394, 'd'},
 };
 
 static uint32_t ascii_twin(uint32_t character)
@@ -31,7 +32,8 @@ static bool is_one_column(uint32_t character)
     return (character >= 0x20 && character < 0x7f) || (character >= 0xa1 && character < 0x300 && character != 0xad) ||
            (character >= 0x386 && character < 0x482) || (character >= 0x2010 && character < 0x2028) ||
            character == 0x2039 || character == 0x203a || (character >= 0x2190 && character < 0x2194) ||
-           character == 0x2264 || character == 0x2265 || (character >= 0x2500 && character < 0x2600);
+           character == 0x2260 || character == 0x2264 || character == 0x2265 ||
+           (character >= 0x2500 && character < 0x2600);
 }
 
 bool surface_init(struct surface *surface, int columns, int rows, enum theme theme, bool ascii)

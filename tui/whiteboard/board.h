@@ -11,7 +11,12 @@
 #include "engine/observe/cells.h"
 #include "tui/view/view.h"
 
-enum { BOARD_UNITS_MAX = 1024, BOARD_LABEL = 8, BOARD_ARRAYS = 3 };
+enum { BOARD_UNITS_MAX = 1024, BOARD_LABEL = 8, BOARD_ARRAYS = 3, BOARD_COLUMNS_MAX = 8, BOARD_ROWS_MAX = 128 };
+
+/* Neighbours that are drawn as one: ranks in a column (without the chosen rank, which has a column of its own), or units in a row. */
+struct board_group {
+    int first, count;
+};
 
 struct board {
     const struct scene *scene;
@@ -22,7 +27,8 @@ struct board {
     int width[BOARD_ARRAYS]; /* bytes a parameter of P, G and O where they are not sharded */
     bool sharded[BOARD_ARRAYS];
     enum tier tier[BOARD_ARRAYS]; /* where they are kept between steps */
-    int first, ranks;             /* the ranks that are shown */
+    int ranks;                    /* the columns: of a rank each, or of a group */
+    struct board_group group[BOARD_COLUMNS_MAX];
     int column, tile;             /* screen columns of a rank, and of its tiles */
     int newest;                   /* of rank's operations, the one that began or ended last; -1: none in this step */
     bool newest_ended;
@@ -36,21 +42,42 @@ bool board_init(struct board *board, const struct scene *scene, int columns);
 char board_unit_sign(const struct board *board,
                      int unit); /* the last digit of its name's number, or its first letter */
 
-/* A shown rank: its first screen column, and what it holds and does. known: it runs the board's schedule, and no record of its step is
- * missing. */
+/* A shown rank: its first screen column, and what it holds and does. Of a group: the rank that holds most device memory. known: it runs
+ * the board's schedule, and no record of its step is missing. */
 struct board_rank {
     int rank, x;
+    struct board_group group;
+    int members;  /* of the group, without the chosen rank */
+    bool unequal; /* members hold different numbers of bytes */
     bool known;
     struct progress at;
     struct unit_cell cells[BOARD_UNITS_MAX];
 };
 void board_rank_init(struct board_rank *of, const struct board *board, int i);
 
-/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of units [top, top +
- * units), each `height` rows. */
+/* groups.c: which ranks and which units stand in groups.
+ * From 9 ranks on, the chosen rank has the first column, and groups of the others, by node where there are nodes, share the rest; up
+ * to 8 ranks, as many as fit stand alone. `fit` columns fit beside each other.
+ * Where not all units fit into `rows` rows, the unit in use and its neighbours have a row each, and the units before and
+ * behind them are groups. Rows of a board with room are to scale: the largest unit is the tallest. */
+int board_columns_wanted(const struct board *board);
+void board_group_ranks(struct board *board, int fit);
+const struct run_instant *board_instant(const struct board *board, int rank, enum tier tier); /* the shown one */
+struct board_row {
+    struct board_group units;
+    int y, height; /* y: from the first row on */
+    bool small;    /* less than half a row */
+};
+struct board_rows {
+    int count, used; /* used: screen rows of all */
+    struct board_row row[BOARD_ROWS_MAX];
+};
+void board_group_units(struct board_rows *out, int rows, const struct board *board);
+
+/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows. */
 void board_span(const struct board *board, int array, int *from, int *end);
-void board_unit_labels(struct canvas canvas, int y, int units, int height, int top, const struct board *board);
-void board_tiles(struct canvas canvas, int y, int units, int height, int top, const struct board_rank *of,
+void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board);
+void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,
                  const struct board *board);
 
 /* desk.c: a row each: packets between ranks; then, of a rank: transfers between tiers, gathered copies, buckets, saved activations. */

@@ -1,6 +1,7 @@
 /* Tiles: the parts of a unit that a rank holds, to scale. A tile's columns are cut into halves; each half shows the state of
  * the shard on which its middle falls. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tui/memory/slots.h"
@@ -45,7 +46,8 @@ static struct parts parts_of(const struct board *board, int array, const struct 
     return parts;
 }
 
-/* Whole, left half, right half. */
+/* Whole, left half, right half; less than a quarter, on the left and on the right. */
+static const uint32_t slivers[2] = {0x258f, 0x2595};
 static const uint32_t glyphs[SLOTS][3] = {
     [SLOT_AWAY] = {0x00b7, 0x00b7, 0x00b7},
     [SLOT_KEPT] = {0x2588, 0x258c, 0x2590},
@@ -69,63 +71,153 @@ static char ascii_sign(enum slot slot, int array)
     }
 }
 
-static void draw_part(struct canvas canvas, int x, int y, int array, enum slot slot, int half)
+static void draw_part(struct canvas canvas, int x, int y, int array, enum slot slot, int half, bool thin)
 {
     static const enum category borrowed[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_OPTIMIZER};
     const bool passing = slot == SLOT_BORROWED || slot == SLOT_FLIGHT;
     const struct category_look *look = category_look((int)(passing ? borrowed : board_categories)[array]);
     if (canvas.surface->ascii) draw_character(canvas, x, y, STYLE_TEXT, (uint32_t)ascii_sign(slot, array));
     else if (slot == SLOT_AWAY) draw_character(canvas, x, y, STYLE_DIM, glyphs[slot][0]);
-    else draw_shape(canvas, x, y, look->style, glyphs[slot][half]);
+    else
+        draw_shape(canvas, x, y, look->style,
+                   thin && half && slot == SLOT_KEPT ? slivers[half - 1] : glyphs[slot][half]);
 }
 
-/* Where the two halves of a column differ, the rank's own half is drawn. */
-static void draw_array(struct canvas canvas, int x, int y, int array, const struct board *board, int rank,
-                       struct parts parts)
+/* Halves [from, end) of an array of so many halves hold the rank's own shard: a half at least. */
+struct halves {
+    int from, end;
+};
+
+static struct halves own_halves(int rank, int ranks, int halves)
+{
+    int from = (int)lround((double)rank * halves / ranks), end = (int)lround((double)(rank + 1) * halves / ranks);
+    if (end <= from) end = from + 1;
+    if (end > halves) from = halves - 1, end = halves;
+    return (struct halves){from, end};
+}
+
+static bool is_within(int half, struct halves of)
+{
+    return half >= of.from && half < of.end;
+}
+
+/* The shards of a column: of a rank, or of a group without the chosen rank. Where the two halves of a column of the screen
+ * differ, the shards' half is drawn. */
+static void draw_array(struct canvas canvas, int x, int y, int array, const struct board *board,
+                       const struct board_rank *of, struct parts parts)
 {
     int from, end;
     board_span(board, array, &from, &end);
-    const int halves = 2 * (end - from), ranks = board->at.plan->ops.ranks;
-    int first = (int)lround((double)rank * halves / ranks), last = (int)lround((double)(rank + 1) * halves / ranks);
-    if (last <= first) last = first + 1; /* a shard of less than half a column */
-    if (last > halves) first = halves - 1, last = halves;
+    const int halves = 2 * (end - from), ranks = board->at.plan->ops.ranks, first = of->group.first;
+    const struct halves shards = {own_halves(first, ranks, halves).from,
+                                  own_halves(first + of->group.count - 1, ranks, halves).end};
+    struct halves chosen = {0};
+    if (of->group.count > of->members && halves >= ranks) chosen = own_halves(board->rank, ranks, halves);
     for (int c = 0; c < end - from; c++) {
-        const bool left = 2 * c >= first && 2 * c < last, right = 2 * c + 1 >= first && 2 * c + 1 < last;
+        const bool left = is_within(2 * c, shards) && !is_within(2 * c, chosen);
+        const bool right = is_within(2 * c + 1, shards) && !is_within(2 * c + 1, chosen);
         const enum slot slot = left || right ? parts.own : parts.others;
         const int half = left == right || parts.own == parts.others ? 0 : left ? 1 : 2;
-        draw_part(canvas, x + from + c, y, array, slot, half);
+        draw_part(canvas, x + from + c, y, array, slot, half, of->members == 1 && 2 * halves < ranks);
     }
 }
 
-/* What the rank keeps of the unit, beside its tile. */
-static void draw_kept(struct canvas canvas, int x, int y, const struct unit_keep *keep, const struct board *board)
+/* What the rank keeps of the units, beside their tile. */
+static void draw_kept(struct canvas canvas, int x, int y, const struct board_group *units, const struct board *board)
 {
     char text[FORMAT_ROOM];
-    const int64_t bytes = keep->parameter_bytes + keep->tail_bytes + keep->gradient_bytes + keep->optimizer_bytes;
-    format_bytes(text, board->scene->state->units, keep->known, (uint64_t)bytes);
+    int64_t bytes = 0;
+    for (int u = units->first; u < units->first + units->count; u++) {
+        const struct unit_keep *keep = &board->keep[u];
+        bytes += keep->parameter_bytes + keep->tail_bytes + keep->gradient_bytes + keep->optimizer_bytes;
+    }
+    format_bytes(text, board->scene->state->units, board->keep[units->first].known, (uint64_t)bytes);
     if (board->column - board->tile > (int)strlen(text) + 1)
         draw_right(canvas, x + board->column - 2, y, STYLE_DIM, text);
 }
 
-void board_unit_labels(struct canvas canvas, int y, int units, int height, int top, const struct board *board)
+/* "41k": of few columns. */
+static void write_count(char out[16], int64_t count)
+{
+    if (count < 1000) snprintf(out, 16, "%d", (int)count);
+    else if (count < 1000000) snprintf(out, 16, "%dk", (int)((count + 500) / 1000));
+    else snprintf(out, 16, "%dM", (int)((count + 500000) / 1000000));
+}
+
+/* The number in a unit's name, or its first letters. */
+static const char *short_name(char name[OP_TEXT_ROOM], const struct board *board, int unit)
+{
+    const char *number = strchr(unit_text(name, board->scene->model, unit), ' ');
+    if (!number) name[4] = '\0';
+    return number ? number + 1 : name;
+}
+
+/* "blk 4-46", or less where the label has no room. */
+static void write_group(char out[OP_TEXT_ROOM], const struct board_group *units, const struct board *board)
+{
+    static const char *const forms[] = {"blk %.8s-%.8s", "blk%.8s-%.8s", "%.8s-%.8s"};
+    char first[OP_TEXT_ROOM], last[OP_TEXT_ROOM];
+    const char *from = short_name(first, board, units->first),
+               *end = short_name(last, board, units->first + units->count - 1);
+    const bool blocks = from != first && end != last;
+    for (int form = blocks ? 0 : 2; form < 3; form++) {
+        snprintf(out, OP_TEXT_ROOM, forms[form], from, end);
+        if (strlen(out) < BOARD_LABEL + (form > 0)) return;
+    }
+}
+
+/* "block 3", "blk 12"; with the number of its elements, where that is less than half a row: "norm 256". */
+static void write_unit(char out[OP_TEXT_ROOM], const struct board_row *row, const struct board *board)
+{
+    const struct run_header *header = &board->scene->model->header;
+    const int unit = row->units.first;
+    char name[OP_TEXT_ROOM], count[16];
+    const char *number = strchr(unit_text(name, board->scene->model, unit), ' ');
+    if (strlen(name) >= BOARD_LABEL && number) snprintf(out, OP_TEXT_ROOM, "blk%.8s", number);
+    else snprintf(out, OP_TEXT_ROOM, "%.40s", name);
+    if (!row->small || unit >= header->unit_count) return;
+    write_count(count, header->units[unit].elems);
+    const int room = BOARD_LABEL - (int)strlen(out);
+    if (room >= (int)strlen(count)) snprintf(out + strlen(out), 24, "%*s", room, count);
+}
+
+void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board)
 {
     const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
     char name[OP_TEXT_ROOM];
-    for (int u = 0; u < units; u++)
-        draw_text(canvas_part(canvas, 0, y + u * height, BOARD_LABEL - 1, 1), 0, 0,
-                  top + u == chosen ? STYLE_FOCUS : STYLE_TEXT, unit_text(name, board->scene->model, top + u));
+    for (int i = 0; i < rows->count; i++) {
+        const struct board_row *row = &rows->row[i];
+        const bool alone = row->units.count == 1;
+        if (alone) write_unit(name, row, board);
+        else write_group(name, &row->units, board);
+        draw_text(canvas_part(canvas, 0, y + row->y, BOARD_LABEL, 1), 0, 0,
+                  row->units.first == chosen && alone ? STYLE_FOCUS : STYLE_TEXT, name);
+    }
 }
 
-void board_tiles(struct canvas canvas, int y, int units, int height, int top, const struct board_rank *of,
+/* The state of most units of a row. */
+static struct parts parts_of_row(const struct board *board, int array, const struct board_group *units,
+                                 const struct unit_cell cells[])
+{
+    int count[SLOTS][SLOTS] = {{0}};
+    struct parts most = {0};
+    for (int u = units->first; u < units->first + units->count; u++) {
+        const struct parts parts = parts_of(board, array, &board->keep[u], &cells[u]);
+        if (++count[parts.own][parts.others] > count[most.own][most.others]) most = parts;
+    }
+    return most;
+}
+
+void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,
                  const struct board *board)
 {
-    for (int u = 0; u < units; u++, y += height) {
-        const struct unit_keep *keep = &board->keep[top + u];
-        if (!of->known) draw_character(canvas, of->x, y, STYLE_DIM, '?');
-        else draw_kept(canvas, of->x, y, keep, board);
+    for (int i = 0; i < rows->count; i++) {
+        const struct board_row *row = &rows->row[i];
+        if (!of->known) draw_character(canvas, of->x, y + row->y, STYLE_DIM, '?');
+        else draw_kept(canvas, of->x, y + row->y, &row->units, board);
         for (int array = 0; of->known && array < BOARD_ARRAYS; array++) {
-            const struct parts parts = parts_of(board, array, keep, &of->cells[top + u]);
-            for (int row = 0; row < height; row++) draw_array(canvas, of->x, y + row, array, board, of->rank, parts);
+            const struct parts parts = parts_of_row(board, array, &row->units, of->cells);
+            for (int h = 0; h < row->height; h++) draw_array(canvas, of->x, y + row->y + h, array, board, of, parts);
         }
     }
 }

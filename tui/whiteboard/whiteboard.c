@@ -8,7 +8,7 @@
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
-enum { GAP = 2, SCALE_MAX = 3, HEIGHT_MAX = 4, UNITS_LEAST = 4, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 3 };
+enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 4, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 3 };
 enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
 
 const enum category board_categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
@@ -34,19 +34,16 @@ static void measure_arrays(struct board *board)
     }
 }
 
-/* As many ranks as fit beside the labels at one column a byte, else as many as fit at half of that. */
+/* As many columns as fit beside the labels: as wide as all wanted ones can be. */
 static void lay_out(struct board *board, int columns)
 {
     const int room = columns - BOARD_LABEL, whole = board->width[0] + board->width[1] + board->width[2];
     int scale = SCALE_MAX;
-    while (scale > 1 && room / (whole * scale + GAP) < board->ranks) scale--;
+    while (scale > 1 && room / (whole * scale + GAP) < board_columns_wanted(board)) scale--;
     board->tile = whole * scale;
     const int fit = room / (board->tile + GAP);
-    if (fit < board->ranks) board->ranks = fit > 0 ? fit : 1;
+    board_group_ranks(board, fit > 0 ? fit : 1);
     board->column = room / board->ranks < board->tile + 2 * GAP + 8 ? room / board->ranks : board->tile + 2 * GAP + 8;
-    board->first = board->rank / board->ranks * board->ranks;
-    if (board->first + board->ranks > board->scene->model->ranks)
-        board->first = board->scene->model->ranks - board->ranks;
 }
 
 /* A live run at full speed. Paused, stepped or in slow motion, its moves are shown. */
@@ -77,9 +74,25 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     return true;
 }
 
+/* The member that is drawn for a group. */
+static void choose_rank(struct board_rank *of, const struct board *board)
+{
+    uint64_t most = 0;
+    of->rank = -1;
+    for (int rank = of->group.first; rank < of->group.first + of->group.count; rank++) {
+        const uint64_t bytes = board_instant(board, rank, TIER_DEVICE)->live_bytes;
+        if (rank == board->rank && of->group.count > 1) continue;
+        of->unequal |= of->members++ > 0 && bytes != most;
+        if (of->rank < 0 || bytes > most) of->rank = rank, most = bytes;
+    }
+}
+
 void board_rank_init(struct board_rank *of, const struct board *board, int i)
 {
-    of->rank = board->first + i;
+    of->group = board->group[i];
+    of->members = 0;
+    of->unequal = false;
+    choose_rank(of, board);
     of->x = BOARD_LABEL + i * board->column;
     of->at = progress_of(board->scene->model, of->rank);
     if (board->calm) of->at = (struct progress){.plan = of->at.plan};
@@ -160,17 +173,42 @@ static void draw_figures(struct canvas canvas, int y, const struct board *board)
     }
 }
 
+/* "ranks 4-7 ×4", or less of it where `room` columns are less. */
+static void write_group(char out[48], int room, const struct board_rank *of)
+{
+    static const char *const forms[] = {"ranks %d-%d ×%d", "%d-%d ×%d", "%d-%d"};
+    for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
+        snprintf(out, 48, forms[form], of->group.first, of->group.first + of->group.count - 1, of->members);
+        if (utf8_columns(out) <= room) return;
+    }
+}
+
+/* The rank or the group, and bytes on the device now: of the group's largest. */
 static void draw_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
-    const struct run_tier *tier = &board->scene->model->rank[of->rank].tier[TIER_DEVICE];
-    const struct run_instant *now = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
-    const enum style style = of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT;
-    char text[FORMAT_ROOM];
-    const int after = draw_format(canvas, of->x, y, style, "rank %d", of->rank);
-    const int end = of->x + (board->tile > board->column - 1 ? board->column - 1 : board->tile);
+    const struct run_instant *now = board_instant(board, of->rank, TIER_DEVICE);
+    const bool alone = of->group.count == 1;
+    const int end = of->x + (board->tile > board->column - 1 || !alone ? board->column - 1 : board->tile);
+    char name[48], text[FORMAT_ROOM + 4];
     format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
-    if (end - after > (int)strlen(text)) draw_right(canvas, end, y, STYLE_DIM, text);
-    if (board->column - board->tile > 11) draw_right(canvas, of->x + board->column - 2, y, STYLE_DIM, "planned");
+    if (of->unequal) strcat(text, "≠");
+    if (alone) snprintf(name, sizeof name, "rank %d", of->rank);
+    else write_group(name, end - of->x - utf8_columns(text) - 1, of);
+    const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
+    if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);
+    if (board->column - board->tile > 11 && alone)
+        draw_right(canvas, of->x + board->column - 2, y, STYLE_DIM, "planned");
+}
+
+/* The line in the bars: the budget, with room behind it for what exceeds it, or else the planned peak. */
+static struct memory_scale bar_scale(const struct board *board, enum tier tier)
+{
+    struct memory_scale scale = memory_scale(board->scene->model, tier);
+    if (!scale.is_budget) return scale;
+    scale.full = scale.budget + scale.budget / 8;
+    scale.planned = scale.budget;
+    scale.has_planned = true;
+    return scale;
 }
 
 static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of, const struct board *board,
@@ -178,7 +216,7 @@ static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of
 {
     struct view_state now = *board->scene->state;
     const struct scene scene = {board->scene->model, board->scene->history, &now};
-    const struct memory_scale scale = memory_scale(board->scene->model, tier);
+    const struct memory_scale scale = bar_scale(board, tier);
     if (!board->calm) now.bars_now = true;
     tier_bar_alone(canvas, (struct rect){of->x, y, board->tile, 1}, of->rank, tier, &scene, &scale);
 }
@@ -193,8 +231,13 @@ static void draw_heading(struct canvas canvas, const struct board *board)
                          : moment_text(moment, board->scene->model, &board->at),
              board->at.lost ? " (records lost)" : "");
     const int x = draw_title(canvas, 0, false, title);
-    snprintf(title, sizeof title, " a tile: %d bytes a parameter ",
+    const int more = board->group[0].count == 1 && board->ranks > 1 && board->group[1].count > 1
+                         ? 0
+                         : board->scene->model->ranks - board->ranks;
+    const int used = more > 0 ? snprintf(title, sizeof title, " %d more ranks ", more) : 0;
+    snprintf(title + used, sizeof title - (size_t)used, " a tile: %d bytes a parameter ",
              board->width[0] + board->width[1] + board->width[2]);
+    if (canvas.at.columns - x <= (int)strlen(title) + 2) title[used] = '\0';
     if (canvas.at.columns - x > (int)strlen(title) + 2) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, title);
 }
 
@@ -209,19 +252,11 @@ static void draw_legend(struct canvas canvas, int y, int rows, const struct boar
     for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
-/* The unit that the rows are around, where not all fit: the chosen one, or the one that something happens to. */
-static int looked_at(const struct board *board)
-{
-    const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
-    const struct op *op = chosen == 0 && board->newest >= 0 ? &board->at.plan->ops.ops[board->newest] : NULL;
-    if (!op) return chosen;
-    return op->unit >= 0 ? op->unit : op->piece_count ? board->at.plan->ops.pieces[op->first_piece].unit : chosen;
-}
-
 /* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. */
 struct rows {
     bool host, tiers;
-    int lanes, legend, units, height;
+    int lanes, legend;
+    struct board_rows tiles;
 };
 
 static int within(int value, int least, int most)
@@ -229,27 +264,23 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
-static struct rows share_rows(int rows, const struct board *board)
+static void share_rows(struct rows *share, int rows, const struct board *board)
 {
-    struct rows share = {tier_is_used(board->scene->model, TIER_HOST), board_has_tiers(board),
-                         .lanes = board_lanes(board)};
-    const int room = rows - ABOVE_ROWS - (5 + share.tiers + share.host) - 2 - SENTENCE_ROWS;
+    share->host = tier_is_used(board->scene->model, TIER_HOST);
+    share->tiers = board_has_tiers(board);
+    share->lanes = board_lanes(board);
+    const int room = rows - ABOVE_ROWS - (5 + share->tiers + share->host) - 2 - SENTENCE_ROWS;
     const int least = within(board->units, 0, UNITS_LEAST);
-    if (room - share.lanes < least) share.lanes = within(room - least, 2, share.lanes);
-    share.legend = within(room - share.lanes - board->units, 0, LEGEND_ROWS);
-    const int left = room - share.lanes - share.legend;
-    share.height = within(left / board->units, 1, HEIGHT_MAX);
-    share.units = within(left / share.height, 1, board->units);
-    return share;
+    if (room - share->lanes < least) share->lanes = within(room - least, 2, share->lanes);
+    share->legend = within(room - share->lanes - board->units, 0, LEGEND_ROWS);
+    board_group_units(&share->tiles, room - share->lanes - share->legend, board);
 }
 
 /* The labels of the rows, and the row between the ranks. Returns the row below them all. */
-static int draw_labels(struct canvas canvas, const struct rows *share, int top, const struct board *board)
+static int draw_labels(struct canvas canvas, const struct rows *share, const struct board *board)
 {
-    const int left = board->scene->model->ranks - board->ranks;
-    int y = ABOVE_ROWS + share->units * share->height;
-    if (left > 0) draw_format(canvas, 0, ABOVE_ROWS - 1, STYLE_DIM, "+%d more", left);
-    board_unit_labels(canvas, ABOVE_ROWS, share->units, share->height, top, board);
+    int y = ABOVE_ROWS + share->tiles.used;
+    board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
     board_link(canvas, y++, board);
     if (share->tiers) draw_text(canvas, 0, y++, STYLE_DIM, "tiers");
     draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
@@ -261,13 +292,13 @@ static int draw_labels(struct canvas canvas, const struct rows *share, int top, 
 }
 
 /* A rank's column, in the order of the labels. */
-static void draw_rank(struct canvas canvas, const struct rows *share, int top, int i, const struct board *board)
+static void draw_rank(struct canvas canvas, const struct rows *share, int i, const struct board *board)
 {
     struct board_rank of;
-    int y = ABOVE_ROWS + share->units * share->height + 1;
+    int y = ABOVE_ROWS + share->tiles.used + 1;
     board_rank_init(&of, board, i);
     draw_head(canvas, ABOVE_ROWS - 1, &of, board);
-    board_tiles(canvas, ABOVE_ROWS, share->units, share->height, top, &of, board);
+    board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
     if (share->tiers) board_tiers(canvas, y++, &of, board);
     board_copies(canvas, y++, &of, board);
     board_buckets(canvas, y++, &of, board);
@@ -279,18 +310,18 @@ static void draw_rank(struct canvas canvas, const struct rows *share, int top, i
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct board board;
+    struct rows share;
     char sentence[SENTENCE_ROOM];
     if (!board_init(&board, scene, canvas.at.columns)) {
         draw_title(canvas, 0, false, "whiteboard");
         draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
         return;
     }
-    const struct rows share = share_rows(canvas.at.rows, &board);
-    const int top = list_top(looked_at(&board), board.units, share.units);
+    share_rows(&share, canvas.at.rows, &board);
     draw_heading(canvas, &board);
     draw_figures(canvas, 1, &board);
-    int y = draw_labels(canvas, &share, top, &board);
-    for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, top, i, &board);
+    int y = draw_labels(canvas, &share, &board);
+    for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
     y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
     const int rows = canvas.at.rows - share.legend - y;
