@@ -265,6 +265,7 @@ static void outputs_end_in_the_default_look(void **state)
     assert_string_equal(ansi, "\033[0;1;97;41m<&>\033[0m\n\n");
     assert_non_null(strstr(svg, "&lt;&amp;>"));
     assert_non_null(strstr(svg, "</svg>"));
+    assert_non_null(strstr(svg, "white-space: pre;")); /* browsers would join blanks */
     free(ansi);
     free(svg);
     surface_release(&surface);

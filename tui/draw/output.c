@@ -107,7 +107,7 @@ char *surface_to_ansi(const struct surface *surface)
     return finish(out, &text);
 }
 
-enum { SVG_CELL_X = 9, SVG_CELL_Y = 19 };
+enum { SVG_CELL_X = 9, SVG_CELL_Y = 17 };
 
 static const char *rgb(uint8_t colour, const char *otherwise)
 {
@@ -165,7 +165,7 @@ char *surface_to_svg(const struct surface *surface)
     fprintf(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
-        "font-size=\"15\" xml:space=\"preserve\">\n<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
+        "font-size=\"15\" xml:space=\"preserve\">\n<style>text { white-space: pre; }</style>\n<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
         width, height, width, height, paper);
     for (int y = 0; y < surface->rows; y++) svg_row(out, surface, y, ink, paper);
     fputs("</svg>\n", out);
