@@ -14,8 +14,6 @@ struct sums {
     double sent, planned;
 };
 
-static const struct run_traffic nothing;
-
 /* The plan of the last step that ended, because its bytes are shown. After a switch another plan trains until a step of it has ended. */
 static const struct run_schedule *plan_of(const struct run_model *model)
 {
@@ -24,15 +22,41 @@ static const struct run_schedule *plan_of(const struct run_model *model)
     return plan ? plan : run_training(model);
 }
 
-static const struct run_traffic *planned_of(const struct run_model *model, int kind, int link)
+/* A kind's traffic over all links. An operation that uses both links is counted with each, and timed with one of them. */
+static struct run_traffic over_links(const struct run_traffic by_link[LINKS])
 {
-    const struct run_schedule *plan = plan_of(model);
-    return plan ? &plan->traffic[kind][link] : &nothing;
+    struct run_traffic sum = {0};
+    for (int link = 0; link < LINKS; link++) {
+        const struct run_traffic *of = &by_link[link];
+        if (of->ranks > sum.ranks) sum.ranks = of->ranks;
+        if (of->count > sum.count) sum.count = of->count;
+        sum.sent_bytes += of->sent_bytes;
+        sum.busy_ns += of->busy_ns;
+    }
+    return sum;
 }
 
-static bool is_shown(const struct run_model *model, int kind, int link)
+/* The plan knows a kind's bytes, not their links: it has them all with the first. */
+static struct run_traffic planned_of(const struct run_model *model, int kind)
 {
-    return model->traffic[kind][link].ranks || planned_of(model, kind, link)->ranks;
+    const struct run_schedule *plan = plan_of(model);
+    return plan ? over_links(plan->traffic[kind]) : (struct run_traffic){0};
+}
+
+/* The links over which a kind was sent in the step. */
+static int links_of(const struct run_model *model, int kind)
+{
+    int links = 0;
+    for (int link = 0; link < LINKS; link++) links += model->traffic[kind][link].ranks > 0;
+    return links;
+}
+
+/* A row for a kind, and one for each link if it is sent over more than one. */
+static int rows_of(const struct run_model *model, int kind)
+{
+    const int links = links_of(model, kind);
+    if (links > 1) return 1 + links;
+    return links || planned_of(model, kind).ranks;
 }
 
 static double mean(uint64_t sum, int ranks)
@@ -49,8 +73,7 @@ static int rows_wanted(const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     int rows = 0;
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        for (int link = 0; link < LINKS; link++) rows += is_shown(model, kind, link);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) rows += rows_of(model, kind);
     return rows + 4 < 6 ? 6 : rows + 4; /* title, head, sum, theory */
 }
 
@@ -81,30 +104,51 @@ static bool is_between_ranks(int kind)
     return kind < TRAFFIC_D2H;
 }
 
-static void draw_kind(struct canvas canvas, int y, int kind, int link, const struct scene *scene, struct sums *sums)
+static void pen_sent(struct pen *pen, enum style style, enum units units, const struct run_traffic *of)
 {
-    const struct run_traffic *sent = &scene->model->traffic[kind][link],
-                             *planned = planned_of(scene->model, kind, link);
+    char text[FORMAT_ROOM];
+    pen_right(pen, bytes_columns(units) + 2, style,
+              format_bytes(text, units, of->ranks, rounded(mean(of->sent_bytes, of->ranks))));
+}
+
+/* What of a kind went over each link. Returns the next row. */
+static int draw_links(struct canvas canvas, int y, int kind, const struct scene *scene)
+{
+    for (int link = 0; link < LINKS; link++) {
+        const struct run_traffic *sent = &scene->model->traffic[kind][link];
+        if (!sent->ranks) continue;
+        struct pen pen = pen_at(canvas, 1, y++);
+        pen_format(&pen, 20, STYLE_DIM, "%s", link_name(link));
+        pen_sent(&pen, STYLE_DIM, scene->state->units, sent);
+    }
+    return y;
+}
+
+/* Returns the next row. */
+static int draw_kind(struct canvas canvas, int y, int kind, const struct scene *scene, struct sums *sums)
+{
+    const struct run_traffic sent = over_links(scene->model->traffic[kind]), planned = planned_of(scene->model, kind);
     enum style style = kind == TRAFFIC_CONTROL ? STYLE_DIM : STYLE_TEXT;
-    enum units units = scene->state->units;
     char text[FORMAT_ROOM];
     uint64_t exposed;
-    struct pen pen = pen_at(canvas, 1, y);
+    struct pen pen = pen_at(canvas, 1, y++);
     pen_left(&pen, 15, style, traffic_name(kind));
-    if (sent->ranks) pen_format(&pen, 5, style, "%llu", (unsigned long long)(sent->count / (uint64_t)sent->ranks));
+    if (sent.ranks) pen_format(&pen, 5, style, "%llu", (unsigned long long)(sent.count / (uint64_t)sent.ranks));
     else pen_right(&pen, 5, style, "n/a");
-    pen_right(&pen, bytes_columns(units) + 2, style,
-              format_bytes(text, units, sent->ranks, rounded(mean(sent->sent_bytes, sent->ranks))));
-    pen_right(&pen, bytes_columns(units) + 2, style,
-              format_bytes(text, units, planned->ranks, rounded(mean(planned->sent_bytes, planned->ranks))));
-    pen_right(&pen, 10, style, sent->ranks ? format_time(text, rounded(mean(sent->busy_ns, sent->ranks))) : "n/a");
+    pen_sent(&pen, style, scene->state->units, &sent);
+    pen_sent(&pen, style, scene->state->units, &planned);
+    pen_right(&pen, 10, style, sent.ranks ? format_time(text, rounded(mean(sent.busy_ns, sent.ranks))) : "n/a");
     pen_right(&pen, 10, style, exposed_time(scene->model, kind, &exposed) ? format_time(text, exposed) : "n/a");
-    pen_right(&pen, 7, style, link_name(link));
-    if (!is_between_ranks(kind)) return;
-    sums->has_sent |= sent->ranks > 0;
-    sums->has_planned |= planned->ranks > 0;
-    sums->sent += mean(sent->sent_bytes, sent->ranks);
-    sums->planned += mean(planned->sent_bytes, planned->ranks);
+    if (is_between_ranks(kind)) {
+        sums->has_sent |= sent.ranks > 0;
+        sums->has_planned |= planned.ranks > 0;
+        sums->sent += mean(sent.sent_bytes, sent.ranks);
+        sums->planned += mean(planned.sent_bytes, planned.ranks);
+    }
+    const int links = links_of(scene->model, kind);
+    for (int link = 0; link < LINKS && links == 1; link++)
+        if (scene->model->traffic[kind][link].ranks) pen_right(&pen, 7, style, link_name(link));
+    return links > 1 ? draw_links(canvas, y, kind, scene) : y;
 }
 
 static void draw_sum(struct canvas canvas, int y, enum units units, const struct sums *sums)
@@ -151,8 +195,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_title(canvas, 0, focused, title);
     draw_head(canvas, scene->state->units);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        for (int link = 0; link < LINKS; link++)
-            if (is_shown(model, kind, link)) draw_kind(canvas, y++, kind, link, scene, &sums);
+        if (rows_of(model, kind)) y = draw_kind(canvas, y, kind, scene, &sums);
     if (model->header.ranks != 1) draw_sum(canvas, y++, scene->state->units, &sums);
     draw_theory(canvas, y, scene, &sums);
 }
@@ -224,12 +267,10 @@ static void whole_run(struct window *window, const struct run_model *model)
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         struct collective_totals *out = &window->totals.traffic[kind];
         uint64_t parts = (uint64_t)model->ranks * model->traffic_steps;
-        for (int link = 0; link < LINKS; link++) {
-            const struct run_traffic *sum = &model->traffic_total[kind][link];
-            out->count += sum->ranks ? (int64_t)((sum->count + parts / 2) / parts) : 0;
-            out->sent_bytes += sum->sent_bytes / parts;
-            out->busy_ns += sum->busy_ns / parts;
-        }
+        const struct run_traffic sum = over_links(model->traffic_total[kind]);
+        out->count = sum.ranks ? (int64_t)((sum.count + parts / 2) / parts) : 0;
+        out->sent_bytes = sum.sent_bytes / parts;
+        out->busy_ns = sum.busy_ns / parts;
         if (model->split_count) out->exposed_ns = model->split_total.exposed_by_ns[kind] / model->split_count;
         if (!out->busy_ns || ring <= 0) continue;
         out->busbw = (double)out->sent_bytes * 1e9 / (double)out->busy_ns;
