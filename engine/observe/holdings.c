@@ -12,12 +12,12 @@ void fold_memory(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_memory *from = &record->memory;
     struct run_tier *tier = tier_of(model, record, from->tier);
-    if (!tier || from->category >= CATEGORIES) return;
+    if (!tier || from->category >= CATEGORY_CODES) return;
     struct run_memory *memory = &tier->category[from->category];
     tier->now.known = memory->known = true;
     tier->now.live_bytes += from->live_bytes - memory->live_bytes;
     tier->now.reserved_bytes += from->reserved_bytes - memory->reserved_bytes;
-    tier->now.held_bytes[from->category] = from->live_bytes;
+    if (from->category < CATEGORIES) tier->now.held_bytes[from->category] = from->live_bytes;
     memory->live_bytes = from->live_bytes;
     memory->reserved_bytes = from->reserved_bytes;
     memory->peak_bytes = from->peak_bytes;

@@ -89,8 +89,11 @@ struct run_memory {
 /* One tier of one rank at one instant. */
 struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES]; };
 
+/* Codes of categories in a trace. Those from CATEGORIES on are of another program: counted, and shown as unattributed. */
+enum { CATEGORY_CODES = 16 };
+
 struct run_tier {
-    struct run_memory category[CATEGORIES];
+    struct run_memory category[CATEGORY_CODES];
     struct run_instant now;       /* sums over the categories as last reported */
     struct run_instant step_peak; /* the fullest instant of the last whole step, for a steady screen */
     struct run_instant open_peak; /* the fullest instant so far of the step in progress */

@@ -1,5 +1,6 @@
 #include "engine/observe/stall.h"
 
+#include "engine/base/dtype.h"
 #include "engine/observe/history.h"
 
 /* What other lanes than compute bring: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
@@ -49,6 +50,29 @@ static bool awaits_gradient(const struct op *op, const struct op *awaited)
     return op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);
 }
 
+static int64_t gathered_elems(const struct schedule *schedule, int first, int count)
+{
+    int64_t elems = 0;
+    for (int e = first; e < first + count; e++) {
+        const struct buffer *buffer = &schedule->buffers[schedule->effects[e]];
+        if (buffer->category == CATEGORY_GATHERED) elems += buffer->bytes / dtype_bytes(buffer->dtype);
+    }
+    return elems;
+}
+
+/* Whether stage3_max_live_parameters would have let the unit be gathered before `awaited` gave memory back. Then only the
+ * prefetch bucket held back its gather, or the copy to the device that comes before its gather. */
+static bool would_fit(const struct schedule *schedule, const struct op *gather, const struct op *awaited)
+{
+    int64_t live = 0;
+    for (int p = gather->first_piece; p < gather->first_piece + gather->piece_count; p++)
+        live += schedule->pieces[p].elems;
+    for (const struct op *op = schedule->ops; op < awaited; op++)
+        live += gathered_elems(schedule, op->first_take, op->take_count) -
+                gathered_elems(schedule, op->first_give, op->give_count);
+    return live <= schedule->knobs.max_live_parameters;
+}
+
 static enum why_wait dependency_on(const struct op *op, int awaited)
 {
     for (int d = 0; d < op->dependency_count; d++)
@@ -64,7 +88,9 @@ static enum stall stall_for(const struct schedule *schedule, const struct op *op
     if (why == WAIT_LIMIT && !own_gather) return STALL_LIMIT;
     if (staging != STALL_NONE) return staging;
     if (why == WAIT_DATA && awaits_gradient(op, awaited)) return STALL_GRADIENT;
-    if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE) return STALL_MEMORY;
+    if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE)
+        return (op->kind == OP_GATHER || op->kind == OP_PARAM_H2D) && would_fit(schedule, op, awaited) ? STALL_ASKED
+                                                                                                       : STALL_MEMORY;
     return stall_of_kind(awaited->kind);
 }
 

@@ -65,8 +65,9 @@ struct moment {
         .ranks = (of), .place = STORY_##place_                                                                         \
     }
 
-enum as { TEXT, ANSI, SVG };
-static const char *const endings[] = {"txt", "ansi", "svg"};
+enum as { TEXT, ANSI, SVG, ANSI_256, ANSI_TRUE };
+static const char *const endings[] = {"txt", "ansi", "svg", "256.ansi", "true.ansi"};
+static const enum depth depths[] = {DEPTH_16, DEPTH_16, DEPTH_TRUE, DEPTH_256, DEPTH_TRUE};
 
 /* The looks of every view. A size moves cells; colours and ASCII signs are chosen cell by cell, at any size in the same way. */
 static const struct variant {
@@ -206,6 +207,15 @@ static void fit_nothing(struct view_state *state, const struct folded *run)
     run_model_fold(run->model, &event);
 }
 
+/* A trace of another program has memory in a category that is not known here. */
+static void hold_unattributed(struct view_state *state, const struct folded *run)
+{
+    (void)state;
+    const struct trace_record record = {
+        .kind = TRACE_MEMORY, .rank = 1, .memory = {TIER_DEVICE, CATEGORIES + 2, 3 << 20, 3 << 20, 3 << 20}};
+    run_model_fold(run->model, &record);
+}
+
 #define LIVE .focus = VIEW_EVENTS, .live = true
 
 static const struct special {
@@ -227,7 +237,13 @@ static const struct special {
 #define LOOK(view, what, moment, columns, rows, theme, ascii, as, ...)                                                 \
     {what, VIEW_##view, moment, columns, rows, theme, ascii, as, {__VA_ARGS__}, NULL},
 #define BOARD(what, ...)                                                                                               \
-    BOARD_AT(what, 80, 24, __VA_ARGS__) BOARD_AT(what, 120, 40, __VA_ARGS__) BOARD_AT(what, 200, 60, __VA_ARGS__)
+    BOARD_AT(what, 80, 24, __VA_ARGS__)                                                                                \
+    BOARD_AT(what, 120, 40, __VA_ARGS__) BOARD_AT(what, 200, 60, __VA_ARGS__)                                          \
+        BOARD_AS(what, DEFAULT, ANSI, __VA_ARGS__) BOARD_AS(what, DEFAULT, ANSI_256, __VA_ARGS__)                      \
+            BOARD_AS(what, DEFAULT, ANSI_TRUE, __VA_ARGS__) BOARD_AS(what, LIGHT, ANSI_256, __VA_ARGS__)               \
+                BOARD_AS(what, MONO, ANSI, __VA_ARGS__)
+#define BOARD_AS(what, theme_, as_, ...)                                                                               \
+    {what, VIEW_WHITEBOARD, __VA_ARGS__, 80, 24, THEME_##theme_, .as = as_, .state = {.units = UNITS_GIB}},
 #define BOARD_AT(what, columns, rows, ...) {what, VIEW_WHITEBOARD, __VA_ARGS__, columns, rows, .state = {.units = UNITS_GIB}},
 #include "tests/support/golden_specials.def"
 };
@@ -294,9 +310,10 @@ static bool is_as_accepted(const char *name, const struct folded *run, const str
 {
     struct surface surface;
     assert_true(surface_init(&surface, columns, rows, as == TEXT ? THEME_MONO : theme, ascii));
+    surface.depth = depths[as];
     view_draw(run->model, run->history, state, &surface);
     char *text = as == SVG    ? surface_to_svg(&surface)
-                 : as == ANSI ? surface_to_ansi(&surface)
+                 : as != TEXT ? surface_to_ansi(&surface)
                               : surface_to_text(&surface);
     bool same = golden_same(name, text);
     free(text);

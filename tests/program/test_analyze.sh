@@ -158,12 +158,12 @@ mean.forward_ns forward_seconds 1e9 3
 mean.backward_ns backward_seconds 1e9 3
 mean.optimizer_ns optimizer_seconds 1e9 3
 mean.waited.gather_ns stalled_seconds_per_step 1e9 1
-traffic.all_gather.count count 1 15
+traffic.all_gather.count count 1 16
 traffic.all_gather.payload_bytes bytes_per_step 1 1
 traffic.all_gather.sent_bytes sent_bytes_per_step 1 1
 traffic.all_gather.busbw busbw_bytes_per_second 1 1
 traffic.reduce_scatter.sent_bytes sent_bytes_per_step 1 2
-traffic.reduce_scatter.busy_ns seconds_per_step 1e9 17
+traffic.reduce_scatter.busy_ns seconds_per_step 1e9 18
 gathers gathers 1 1
 gathers.prefetched prefetched 1 1
 memory.rank0.device.fullest_bytes peak_bytes 1 1

@@ -76,9 +76,9 @@ overview 80x24 step.number              step ([0-9,]+)
 overview 80x24 step.loss                loss ([0-9.]+)
 overview 80x24 recent.tokens_per_second ([0-9,]+) tokens\/s
 overview 80x24 recent.step_ns           mean step $time
-overview 80x24 recent.forward_percent   fwd +([0-9]+%)
+overview 80x24 recent.forward_percent   Fwd +([0-9]+%)
 overview 80x24 recent.backward_percent  bwd +([0-9]+%)
-overview 80x24 recent.optimizer_percent upd +([0-9]+%)
+overview 80x24 recent.optimizer_percent Upd +([0-9]+%)
 overview 80x24 recent.exposed_percent   exposed +([0-9]+%)
 overview 80x24 memory.rank0.device.fullest_bytes ^ +0 \[.*\] +$bytes
 overview 80x24 memory.rank1.device.fullest_bytes ^ +1 \[.*\] +$bytes
@@ -173,7 +173,7 @@ overview 80x24 rank0.waited.gather_ns        [0-9]+ stalls?, $time
 timeline 120x40 rank0.gathers.hidden_percent prefetch hid ([0-9]+ %)
 timeline 120x40 rank0.waited.gather_times    ([0-9]+) stalls? before
 timeline 120x40 rank0.waited.gather_ns       stalls? before blocks, $time
-timeline 120x40 rank0.waited.gather_ns       g gather $time
+timeline 120x40 rank0.waited.gather_ns       n gather $time
 memory 200x60 memory.rank0.device.gathered.peak_bytes    L gathered$columns +$bytes
 memory 200x60 memory.rank0.device.gathered.planned_bytes L gathered$columns$columns +$bytes
 why 120x40 memory.rank0.device.gathered.at_peak_bytes    gathered +$bytes

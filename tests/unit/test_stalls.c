@@ -15,7 +15,7 @@ static const struct setting host = {{STAGE3, TO("optimizer", "cpu"), TO("param",
                                      "zero_optimization.offload_param.max_in_cpu=0"}},
                             in_turn = {{STAGE3, TO("optimizer", "nvme")}},
                             half = {{STAGE3, TO("optimizer", "cpu"), "gradient_accumulation_steps=2"}},
-                            none = {{STAGE3}};
+                            none = {{STAGE3}}, full = {{STAGE3, "zero_optimization.stage3_max_live_parameters=1"}};
 
 static const struct expectation {
     const struct setting *setting;
@@ -36,6 +36,9 @@ static const struct expectation {
     {&nvme, OP_SWAP_IN, OP_PARAM_H2D, WAIT_MEMORY, STALL_POOL},
     {&in_turn, OP_SWAP_IN, OP_HOST_UPDATE, WAIT_LIMIT, STALL_LIMIT},
     {&none, OP_FORWARD, OP_GATHER, WAIT_DATA, STALL_GATHER},
+    {&none, OP_GATHER, OP_FORWARD, WAIT_MEMORY, STALL_ASKED},
+    {&host, OP_PARAM_H2D, OP_FORWARD, WAIT_MEMORY, STALL_ASKED},
+    {&full, OP_GATHER, OP_FORWARD, WAIT_MEMORY, STALL_MEMORY},
     {&none, OP_REDUCE_SCATTER, OP_BACKWARD, WAIT_DATA, STALL_COMPUTE},
 };
 enum { EXPECTATIONS = sizeof expectations / sizeof expectations[0] };

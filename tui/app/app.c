@@ -103,12 +103,14 @@ static bool fit_surface(struct app *app)
 {
     int columns, rows;
     terminal_size(app->terminal, &columns, &rows);
-    if (app->surface.cells && app->surface.columns == columns && app->surface.rows == rows) {
-        app->surface.theme = app->theme;
-        return true;
+    if (!app->surface.cells || app->surface.columns != columns || app->surface.rows != rows) {
+        surface_release(&app->surface);
+        if (!surface_init(&app->surface, columns, rows, app->theme, app->settings.ascii || !terminal_is_utf8()))
+            return false;
     }
-    surface_release(&app->surface);
-    return surface_init(&app->surface, columns, rows, app->theme, app->settings.ascii || !terminal_is_utf8());
+    app->surface.theme = app->theme;
+    app->surface.depth = terminal_depth(app->terminal);
+    return true;
 }
 
 static void draw(struct app *app, uint64_t now_ns)

@@ -90,6 +90,7 @@ static char *paint(const struct record_reader *reader, enum view_id view, const 
     struct surface surface;
     struct lab_pane pane = {0};
     if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
+    surface.depth = DEPTH_TRUE;
     show_lesson(&state, &pane, reader, options);
     view_draw(reader->model, reader->history, &state, &surface);
     lab_pane_release(&pane);

@@ -1,6 +1,7 @@
 /* Bars, sparklines and heat rows. */
 #include "tui/draw/bar.h"
 
+#include <ctype.h>
 #include <math.h>
 
 static int widest(const int shares[], int count)
@@ -41,7 +42,7 @@ void bar_shares(int shares[], const struct segment segments[], int count, uint64
 uint32_t filling(const struct surface *surface, enum style style, char letter, uint32_t pattern)
 {
     if (surface->ascii) return (uint32_t)letter;
-    return style_look(surface->theme, style).background != COLOUR_DEFAULT ? ' ' : pattern;
+    return surface_look(surface, style).background != COLOUR_DEFAULT ? ' ' : pattern;
 }
 
 void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count,
@@ -52,7 +53,8 @@ void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segm
     for (int i = 0; i < count; i++) {
         draw_fill(canvas, x, y, shares[i], segments[i].style,
                   filling(canvas.surface, segments[i].style, segments[i].letter, segments[i].pattern));
-        if (shares[i]) draw_character(canvas, x, y, segments[i].style, (uint32_t)segments[i].letter);
+        if (shares[i] && (isalpha((unsigned char)segments[i].letter) || segments[i].letter == '?'))
+            draw_character(canvas, x, y, segments[i].style, (uint32_t)segments[i].letter);
         x += shares[i];
     }
 }

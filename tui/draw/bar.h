@@ -4,7 +4,7 @@
 
 #include "tui/draw/surface.h"
 
-/* One segment of a bar. Its first column is its letter; the rest is its colour, or its pattern in a theme without
+/* One segment of a bar. Its first column is its letter, if it has one and not a sign; the rest is its colour, or its pattern in a theme without
  * colours, or the letter again on an ASCII surface. */
 struct segment { uint64_t value; char letter; uint32_t pattern; enum style style; };
 

@@ -71,19 +71,23 @@ char *surface_to_text(const struct surface *surface)
     return finish(out, &text);
 }
 
-static void put_colour(FILE *out, int normal, int bright, uint8_t colour)
+static void put_colour(FILE *out, int normal, int bright, uint8_t colour, enum depth depth)
 {
-    if (colour != COLOUR_DEFAULT) fprintf(out, ";%d", colour < 8 ? normal + colour : bright + colour - 8);
+    const uint32_t rgb = colour < 16 ? 0 : colour_rgb(colour);
+    if (colour == COLOUR_DEFAULT) return;
+    if (colour < 16) fprintf(out, ";%d", colour < 8 ? normal + colour : bright + colour - 8);
+    else if (depth == DEPTH_256) fprintf(out, ";%d;5;%d", normal + 8, colour);
+    else fprintf(out, ";%d;2;%u;%u;%u", normal + 8, rgb >> 16, rgb >> 8 & 255, rgb & 255);
 }
 
-static void put_sgr(FILE *out, struct look look)
+static void put_sgr(FILE *out, struct look look, enum depth depth)
 {
     fputs("\033[0", out);
     if (look.attributes & ATTRIBUTE_BOLD) fputs(";1", out);
     if (look.attributes & ATTRIBUTE_UNDERLINE) fputs(";4", out);
     if (look.attributes & ATTRIBUTE_REVERSE) fputs(";7", out);
-    put_colour(out, 30, 90, look.foreground);
-    put_colour(out, 40, 100, look.background);
+    put_colour(out, 30, 90, look.foreground, depth);
+    put_colour(out, 40, 100, look.background, depth);
     fputc('m', out);
 }
 
@@ -99,7 +103,7 @@ char *surface_to_ansi(const struct surface *surface)
         int end = row_end(surface, y, true);
         for (int x = 0; x < end; x++) {
             const struct cell *cell = surface_at(surface, x, y);
-            if (!same_look(cell->look, now)) put_sgr(out, now = cell->look);
+            if (!same_look(cell->look, now)) put_sgr(out, now = cell->look, surface->depth);
             put_cell(out, cell);
         }
         fputs(same_look(now, plain) ? "\n" : "\033[0m\n", out);
@@ -109,12 +113,15 @@ char *surface_to_ansi(const struct surface *surface)
 
 enum { SVG_CELL_X = 9, SVG_CELL_Y = 17 };
 
-static const char *rgb(uint8_t colour, const char *otherwise)
+static const char *rgb(char out[8], uint8_t colour, const char *otherwise)
 {
     static const char *const palette[16] = {"#16191d", "#d55e00", "#009e73", "#e69f00", "#0072b2", "#8b4f86",
                                             "#56b4e9", "#c4c9cf", "#6b737c", "#e8743b", "#3fbf97", "#f0e442",
                                             "#7ea6e0", "#cc79a7", "#9ad5f5", "#ffffff"};
-    return colour == COLOUR_DEFAULT ? otherwise : palette[colour];
+    if (colour == COLOUR_DEFAULT) return otherwise;
+    if (colour < 16) return palette[colour];
+    snprintf(out, 8, "#%06x", colour_rgb(colour));
+    return out;
 }
 
 static void svg_escape(FILE *out, const struct cell *cell)
@@ -128,10 +135,11 @@ static void svg_escape(FILE *out, const struct cell *cell)
 static void svg_run(FILE *out, const struct surface *surface, int y, int x, int end, const char *ink, const char *paper)
 {
     struct look look = surface_at(surface, x, y)->look;
-    const char *front = rgb(look.foreground, ink), *back = rgb(look.background, NULL);
+    char room[2][8];
+    const char *front = rgb(room[0], look.foreground, ink), *back = rgb(room[1], look.background, NULL);
     if (look.attributes & ATTRIBUTE_REVERSE) {
         back = front;
-        front = rgb(look.background, paper);
+        front = rgb(room[1], look.background, paper);
     }
     if (back)
         fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", x * SVG_CELL_X,
@@ -156,12 +164,14 @@ static void svg_row(FILE *out, const struct surface *surface, int y, const char 
 char *surface_to_svg(const struct surface *surface)
 {
     bool light = surface->theme == THEME_LIGHT || surface->theme == THEME_MONO;
-    const char *ink = light ? "#16191d" : "#e4e7ea", *paper = light ? "#ffffff" : "#16191d";
+    const char *ink = light ? "#16191d" : "#e4e7ea";
+    char paper[8];
     int width = surface->columns * SVG_CELL_X, height = surface->rows * SVG_CELL_Y;
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
+    snprintf(paper, sizeof paper, "#%06x", theme_ground(surface->theme));
     fprintf(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "

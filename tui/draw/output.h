@@ -5,7 +5,7 @@
 #include "tui/draw/surface.h"
 
 char *surface_to_text(const struct surface *surface); /* UTF-8 lines without trailing blanks */
-char *surface_to_ansi(const struct surface *surface); /* with SGR sequences; each line ends in the default look */
+char *surface_to_ansi(const struct surface *surface); /* with SGR sequences of its depth; lines end in the default look */
 char *surface_to_svg(const struct surface *surface);  /* colours of a colour-blind-safe palette */
 
 void utf8_encode(char out[5], uint32_t character);

@@ -1,4 +1,4 @@
-/* Looks by meaning: a view asks for STYLE_WARN, and the theme says how that looks. */
+/* Looks by meaning: a view asks for STYLE_WARN, and the theme and the number of colours say how that looks. */
 #ifndef TUI_DRAW_STYLE_H
 #define TUI_DRAW_STYLE_H
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum style {
-#define STYLE(ID, dark, light, projector, mono) STYLE_##ID,
+#define STYLE(ID, ...) STYLE_##ID,
 #include "tui/draw/styles.def"
 #undef STYLE
     STYLES
@@ -14,11 +14,17 @@ enum style {
 
 enum theme { THEME_DEFAULT, THEME_LIGHT, THEME_PROJECTOR, THEME_MONO, THEMES };
 
+/* How many colours can be shown. Of 256 and of true colour the same are used: 16 to 254 of xterm's 256. */
+enum depth { DEPTH_16, DEPTH_256, DEPTH_TRUE, DEPTHS };
+
 enum { ATTRIBUTE_BOLD = 1, ATTRIBUTE_UNDERLINE = 2, ATTRIBUTE_REVERSE = 4, COLOUR_DEFAULT = 255 };
 
 struct look { uint8_t foreground, background, attributes; };
 
-struct look style_look(enum theme theme, enum style style);
+struct look style_look(enum theme theme, enum depth depth, enum style style);
+uint8_t colour_ink(uint8_t colour);      /* black or white, whichever is read better on this colour */
+uint32_t colour_rgb(uint8_t colour);     /* 0xRRGGBB of colours 16 to 255 */
+uint32_t theme_ground(enum theme theme); /* 0xRRGGBB that a picture of the theme stands on; a terminal has its own */
 bool same_look(struct look a, struct look b);
 
 const char *theme_name(enum theme theme);

@@ -38,7 +38,7 @@ static bool is_one_column(uint32_t character)
 
 bool surface_init(struct surface *surface, int columns, int rows, enum theme theme, bool ascii)
 {
-    *surface = (struct surface){columns, rows, theme, ascii, NULL};
+    *surface = (struct surface){columns, rows, theme, ascii, DEPTH_16, NULL};
     if (columns <= 0 || rows <= 0) return false;
     surface->cells = malloc((size_t)columns * (size_t)rows * sizeof *surface->cells);
     if (!surface->cells) return false;
@@ -54,13 +54,18 @@ void surface_release(struct surface *surface)
 
 void surface_erase(struct surface *surface)
 {
-    struct cell blank = {' ', style_look(surface->theme, STYLE_TEXT)};
+    struct cell blank = {' ', surface_look(surface, STYLE_TEXT)};
     for (int i = 0; i < surface->columns * surface->rows; i++) surface->cells[i] = blank;
 }
 
 const struct cell *surface_at(const struct surface *surface, int x, int y)
 {
     return &surface->cells[y * surface->columns + x];
+}
+
+struct look surface_look(const struct surface *surface, enum style style)
+{
+    return style_look(surface->theme, surface->depth, style);
 }
 
 struct canvas canvas_of(struct surface *surface)
@@ -100,7 +105,7 @@ static uint32_t shown(const struct surface *surface, uint32_t character)
 void draw_character(struct canvas canvas, int x, int y, enum style style, uint32_t character)
 {
     struct cell *cell = cell_at(canvas, x, y);
-    if (cell) *cell = (struct cell){shown(canvas.surface, character), style_look(canvas.surface->theme, style)};
+    if (cell) *cell = (struct cell){shown(canvas.surface, character), surface_look(canvas.surface, style)};
 }
 
 void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character)
@@ -111,7 +116,7 @@ void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t ch
     draw_character(canvas, x, y, style, character);
     if (background == COLOUR_DEFAULT) return;
     cell->look.background = background;
-    cell->look.foreground = background == 4 || background == 8 || background == 5 ? 15 : 0;
+    cell->look.foreground = colour_ink(background);
 }
 
 void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character)

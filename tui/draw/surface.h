@@ -16,6 +16,7 @@ struct surface {
     int columns, rows;
     enum theme theme;
     bool ascii;
+    enum depth depth;   /* surface_init() leaves DEPTH_16 */
     struct cell *cells; /* [rows][columns] */
 };
 
@@ -30,6 +31,8 @@ void surface_erase(struct surface *surface);
 const struct cell *surface_at(const struct surface *surface, int x, int y);
 
 struct canvas canvas_of(struct surface *surface);
+/* How the surface's theme and depth show a style. */
+struct look surface_look(const struct surface *surface, enum style style);
 /* A rectangle of a canvas, cut to it. */
 struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows);
 struct canvas canvas_at(struct canvas canvas, struct rect part);

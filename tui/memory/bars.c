@@ -112,18 +112,20 @@ static void draw_heat_rows(struct canvas canvas, int y, int end, const struct sc
 /* Of any tier: the bars of all three share one legend. */
 static bool is_in_legend(const struct run_model *model, int category)
 {
-    bool used = category_is_shown(model, category);
+    bool used = category == LOOK_FREE || (category < CATEGORIES && category_is_shown(model, category));
     for (int rank = 0; rank < model->ranks && !used; rank++)
-        for (int tier = TIER_HOST; tier < TIERS; tier++)
-            used |= model->rank[rank].tier[tier].category[category].peak_bytes > 0;
+        for (int tier = TIER_DEVICE; tier < TIERS; tier++) {
+            const struct run_tier *of = &model->rank[rank].tier[tier];
+            used |= category < CATEGORIES ? of->category[category].peak_bytes > 0 : unattributed_bytes(&of->now) > 0;
+        }
     return used;
 }
 
 static int legend_columns(const struct scene *scene, bool brief, int gap, bool planned)
 {
     int columns = planned ? 1 + 2 + utf8_columns(brief ? "plan" : "planned peak") : 1 - gap;
-    for (int i = 0; i <= CATEGORIES; i++)
-        if (i == CATEGORIES || is_in_legend(scene->model, i))
+    for (int i = 0; i < LOOKS; i++)
+        if (is_in_legend(scene->model, i))
             columns += 2 + gap + utf8_columns(brief ? category_look(i)->brief : category_look(i)->name);
     return columns;
 }
@@ -134,10 +136,11 @@ void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bo
     const bool brief = legend_columns(scene, false, 1, planned) > canvas.at.columns;
     const int gap = legend_columns(scene, brief, 2, planned) > canvas.at.columns ? 1 : 2;
     int x = 1;
-    for (int i = 0; i <= CATEGORIES; i++) {
-        if (i < CATEGORIES && !is_in_legend(scene->model, i)) continue;
-        draw_character(canvas, x, y, category_look(i)->style, (uint32_t)category_look(i)->letter);
-        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? category_look(i)->brief : category_look(i)->name) + gap;
+    for (int i = 0; i < LOOKS; i++) {
+        if (!is_in_legend(scene->model, i)) continue;
+        const struct category_look *look = category_look(i);
+        draw_bar(canvas, x, y, 1, &(struct segment){1, look->letter, look->pattern, look->style}, 1, 1);
+        x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? look->brief : look->name) + gap;
     }
     if (!planned) return;
     draw_character(canvas, x, y, STYLE_PLANNED, 0x2503);

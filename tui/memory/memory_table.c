@@ -139,7 +139,7 @@ static void draw_free(struct canvas canvas, int y, enum units units, const struc
     const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 3, y);
-    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    draw_bar(canvas, 1, y, 1, &(struct segment){1, look->letter, look->pattern, look->style}, 1, 1);
     pen_left(&pen, NAMES_END - 3, STYLE_TEXT, "free in pool");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT,
               format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));

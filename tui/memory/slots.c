@@ -70,7 +70,7 @@ void draw_slot(struct canvas canvas, int x, int y, enum slot slot, enum category
     static const uint32_t glyphs[SLOTS] = {0x00b7, 0x2588, 0x25a1, 0x2591, 0x2592, 0x2593, '+'};
     const struct category_look *look = category_look((int)category);
     const bool filled = slot == SLOT_KEPT || slot == SLOT_USED || slot == SLOT_BORROWED;
-    const bool colour = style_look(canvas.surface->theme, look->style).background != COLOUR_DEFAULT;
+    const bool colour = surface_look(canvas.surface, look->style).background != COLOUR_DEFAULT;
     if (slot == SLOT_KEPT && (canvas.surface->ascii || colour))
         draw_character(canvas, x, y, look->style, canvas.surface->ascii ? (uint32_t)look->letter : ' ');
     else
@@ -84,7 +84,7 @@ void draw_slot(struct canvas canvas, int x, int y, enum slot slot, enum category
 struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_cell *cell)
 {
     if (!keep->known) return (struct mark){'?', STYLE_DIM};
-    if (cell->used_by >= 0) return (struct mark){'U', STYLE_FOCUS};
+    if (cell->used_by >= 0) return (struct mark){'#', STYLE_FOCUS};
     if (cell->update == CELL_REFRESHING || cell->parameters == CELL_IN_FLIGHT) return (struct mark){'>', STYLE_SPARK};
     if (!keep->shards_parameters) return (struct mark){'P', STYLE_PARAMETERS};
     if (cell->gathered) return (struct mark){'L', STYLE_GATHERED};
@@ -96,7 +96,7 @@ struct mark mark_of_gradient(const struct unit_keep *keep, const struct unit_cel
 {
     switch (cell->gradient) {
     case CELL_NO_GRADIENT: break;
-    case CELL_WRITTEN: return (struct mark){'w', STYLE_STRONG};
+    case CELL_WRITTEN: return (struct mark){'B', STYLE_BUCKETS};
     case CELL_REDUCING: return (struct mark){'>', STYLE_SPARK};
     case CELL_REDUCED: return (struct mark){keep->shards_optimizer ? 'g' : 'G', STYLE_GRADIENTS};
     }
@@ -106,7 +106,7 @@ struct mark mark_of_gradient(const struct unit_keep *keep, const struct unit_cel
 struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_cell *cell)
 {
     if (!keep->optimizer_bytes) return (struct mark){'.', STYLE_DIM};
-    if (cell->update == CELL_UPDATING) return (struct mark){'U', STYLE_FOCUS};
+    if (cell->update == CELL_UPDATING) return (struct mark){'#', STYLE_FOCUS};
     return (struct mark){keep->shards_optimizer ? 'o' : 'O', STYLE_OPTIMIZER};
 }
 
@@ -132,11 +132,12 @@ void draw_slot_legend(struct canvas canvas, int y)
 void draw_letter_legend(struct canvas canvas, int y, bool all)
 {
     draw_text(canvas, 1, y, STYLE_TEXT,
-              "P whole  p shard  > in flight  L gathered  U in use  - released  + small, kept");
+              "P whole  p shard  > in flight  L gathered  # in use  - released  + small, kept");
     if (!all) {
         draw_text(canvas, 1, y + 1, STYLE_TEXT, "one column a rank, its parameters only; more columns show all");
         return;
     }
-    draw_text(canvas, 1, y + 1, STYLE_TEXT, "G . none yet  w written  > in flight  G reduced, whole  g reduced, shard");
-    draw_text(canvas, 1, y + 2, STYLE_TEXT, "O whole  o shard  U in use");
+    draw_text(canvas, 1, y + 1, STYLE_TEXT,
+              "G . none yet  B not reduced  > in flight  G reduced, whole  g reduced, shard");
+    draw_text(canvas, 1, y + 2, STYLE_TEXT, "O whole  o shard  # in use");
 }

@@ -99,9 +99,9 @@ struct share {
 };
 
 static const struct share shares[] = {
-    {'f', 0x2588, STYLE_FORWARD, "forward", "fwd"},  {'b', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
-    {'u', 0x2592, STYLE_UPDATE, "optimizer", "upd"}, {'e', 0x25a1, STYLE_EXPOSED, "exposed communication", "exposed"},
-    {'o', 0x00b7, STYLE_OTHER, "other", "other"},
+    {'F', 0x2588, STYLE_FORWARD, " forward", "wd"},  {'V', 0x2593, STYLE_BACKWARD, " backward", " bwd"},
+    {'U', 0x2592, STYLE_UPDATE, " optimizer", "pd"}, {'!', 0x25a1, STYLE_EXPOSED, " exposed communication", "exposed"},
+    {'.', 0x00b7, STYLE_OTHER, " other", "other"},
 };
 enum { SHARES = sizeof shares / sizeof shares[0] };
 
@@ -118,20 +118,20 @@ static void fill_shares(uint64_t values[SHARES], const struct run_recent *recent
     values[SHARES - 1] = known < (double)*total ? *total - (uint64_t)known : 0;
 }
 
-/* Right-aligned; on a narrow screen short names, which begin with their letters. Returns where they begin. */
+/* Right-aligned, after their letters; on a narrow screen short names. Returns where they begin. */
 static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES], uint64_t total)
 {
     bool brief = canvas.at.columns < 120;
     int columns = 1;
     char text[SHARES][48];
     for (int i = 0; i < SHARES; i++) {
-        snprintf(text[i], sizeof text[i], "%s%s%3.0f%%", brief ? "" : " ", brief ? shares[i].brief + 1 : shares[i].name,
+        snprintf(text[i], sizeof text[i], "%s%3.0f%%", brief ? shares[i].brief : shares[i].name,
                  total ? 100.0 * (double)values[i] / (double)total : 0.0);
         columns += utf8_columns(text[i]) + 2;
     }
     int begin = canvas.at.columns - columns, x = begin;
     for (int i = 0; i < SHARES; i++) {
-        draw_character(canvas, x, 2, shares[i].style, (uint32_t)shares[i].letter);
+        draw_bar(canvas, x, 2, 1, &(struct segment){1, shares[i].letter, shares[i].pattern, shares[i].style}, 1, 1);
         x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i]) + 1;
     }
     return begin;

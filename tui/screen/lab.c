@@ -73,7 +73,7 @@ static int page(struct canvas canvas, const struct lab_page *of, int skip, int u
 
 static int measured(const struct lab_page *of, int columns, int from, int until)
 {
-    struct surface nothing = {columns, 0, THEME_MONO, false, NULL};
+    struct surface nothing = {.columns = columns, .theme = THEME_MONO};
     struct lab_page part = {.count = until < of->count ? until - from : of->count - from};
     if (part.count > 0) memcpy(part.at, of->at + from, (size_t)part.count * sizeof *part.at);
     return page((struct canvas){&nothing, {0, 0, columns, 0}}, &part, 0, PAGE_MAX);

@@ -2,6 +2,7 @@
  * bytes than a move of the cursor. */
 #include "tui/term/painter.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,17 +41,39 @@ static void keep_named(char *out, size_t room, const char *name)
     keep_string(out, room, string_named(name));
 }
 
+/* The terminal says true colour by COLORTERM, as most do, or by the flag RGB of its description: then setaf and setab take
+ * eight colours of its own, or 0xRRGGBB. */
+static void keep_deep_colours(struct painter *painter, const char *front, const char *back, bool direct)
+{
+    const char *said = getenv("COLORTERM");
+    const bool is_true = said && (!strcmp(said, "truecolor") || !strcmp(said, "24bit"));
+    painter->depth = direct || is_true ? DEPTH_TRUE : DEPTH_256;
+    for (int i = 16; i < COLOUR_DEFAULT; i++) {
+        const uint32_t rgb = colour_rgb((uint8_t)i);
+        if (direct || !is_true) {
+            keep_string(painter->front[i], PAINTER_STRING, tiparm(front, direct ? (int)rgb : i));
+            keep_string(painter->back[i], PAINTER_STRING, tiparm(back, direct ? (int)rgb : i));
+        } else {
+            static const char sequence[] = "\033[%d;2;%u;%u;%um";
+            snprintf(painter->front[i], PAINTER_STRING, sequence, 38, rgb >> 16, rgb >> 8 & 255, rgb & 255);
+            snprintf(painter->back[i], PAINTER_STRING, sequence, 48, rgb >> 16, rgb >> 8 & 255, rgb & 255);
+        }
+    }
+}
+
 static void keep_colours(struct painter *painter)
 {
     enum { UNDERLINE_BIT = 2, REVERSE_BIT = 4, BOLD_BIT = 32 };
     const char *front = string_named("setaf"), *back = string_named("setab");
     int colours = tigetnum((char *)"colors"), not_coloured = tigetnum((char *)"ncv");
+    const bool direct = colours >= 1 << 24 || tigetflag((char *)"RGB") > 0;
     if (!front || !back || colours < 8) return;
-    painter->colours = colours < PAINTER_COLOURS ? 8 : PAINTER_COLOURS;
+    painter->colours = colours < 16 || direct ? 8 : 16;
     for (int i = 0; i < painter->colours; i++) {
         keep_string(painter->front[i], PAINTER_STRING, tiparm(front, i));
         keep_string(painter->back[i], PAINTER_STRING, tiparm(back, i));
     }
+    if (colours >= 256) keep_deep_colours(painter, front, back, direct);
     if (not_coloured <= 0) return;
     if (not_coloured & UNDERLINE_BIT) painter->not_coloured |= ATTRIBUTE_UNDERLINE;
     if (not_coloured & REVERSE_BIT) painter->not_coloured |= ATTRIBUTE_REVERSE;
@@ -98,16 +121,21 @@ static bool make_room(struct painter *painter)
     return true;
 }
 
+static bool is_missing(const struct painter *painter, uint8_t colour)
+{
+    return colour < 16 && colour >= painter->colours;
+}
+
 /* A look as this terminal has it: with eight colours, bright ones are bold in front and fall onto their dark ones behind. */
 static struct look look_here(const struct painter *painter, struct look look)
 {
     if (!painter->colours) look.foreground = look.background = COLOUR_DEFAULT;
     if (look.foreground == COLOUR_DEFAULT && look.background == COLOUR_DEFAULT) return look;
-    if (look.foreground != COLOUR_DEFAULT && look.foreground >= painter->colours) {
+    if (is_missing(painter, look.foreground)) {
         look.foreground -= 8;
         look.attributes |= ATTRIBUTE_BOLD;
     }
-    if (look.background != COLOUR_DEFAULT && look.background >= painter->colours) look.background -= 8;
+    if (is_missing(painter, look.background)) look.background -= 8;
     if (look.foreground == look.background) look.foreground = look.foreground == 0 ? 7 : 0;
     look.attributes &= (uint8_t)~painter->not_coloured;
     return look;

@@ -9,7 +9,7 @@
 
 #include "tui/draw/surface.h"
 
-enum { PAINTER_COLOURS = 16, PAINTER_STRING = 32 };
+enum { PAINTER_COLOURS = 256, PAINTER_STRING = 32 };
 
 struct painter {
     char *bytes; /* the output of the last call */
@@ -18,7 +18,8 @@ struct painter {
     char move[2 * PAINTER_STRING], plain[PAINTER_STRING], bold[PAINTER_STRING], underline[PAINTER_STRING],
         reverse[PAINTER_STRING];
     char front[PAINTER_COLOURS][PAINTER_STRING], back[PAINTER_COLOURS][PAINTER_STRING];
-    int colours;        /* 0: none */
+    int colours;          /* of the terminal's own, 8 or 16; 0: none */
+    enum depth depth;     /* DEPTH_16: no others */
     uint8_t not_coloured; /* attributes that the terminal cannot show together with a colour */
     bool scrolls;       /* a character in the last cell of the screen scrolls the screen */
     /* the terminal's cursor and look */

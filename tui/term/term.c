@@ -175,6 +175,11 @@ bool terminal_has_colour(const struct terminal *terminal)
     return terminal->has_colour;
 }
 
+enum depth terminal_depth(const struct terminal *terminal)
+{
+    return terminal->painter.depth;
+}
+
 void terminal_size(const struct terminal *terminal, int *columns, int *rows)
 {
     (void)terminal;

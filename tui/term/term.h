@@ -25,6 +25,7 @@ void terminal_close(struct terminal *terminal);
 void terminal_listen(struct terminal *terminal, bool listens);
 
 bool terminal_has_colour(const struct terminal *terminal);
+enum depth terminal_depth(const struct terminal *terminal);
 bool terminal_is_utf8(void);
 void terminal_size(const struct terminal *terminal, int *columns, int *rows);
 void terminal_show(struct terminal *terminal, const struct surface *surface);

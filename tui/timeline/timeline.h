@@ -38,7 +38,7 @@ struct window window_of_run(uint64_t first_ns, uint64_t last_ns);
 
 /* ---- marks: the activities of a lane (timeline_marks.c) -------------------------------------------------------- */
 
-/* Capital letters stand for work, small letters for waiting. */
+/* Capital letters stand for work, the small ones of the same work for waiting. None is a letter of memory (engine/base/tier.h). */
 enum mark {
     MARK_IDLE, MARK_UNKNOWN, /* idle: the lane did nothing, or did not exist; unknown: records were lost or not kept */
     MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE,
@@ -51,8 +51,9 @@ enum mark {
 /* Within an operation: work; waiting for the slowest rank; waiting because of a paced link or slow motion. */
 enum texture { TEXTURE_WORK, TEXTURE_PEERS, TEXTURE_PACED, TEXTURES };
 
-/* The look of a box: its letter comes first, then its colour; without colours its pattern, in ASCII its sign. */
-struct mark_look { char letter, sign; uint32_t pattern; enum style style; const char *name, *brief; };
+/* The look of a box: its letter (of a copy between tiers: an arrow) comes first, then its colour; without colours its
+ * pattern, in ASCII its sign. */
+struct mark_look { uint32_t letter, pattern; char sign; enum style style; const char *name, *brief; };
 struct mark_look mark_look(enum mark mark);
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 

@@ -1,9 +1,10 @@
-/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "B3",
- * "B". A wait is a thread of thin lines that says by its letter what was waited for. */
+/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "V3",
+ * "V". A wait is a thread of thin lines that says by its letter what was waited for. */
 #include <stdio.h>
 
 #include "engine/observe/progress.h"
 #include "tui/draw/bar.h"
+#include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 
@@ -33,13 +34,14 @@ static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int ra
     return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
 }
 
-/* "reduce bucket 1", "C1"; false: neither is shorter than `room`. */
-static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span, char letter)
+/* "reduce bucket 1", "R1"; false: neither is shorter than `room`. */
+static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span,
+                      const char *letter)
 {
     span_label(out, scene->model, span);
     if (utf8_columns(out) < room) return true;
     const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
-    if (number >= 0) snprintf(out, LABEL_ROOM, "%c%d", letter, number);
+    if (number >= 0) snprintf(out, LABEL_ROOM, "%s%d", letter, number);
     return number >= 0 && utf8_columns(out) < room;
 }
 
@@ -47,17 +49,17 @@ static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene,
 static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, int rank, enum lane lane,
                      const struct column *column)
 {
-    const char letter = mark_look(column->mark).letter;
-    char awaited[LABEL_ROOM];
+    char awaited[LABEL_ROOM], letter[5];
     bool named = false;
+    utf8_encode(letter, mark_look(column->mark).letter);
     if (room > 2 && column->mark > MARK_UNKNOWN && column->span != COLUMN_SUMS) {
         const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
         const bool waits = column->mark >= MARK_WAIT;
         if (waits && name_awaited(awaited, scene, rank, lane, span))
-            named = snprintf(out, LABEL_ROOM, "%c %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
+            named = snprintf(out, LABEL_ROOM, "%s %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
         if (!waits && span) named = name_span(out, room, scene, span, letter);
     }
-    if (!named) out[0] = letter, out[1] = '\0';
+    if (!named) snprintf(out, LABEL_ROOM, "%s", letter);
 }
 
 static void draw_box(struct canvas canvas, int x, const struct column columns[], int count, const struct scene *scene,
@@ -134,7 +136,7 @@ void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const s
         struct mark_look look = mark_look(columns[i].mark);
         uint64_t length_ns = window_time(window, count, i + 1) - window_time(window, count, i);
         if (columns[i].mark >= MARK_WAIT || columns[i].mark == MARK_UNKNOWN)
-            draw_character(canvas, TIMELINE_GUTTER + i, 0, look.style, (uint32_t)look.letter);
+            draw_character(canvas, TIMELINE_GUTTER + i, 0, look.style, look.letter);
         else draw_heat(canvas, TIMELINE_GUTTER + i, 0, STYLE_HEAT, columns[i].busy_ns, length_ns);
     }
     draw_cursor(canvas, scene, window, count);

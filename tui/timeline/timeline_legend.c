@@ -32,9 +32,10 @@ static void draw_mark_entry(struct place *at, enum mark mark)
 {
     const struct canvas canvas = at->canvas;
     struct mark_look look = mark_look(mark);
-    char sign[8] = {look.letter, '\0'};
+    char sign[16];
     uint32_t fill = filling(canvas.surface, look.style, look.sign, look.pattern);
-    if (fill != ' ' && fill != (uint32_t)look.letter) utf8_encode(sign + 1, fill);
+    utf8_encode(sign, look.letter);
+    if (fill != ' ' && fill != look.letter) utf8_encode(sign + strlen(sign), fill);
     draw_entry(at, look.style, sign, canvas.at.columns >= NAMED_IN_FULL ? look.name : look.brief);
 }
 

@@ -5,19 +5,19 @@
 static const struct mark_look looks[MARK_WAIT] = {
     [MARK_IDLE] = {' ', ' ', ' ', STYLE_TEXT, "idle", "idle"},
     [MARK_UNKNOWN] = {'?', '?', '?', STYLE_UNKNOWN, "unknown", "lost"},
-    [MARK_FORWARD] = {'F', '=', 0x2588, STYLE_FORWARD, "forward", "fwd"},
-    [MARK_BACKWARD] = {'B', '#', 0x2593, STYLE_BACKWARD, "backward", "bwd"},
-    [MARK_UPDATE] = {'U', '%', 0x2592, STYLE_UPDATE, "update", "upd"},
-    [MARK_GATHER] = {'G', '+', 0x256c, STYLE_LANE_GATHER, "gather", "gather"},
-    [MARK_PREFETCH] = {'P', '*', 0x256a, STYLE_LANE_PREFETCH, "gather ahead", "ahead"},
-    [MARK_REDUCE] = {'S', '@', 0x25a0, STYLE_LANE_REDUCE, "reduce", "reduce"},
-    [MARK_ALL_REDUCE] = {'A', '&', 0x25a3, STYLE_LANE_REDUCE, "all-reduce", "all-reduce"},
-    [MARK_REFRESH] = {'R', '$', 0x25a4, STYLE_LANE_REFRESH, "refresh", "refresh"},
-    [MARK_OFFLOAD] = {'D', 'v', 0x25bc, STYLE_LANE_REFRESH, "to the host", "to host"},
-    [MARK_FETCH] = {'H', '^', 0x25b2, STYLE_LANE_GATHER, "from the host", "from host"},
-    [MARK_SWAP_IN] = {'N', '<', 0x25c4, STYLE_LANE_GATHER, "from NVMe", "from NVMe"},
-    [MARK_SWAP_OUT] = {'W', '>', 0x25ba, STYLE_LANE_REFRESH, "to NVMe", "to NVMe"},
-    [MARK_AGREE] = {'C', '!', 0x25aa, STYLE_LANE_AGREE, "agree", "agree"},
+    [MARK_FORWARD] = {'F', 0x2588, '/', STYLE_FORWARD, "forward", "fwd"},
+    [MARK_BACKWARD] = {'V', 0x2593, '#', STYLE_BACKWARD, "backward", "bwd"},
+    [MARK_UPDATE] = {'U', 0x2592, '%', STYLE_UPDATE, "update", "upd"},
+    [MARK_GATHER] = {'N', 0x256c, '+', STYLE_LANE_GATHER, "gather", "gather"},
+    [MARK_PREFETCH] = {'E', 0x25cb, 'o', STYLE_LANE_PREFETCH, "gather ahead", "ahead"},
+    [MARK_REDUCE] = {'R', 0x25a0, '@', STYLE_LANE_REDUCE, "reduce", "reduce"},
+    [MARK_ALL_REDUCE] = {'M', 0x25a3, '&', STYLE_LANE_REDUCE, "all-reduce", "all-reduce"},
+    [MARK_REFRESH] = {'Y', 0x25a4, '$', STYLE_LANE_REFRESH, "refresh", "refresh"},
+    [MARK_OFFLOAD] = {0x25bc, 0x25bc, 'v', STYLE_LANE_REFRESH, "to the host", "to host"},
+    [MARK_FETCH] = {0x25b2, 0x25b2, '^', STYLE_LANE_PREFETCH, "from the host", "from host"},
+    [MARK_SWAP_IN] = {0x25c4, 0x25c4, '<', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe"},
+    [MARK_SWAP_OUT] = {0x25ba, 0x25ba, '>', STYLE_LANE_REFRESH, "to NVMe", "to NVMe"},
+    [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree"},
 };
 
 static const struct {
@@ -31,7 +31,8 @@ static const struct {
     [STALL_REFRESH] = {0x254d, STYLE_WAIT_REFRESH, "refresh", "refresh"},
     [STALL_COPY] = {0x254c, STYLE_WAIT_REFRESH, "copy", "copy"},
     [STALL_COMPUTE] = {0x2509, STYLE_WAIT_COMPUTE, "compute", "compute"},
-    [STALL_MEMORY] = {0x2573, STYLE_WAIT_MEMORY, "memory", "memory"},
+    [STALL_MEMORY] = {0x2573, STYLE_WAIT_MEMORY, "no room", "no room"},
+    [STALL_ASKED] = {0x2571, STYLE_WAIT_LIMIT, "not asked for", "not asked"},
     [STALL_LIMIT] = {0x253c, STYLE_WAIT_LIMIT, "no overlap", "no overl."},
     [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
     [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
@@ -46,8 +47,8 @@ struct mark_look mark_look(enum mark mark)
 {
     if (mark < MARK_WAIT) return looks[mark];
     enum stall why = (enum stall)(mark - MARK_WAIT);
-    return (struct mark_look){stall_letter(why), stall_letter(why), waits[why].pattern,
-                              waits[why].style,  waits[why].name,   waits[why].brief};
+    const char letter = stall_letter(why);
+    return (struct mark_look){(uint32_t)letter, waits[why].pattern, letter, waits[why].style, waits[why].name, waits[why].brief};
 }
 
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)

@@ -11,7 +11,7 @@ const char *tiers_name(enum tier tier)
     return names[tier];
 }
 
-static const struct category_look looks[CATEGORIES + 1] = {
+static const struct category_look looks[LOOKS] = {
     [CATEGORY_PARAMETERS] = {'P', 0x2588, STYLE_PARAMETERS, "parameters", "param"},
     [CATEGORY_GRADIENTS] = {'G', 0x2593, STYLE_GRADIENTS, "gradients", "grad"},
     [CATEGORY_OPTIMIZER] = {'O', 0x2592, STYLE_OPTIMIZER, "optimizer", "optim"},
@@ -21,7 +21,8 @@ static const struct category_look looks[CATEGORIES + 1] = {
     [CATEGORY_STAGING] = {'S', 0x2550, STYLE_STAGING, "staging", "stage"},
     [CATEGORY_WORKSPACE] = {'W', 0x2591, STYLE_WORKSPACE, "workspace", "work"},
     [CATEGORY_SECONDARY] = {'H', 0x25a4, STYLE_SECONDARY, "secondary", "second"},
-    [CATEGORIES] = {'F', 0x00b7, STYLE_FREE, "reserved, free", "free"},
+    [LOOK_FREE] = {'.', 0x00b7, STYLE_FREE, "reserved, free", "free"},
+    [LOOK_UNATTRIBUTED] = {'?', '?', STYLE_UNATTRIBUTED, "unattributed", "other"},
 };
 
 const struct category_look *category_look(int category)
@@ -92,16 +93,27 @@ void memory_scales(struct memory_scale out[TIERS], const struct run_model *model
     for (enum tier tier = 0; tier < TIERS; tier++) out[tier] = memory_scale(model, tier);
 }
 
+uint64_t unattributed_bytes(const struct run_instant *instant)
+{
+    uint64_t bytes = instant->live_bytes;
+    for (int i = 0; i < CATEGORIES; i++) bytes -= instant->held_bytes[i];
+    return bytes;
+}
+
+/* Free memory stands last, behind all that is held. */
 static int fill_segments(struct segment segments[], const struct run_instant *instant)
 {
-    for (int i = 0; i <= CATEGORIES; i++) {
-        const struct category_look *look = category_look(i);
-        segments[i] =
-            (struct segment){i < CATEGORIES ? instant->held_bytes[i] : 0, look->letter, look->pattern, look->style};
+    const bool has_free = instant->reserved_bytes > instant->live_bytes;
+    for (int i = 0; i < LOOKS; i++) {
+        const int what = i < CATEGORIES ? i : i == CATEGORIES ? LOOK_UNATTRIBUTED : LOOK_FREE;
+        const struct category_look *look = category_look(what);
+        const uint64_t bytes = i < CATEGORIES              ? instant->held_bytes[i]
+                               : what == LOOK_UNATTRIBUTED ? unattributed_bytes(instant)
+                               : has_free                  ? instant->reserved_bytes - instant->live_bytes
+                                                           : 0;
+        segments[i] = (struct segment){bytes, look->letter, look->pattern, look->style};
     }
-    if (instant->reserved_bytes > instant->live_bytes)
-        segments[CATEGORIES].value = instant->reserved_bytes - instant->live_bytes;
-    return CATEGORIES + 1;
+    return LOOKS;
 }
 
 static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)

@@ -22,13 +22,15 @@ const char *instant_step(char out[32], const struct scene *scene);
 void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
 void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
 
-/* Looks of a category and of the pool's free part (category == CATEGORIES). */
+/* Looks of a category, of the pool's free part, and of bytes in no category known here. */
+enum { LOOK_FREE = CATEGORIES, LOOK_UNATTRIBUTED, LOOKS };
 struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
 const struct category_look *category_look(int category);
 
 /* Staging and secondary are not shown if no rank ever used them. */
 bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
 bool category_is_shown(const struct run_model *model, int category);
+uint64_t unattributed_bytes(const struct run_instant *instant);
 
 /* The rank whose tier was fullest; -1: not known. */
 int fullest_rank(const struct run_model *model, enum tier tier);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
@@ -91,7 +92,9 @@ void board_marks(char *out, size_t room, const struct board *board)
     for (int i = 0; i < ops->op_count && used < room; i++) {
         const enum mark mark = mark_of_op(ops->ops[i].kind, ops->ops[i].phase, ops->ops[i].prefetch);
         const struct mark_look look = mark_look(mark);
-        if (!(seen >> mark & 1)) used += (size_t)snprintf(out + used, room - used, " %c %s ", look.letter, look.name);
+        char letter[5];
+        utf8_encode(letter, look.letter);
+        if (!(seen >> mark & 1)) used += (size_t)snprintf(out + used, room - used, " %s %s ", letter, look.name);
         seen |= UINT64_C(1) << mark;
     }
 }
@@ -110,9 +113,9 @@ static void draw_op(struct canvas canvas, int y, int from, int end, int op, bool
     const struct mark_look look = mark_look(mark_of_op(of->kind, of->phase, of->prefetch));
     const enum style style = newest ? STYLE_SELECTED : look.style;
     const uint32_t fill = canvas.surface->ascii ? (op & 1 ? '=' : '-') : op & 1 ? 0x2592 : 0x2591;
-    const bool colour = style_look(canvas.surface->theme, look.style).background != COLOUR_DEFAULT;
+    const bool colour = surface_look(canvas.surface, look.style).background != COLOUR_DEFAULT;
     for (int x = from; x < end; x++) draw_character(canvas, x, y, style, colour ? ' ' : fill);
-    draw_character(canvas, from, y, style, (uint32_t)look.letter);
+    draw_character(canvas, from, y, style, look.letter);
     const char sign = of->bucket >= 0 ? (char)('0' + of->bucket % 10)
                       : of->unit >= 0 ? board_unit_sign(board, of->unit)
                                       : ' ';
