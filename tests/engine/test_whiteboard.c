@@ -302,6 +302,79 @@ static void tiles_of_groups_make_the_whole(void **state)
     end(&told);
 }
 
+/* Small tensors stay gathered: at rest, every rank has the end of a block's parameters, and all of norm's. */
+static void persistent_parameters_are_on_every_rank(void **state)
+{
+    struct told told = begin("tests/reference/wide.zlt");
+    struct trace_record record;
+    struct surface surface;
+    struct view_state view = {.rank = 5};
+    struct board board;
+    int from, last;
+    (void)state;
+    while (fold_next(&told, &record))
+        ;
+    const struct scene scene = scene_of(&told, &view);
+    assert_true(board_init(&board, &scene, COLUMNS));
+    board_span(&board, 0, &from, &last);
+    draw(&surface, &told, 5);
+    for (int y = 3, wanted = 0; wanted < 3; y++) {
+        char text[COLUMNS + 1];
+        read_row(text, &surface, y);
+        if (strncmp(text, wanted < 2 ? "block" : "norm", 4) != 0) continue;
+        for (int c = 0; c < board.ranks; c++)
+            for (int x = wanted < 2 ? last - 1 : from; x < last; x++)
+                assert_int_not_equal(surface_at(&surface, BOARD_LABEL + c * board.column + x, y)->character, 0xb7);
+        const uint32_t before = surface_at(&surface, BOARD_LABEL + last - 3, y)->character;
+        assert_int_equal(before == 0xb7, wanted < 2); /* a small part of a block only */
+        wanted++;
+    }
+    surface_release(&surface);
+    end(&told);
+}
+
+/* A letter before an array says where it is kept, as the records do, where that is another tier than before. */
+static void dividers_are_the_tiers_of_the_records(const char *path, uint32_t step, const char *wanted)
+{
+    uint64_t live[TIERS][CATEGORIES] = {{0}};
+    struct told told = begin(path);
+    struct trace_record record;
+    struct surface surface;
+    struct view_state view = {.rank = 1};
+    struct board board;
+    char letters[BOARD_ARRAYS + 1] = "   ";
+    int before = TIER_DEVICE;
+    while (fold_next(&told, &record)) {
+        if (record.kind == TRACE_MEMORY && record.rank == 1)
+            live[record.memory.tier][record.memory.category] = record.memory.live_bytes;
+        if (record.kind == TRACE_STEP_END && record.rank == 1 && record.step_end.step == step) break;
+    }
+    const struct scene scene = scene_of(&told, &view);
+    assert_true(board_init(&board, &scene, COLUMNS));
+    draw(&surface, &told, 1);
+    for (int array = 0; array < BOARD_ARRAYS; array++) {
+        int from, last, most = 0;
+        board_span(&board, array, &from, &last);
+        for (int tier = 1; tier < TIERS; tier++)
+            if (live[tier][board_categories[array]] > live[most][board_categories[array]]) most = tier;
+        const uint32_t sign = surface_at(&surface, BOARD_LABEL + board.column + from - 1, 3)->character;
+        if (most != before) assert_int_equal(sign, (uint32_t) "dhn"[most]), letters[array] = (char)sign;
+        assert_true(array == 0 || most != before || sign > 0x7f); /* no letter between arrays of one tier */
+        before = most;
+    }
+    assert_string_equal(letters, wanted);
+    surface_release(&surface);
+    end(&told);
+}
+
+static void tiers_are_told_apart(void **state)
+{
+    (void)state;
+    dividers_are_the_tiers_of_the_records("docs/example.zlt", STEP, "   ");
+    dividers_are_the_tiers_of_the_records("tests/reference/tiers.zlt", 4, " h ");
+    dividers_are_the_tiers_of_the_records("tests/reference/tiers.zlt", 6, "nhn");
+}
+
 /* The units that the labels name, one by one: 1 of a row of its own, 2 of a group. Each is named once. */
 static void read_labels(int named[50], const struct surface *surface)
 {
@@ -365,6 +438,8 @@ int main(void)
         cmocka_unit_test(figures_are_the_bytes_of_the_records),
         cmocka_unit_test(groups_are_the_bytes_of_the_records),
         cmocka_unit_test(tiles_of_groups_make_the_whole),
+        cmocka_unit_test(persistent_parameters_are_on_every_rank),
+        cmocka_unit_test(tiers_are_told_apart),
         cmocka_unit_test(rows_stay_around_the_block_in_use),
         cmocka_unit_test(sentences_of_stage_3),
         cmocka_unit_test(sentences_of_nvme),

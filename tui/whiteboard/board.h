@@ -26,10 +26,13 @@ struct board {
     struct unit_keep keep[BOARD_UNITS_MAX];
     int width[BOARD_ARRAYS]; /* bytes a parameter of P, G and O where they are not sharded */
     bool sharded[BOARD_ARRAYS];
-    enum tier tier[BOARD_ARRAYS]; /* where they are kept between steps */
+    unsigned tiers[BOARD_ARRAYS]; /* where they are kept between steps: bits of enum tier */
+    unsigned char tier[BOARD_UNITS_MAX][BOARD_ARRAYS]; /* the same by unit: where most bytes of it are */
+    bool divided[BOARD_ARRAYS]; /* a divider stands before the array in a tile, with the letter of its tier */
+    int scale;                  /* screen columns of a byte a parameter */
     int ranks;                    /* the columns: of a rank each, or of a group */
     struct board_group group[BOARD_COLUMNS_MAX];
-    int column, tile;             /* screen columns of a rank, and of its tiles */
+    int column, tile;             /* screen columns of a rank, and of its tiles with their dividers */
     int newest;                   /* of rank's operations, the one that began or ended last; -1: none in this step */
     bool newest_ended;
     bool calm; /* live, and steps are too short to follow: what ranks hold between steps is shown */

@@ -11,16 +11,19 @@
 
 void board_span(const struct board *board, int array, int *from, int *end)
 {
-    const int all = board->width[0] + board->width[1] + board->width[2];
-    int before = 0;
-    for (int i = 0; i < array; i++) before += board->width[i];
-    *from = before * board->tile / all;
-    *end = (before + board->width[array]) * board->tile / all;
+    int before = 0, dividers = board->divided[0];
+    for (int i = 0; i < array; i++) {
+        before += board->width[i];
+        dividers += board->divided[i + 1];
+    }
+    *from = before * board->scale + dividers;
+    *end = *from + board->width[array] * board->scale;
 }
 
-/* The state of the rank's own shard, and of the others'. */
+/* The state of the rank's own shard, and of the others'. tail: the share of elements, the last ones, that stay gathered. */
 struct parts {
     enum slot own, others;
+    double tail;
 };
 
 /* The optimizer's state is of the step before until its unit is updated. */
@@ -37,8 +40,9 @@ static struct parts parts_of(const struct board *board, int array, const struct 
     if (array == 0) slots_of_parameters(slots, 2, keep, cell, 0, 2);
     else if (array == 1) slots_of_gradient(slots, 2, keep, cell, 0, 2);
     else slots_of_optimizer(slots, 2, keep, cell, 0, 2);
-    struct parts parts = {slots[0], slots[1]};
-    if (parts.others == SLOT_TAIL && keep->tail_elems < keep->elems) parts.others = SLOT_AWAY; /* a few small tensors */
+    struct parts parts = {slots[0], slots[1], 0};
+    if (array == 0 && keep->elems) parts.tail = (double)keep->tail_elems / (double)keep->elems;
+    if (parts.others == SLOT_TAIL && parts.tail < 1) parts.others = SLOT_AWAY;
     if (array == 2) parts.own = optimizer_slot(board, cell);
     if (array == 2 && !keep->shards_optimizer) parts.others = parts.own;
     if (array == 1 && !board->at.open && parts.own == SLOT_STALE) parts.own = SLOT_KEPT;
@@ -101,6 +105,17 @@ static bool is_within(int half, struct halves of)
     return half >= of.from && half < of.end;
 }
 
+/* Small tensors that stay gathered are the end of a unit: a thin line where they are less than a quarter of a column. */
+static void draw_tail(struct canvas canvas, int x, int y, int columns, struct parts parts)
+{
+    const enum style style = category_look(CATEGORY_PARAMETERS)->style;
+    const int whole = (int)(parts.tail * columns + 0.75);
+    if (parts.others != SLOT_AWAY || parts.tail <= 0) return;
+    for (int c = columns - (whole ? whole : 1); c < columns; c++)
+        if (whole || canvas.surface->ascii) draw_part(canvas, x + c, y, 0, SLOT_TAIL, 0, false);
+        else draw_shape(canvas, x + c, y, style, slivers[1]);
+}
+
 /* The shards of a column: of a rank, or of a group without the chosen rank. Where the two halves of a column of the screen
  * differ, the shards' half is drawn. */
 static void draw_array(struct canvas canvas, int x, int y, int array, const struct board *board,
@@ -120,6 +135,19 @@ static void draw_array(struct canvas canvas, int x, int y, int array, const stru
         const int half = left == right || parts.own == parts.others ? 0 : left ? 1 : 2;
         draw_part(canvas, x + from + c, y, array, slot, half, of->members == 1 && 2 * halves < ranks);
     }
+    if (!is_within(halves - 1, shards)) draw_tail(canvas, x + from, y, end - from, parts);
+}
+
+/* Before an array that is kept on another tier than the array before it: the tier's letter, and a line below it. */
+static void draw_divider(struct canvas canvas, int x, int y, int array, const struct board_row *row,
+                         const struct board *board)
+{
+    static const char letters[TIERS] = {'d', 'h', 'n'};
+    const unsigned char *tier = board->tier[row->units.first];
+    int from, end;
+    board_span(board, array, &from, &end);
+    for (int h = 0; h < row->height && tier[array] != (array ? tier[array - 1] : TIER_DEVICE); h++)
+        draw_character(canvas, x + from - 1, y + h, STYLE_DIM, h ? 0x2506 : (uint32_t)letters[tier[array]]);
 }
 
 /* What the rank keeps of the units, beside their tile. */
@@ -144,24 +172,22 @@ static void write_count(char out[16], int64_t count)
     else snprintf(out, 16, "%dM", (int)((count + 500000) / 1000000));
 }
 
-/* The number in a unit's name, or its first letters. */
-static const char *short_name(char name[OP_TEXT_ROOM], const struct board *board, int unit)
+/* The number in a unit's name; "": it has none, so it is the first or the last. */
+static const char *number_of(char name[OP_TEXT_ROOM], const struct board *board, int unit)
 {
     const char *number = strchr(unit_text(name, board->scene->model, unit), ' ');
-    if (!number) name[4] = '\0';
-    return number ? number + 1 : name;
+    return number ? number + 1 : "";
 }
 
-/* "blk 4-46", or less where the label has no room. */
+/* "blk 4-46", or less where the label has no room; "blk..3": all up to block 3. */
 static void write_group(char out[OP_TEXT_ROOM], const struct board_group *units, const struct board *board)
 {
-    static const char *const forms[] = {"blk %.8s-%.8s", "blk%.8s-%.8s", "%.8s-%.8s"};
+    static const char *const forms[] = {"blk %.8s%s%.8s", "blk%.8s%s%.8s", "%.8s%s%.8s"};
     char first[OP_TEXT_ROOM], last[OP_TEXT_ROOM];
-    const char *from = short_name(first, board, units->first),
-               *end = short_name(last, board, units->first + units->count - 1);
-    const bool blocks = from != first && end != last;
-    for (int form = blocks ? 0 : 2; form < 3; form++) {
-        snprintf(out, OP_TEXT_ROOM, forms[form], from, end);
+    const char *from = number_of(first, board, units->first),
+               *end = number_of(last, board, units->first + units->count - 1);
+    for (int form = 0; form < 3; form++) {
+        snprintf(out, OP_TEXT_ROOM, forms[form], from, *from && *end ? "-" : "..", end);
         if (strlen(out) < BOARD_LABEL + (form > 0)) return;
     }
 }
@@ -177,7 +203,7 @@ static void write_unit(char out[OP_TEXT_ROOM], const struct board_row *row, cons
     else snprintf(out, OP_TEXT_ROOM, "%.40s", name);
     if (!row->small || unit >= header->unit_count) return;
     write_count(count, header->units[unit].elems);
-    const int room = BOARD_LABEL - (int)strlen(out);
+    const int room = BOARD_LABEL - board->divided[0] - (int)strlen(out);
     if (room >= (int)strlen(count)) snprintf(out + strlen(out), 24, "%*s", room, count);
 }
 
@@ -217,6 +243,7 @@ void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, con
         else draw_kept(canvas, of->x, y + row->y, &row->units, board);
         for (int array = 0; of->known && array < BOARD_ARRAYS; array++) {
             const struct parts parts = parts_of_row(board, array, &row->units, of->cells);
+            if (board->divided[array]) draw_divider(canvas, of->x, y + row->y, array, row, board);
             for (int h = 0; h < row->height; h++) draw_array(canvas, of->x, y + row->y + h, array, board, of, parts);
         }
     }

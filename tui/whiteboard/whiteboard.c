@@ -8,7 +8,7 @@
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
-enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 4, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 3 };
+enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 6, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 4 };
 enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
 
 const enum category board_categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
@@ -29,21 +29,45 @@ static void measure_arrays(struct board *board)
             if (unit[array] != buffer->unit) continue;
             board->width[array] += dtype_bytes(buffer->dtype);
             board->sharded[array] |= buffer->extent == EXTENT_SHARD;
-            board->tier[array] = buffer->tier;
         }
     }
 }
 
-/* As many columns as fit beside the labels: as wide as all wanted ones can be. */
+/* Where each unit's arrays are kept, and where dividers stand: before an array that is kept elsewhere than the one before it, of
+ * any unit, and before the first one if it is not on the device. */
+static void find_tiers(struct board *board)
+{
+    const struct schedule *ops = &board->at.plan->ops;
+    int64_t most[BOARD_UNITS_MAX][BOARD_ARRAYS] = {{0}};
+    for (int b = 0; b < ops->lasting_count; b++) {
+        const struct buffer *buffer = &ops->buffers[b];
+        for (int array = 0; array < BOARD_ARRAYS; array++) {
+            if (buffer->category != board_categories[array] || buffer->unit < 0 || buffer->unit >= board->units)
+                continue;
+            board->tiers[array] |= 1u << buffer->tier;
+            if (buffer->bytes <= most[buffer->unit][array]) continue;
+            most[buffer->unit][array] = buffer->bytes;
+            board->tier[buffer->unit][array] = (unsigned char)buffer->tier;
+        }
+    }
+    for (int u = 0; u < board->units; u++)
+        for (int array = 0; array < BOARD_ARRAYS; array++)
+            board->divided[array] |= board->tier[u][array] != (array ? board->tier[u][array - 1] : TIER_DEVICE);
+}
+
+/* As many columns as fit beside the labels: as wide as all wanted ones can be. Dividers take the place of the gap. */
 static void lay_out(struct board *board, int columns)
 {
     const int room = columns - BOARD_LABEL, whole = board->width[0] + board->width[1] + board->width[2];
-    int scale = SCALE_MAX;
-    while (scale > 1 && room / (whole * scale + GAP) < board_columns_wanted(board)) scale--;
-    board->tile = whole * scale;
-    const int fit = room / (board->tile + GAP);
+    const int dividers = board->divided[0] + board->divided[1] + board->divided[2];
+    const int gap = dividers == 0 ? GAP : dividers > 1 && board->divided[0] ? 0 : 1;
+    board->scale = SCALE_MAX;
+    while (board->scale > 1 && room / (whole * board->scale + dividers + gap) < board_columns_wanted(board))
+        board->scale--;
+    board->tile = whole * board->scale + dividers;
+    const int fit = room / (board->tile + gap), widest = board->tile + 2 * GAP + 8;
     board_group_ranks(board, fit > 0 ? fit : 1);
-    board->column = room / board->ranks < board->tile + 2 * GAP + 8 ? room / board->ranks : board->tile + 2 * GAP + 8;
+    board->column = room / board->ranks < widest ? room / board->ranks : widest;
 }
 
 /* A live run at full speed. Paused, stepped or in slow motion, its moves are shown. */
@@ -66,6 +90,7 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     if (board->units > BOARD_UNITS_MAX) board->units = BOARD_UNITS_MAX;
     units_keep(&board->at.plan->ops, board->keep, board->units);
     measure_arrays(board);
+    find_tiers(board);
     board->calm = is_calm(scene);
     if (board->calm) board->at.open = false;
     if (board->units == 0 || board->width[0] == 0) return false;
@@ -136,6 +161,18 @@ static double write_formula(char out[48], const struct board *board)
     return whole + (double)sharded / ranks;
 }
 
+/* "host ", "device+host "; nothing of an array that is on the device. */
+static int draw_tiers(struct canvas canvas, int x, int y, unsigned tiers)
+{
+    const char *sign = "";
+    for (enum tier tier = 0; tier < TIERS; tier++) {
+        if (!(tiers >> tier & 1) || tiers == 1u << TIER_DEVICE) continue;
+        x = draw_format(canvas, x, y, STYLE_TEXT, "%s%s", sign, tiers_name(tier));
+        sign = "+";
+    }
+    return *sign ? x + 1 : x;
+}
+
 /* Measured bytes a parameter, against those of a rank that shards nothing, and the formula. */
 static void draw_figures(struct canvas canvas, int y, const struct board *board)
 {
@@ -153,8 +190,7 @@ static void draw_figures(struct canvas canvas, int y, const struct board *board)
         x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", look->letter);
         x = known ? draw_format(canvas, x, y, STYLE_TEXT, "%.2f ", (double)bytes / parameters)
                   : draw_text(canvas, x, y, STYLE_TEXT, "n/a ");
-        if (board->tier[array] != TIER_DEVICE)
-            x = draw_format(canvas, x, y, STYLE_TEXT, "%s ", tiers_name(board->tier[array]));
+        x = draw_tiers(canvas, x, y, board->tiers[array]);
         if (known) sum += (double)bytes / parameters;
         all_known &= known;
     }
@@ -234,27 +270,45 @@ static void draw_heading(struct canvas canvas, const struct board *board)
     const int more = board->group[0].count == 1 && board->ranks > 1 && board->group[1].count > 1
                          ? 0
                          : board->scene->model->ranks - board->ranks;
-    const int used = more > 0 ? snprintf(title, sizeof title, " %d more ranks ", more) : 0;
+    const int used =
+        more > 0 ? snprintf(title, sizeof title, more > 1 ? " %d more ranks " : " %d more rank ", more) : 0;
     snprintf(title + used, sizeof title - (size_t)used, " a tile: %d bytes a parameter ",
              board->width[0] + board->width[1] + board->width[2]);
     if (canvas.at.columns - x <= (int)strlen(title) + 2) title[used] = '\0';
     if (canvas.at.columns - x > (int)strlen(title) + 2) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, title);
 }
 
+/* What only some boards have: "┃ budget 14.0 MiB  h host  n NVMe  + small tensors, never sharded". */
+static void write_special_marks(char out[160], const struct canvas *canvas, const struct board *board)
+{
+    const struct memory_scale scale = memory_scale(board->scene->model, TIER_DEVICE);
+    char budget[FORMAT_ROOM] = "";
+    unsigned tiers = 0;
+    bool tail = false;
+    for (int array = 0; array < BOARD_ARRAYS; array++) tiers |= board->tiers[array];
+    for (int u = 0; u < board->units; u++) tail |= board->keep[u].tail_elems > 0;
+    if (scale.is_budget) format_bytes_bare(budget, board->scene->state->units, scale.budget);
+    snprintf(out, 160, "%s %s%s%s%s%s%s", canvas->surface->ascii ? "|" : "┃",
+             scale.is_budget ? "budget " : "planned peak", budget, tiers >> TIER_HOST & 1 ? "  h host" : "",
+             tiers >> TIER_NVME & 1 ? "  n NVMe" : "", tail ? canvas->surface->ascii ? "  + " : "  ▕ + " : "",
+             tail ? "small tensors that stay gathered" : "");
+}
+
 static void draw_legend(struct canvas canvas, int y, int rows, const struct board *board)
 {
-    char marks[200];
+    char special[160], marks[200];
     const char *const lines[LEGEND_ROWS] = {
         canvas.surface->ascii ? "P G O kept  - last step's  # in use  : coming  L copy  B unreduced  . not here"
                               : "█ kept  ▄ last step's  ▓ in use  ░ coming  ▒ copy or unreduced  · not here",
-        "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations", marks};
+        special, "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations", marks};
+    write_special_marks(special, &canvas, board);
     board_marks(marks, sizeof marks, board);
     for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
 /* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. */
 struct rows {
-    bool host, tiers;
+    bool host, tiers, copies, saved;
     int lanes, legend;
     struct board_rows tiles;
 };
@@ -268,8 +322,11 @@ static void share_rows(struct rows *share, int rows, const struct board *board)
 {
     share->host = tier_is_used(board->scene->model, TIER_HOST);
     share->tiers = board_has_tiers(board);
+    share->copies = board->sharded[0];
     share->lanes = board_lanes(board);
-    const int room = rows - ABOVE_ROWS - (5 + share->tiers + share->host) - 2 - SENTENCE_ROWS;
+    int room = rows - ABOVE_ROWS - (4 + share->copies + share->tiers + share->host) - 2 - SENTENCE_ROWS;
+    share->saved = room - 2 >= board->units; /* the bar has them, too */
+    room += !share->saved;
     const int least = within(board->units, 0, UNITS_LEAST);
     if (room - share->lanes < least) share->lanes = within(room - least, 2, share->lanes);
     share->legend = within(room - share->lanes - board->units, 0, LEGEND_ROWS);
@@ -283,9 +340,9 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
     board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
     board_link(canvas, y++, board);
     if (share->tiers) draw_text(canvas, 0, y++, STYLE_DIM, "tiers");
-    draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
+    if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
     draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
-    draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
+    if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
     if (share->host) draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_HOST));
     return y;
@@ -300,9 +357,9 @@ static void draw_rank(struct canvas canvas, const struct rows *share, int i, con
     draw_head(canvas, ABOVE_ROWS - 1, &of, board);
     board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
     if (share->tiers) board_tiers(canvas, y++, &of, board);
-    board_copies(canvas, y++, &of, board);
+    if (share->copies) board_copies(canvas, y++, &of, board);
     board_buckets(canvas, y++, &of, board);
-    board_saved(canvas, y++, &of, board);
+    if (share->saved) board_saved(canvas, y++, &of, board);
     draw_bar_of(canvas, y++, &of, board, TIER_DEVICE);
     if (share->host) draw_bar_of(canvas, y++, &of, board, TIER_HOST);
 }
