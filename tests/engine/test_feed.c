@@ -204,7 +204,7 @@ static bool ends_op(const struct run_model *model, const struct trace_record *re
     return record->kind == TRACE_OP_END && record->rank == 1;
 }
 
-/* Forwards through every operation of a rank, and back again to the same moments. */
+/* Forwards through every begin and end of a rank's operations, and back again to the same moments. */
 static void operations_both_ways(void **state)
 {
     enum { MANY = 200 };
@@ -289,51 +289,112 @@ static void replay_keeps_the_recorded_pace(void **state)
 
 /* ---- a live run, over a socket, with little room for its past ------------------------------------------------------- */
 
-static void looking_back_while_it_goes_on(void **state)
-{
-    (void)state;
+/* The records of the trace file, sent over a socket to a live feed. */
+struct wire {
     struct source *source, *live;
-    struct trace_record record;
-    struct error err;
     struct feed feed;
     int ends[2];
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-    assert_int_equal(source_open_file(&source, trace_path, &err), 0);
-    assert_int_equal(source_adopt_fd(&live, ends[0], &err), 0);
-    assert_int_equal(feed_open_live(&feed, live, NULL, NULL, &err), 0);
-    record_buffer_free(feed.past);
-    feed.past = record_buffer_new(200 << 10);
+    struct chunk chunk;
+    struct bytes sealed;
+};
+
+static void wire_open(struct wire *wire)
+{
+    struct error err;
     uint8_t head[STREAM_HEAD_BYTES];
-    struct bytes sealed = {0};
+    *wire = (struct wire){0};
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, wire->ends), 0);
+    assert_int_equal(source_open_file(&wire->source, trace_path, &err), 0);
+    assert_int_equal(source_adopt_fd(&wire->live, wire->ends[0], &err), 0);
+    assert_int_equal(feed_open_live(&wire->feed, wire->live, NULL, NULL, &err), 0);
     stream_head_write(STREAM_DRIVES, head);
-    assert_int_equal(write(ends[1], head, sizeof head), sizeof head);
-    struct chunk chunk = {0};
+    assert_int_equal(write(wire->ends[1], head, sizeof head), sizeof head);
+}
+
+/* Sends all records up to the first one of this kind and rank, and folds them. False: there is none. */
+static bool wire_until(struct wire *wire, enum trace_kind kind, int rank, struct trace_record *record)
+{
+    bool found = false;
+    while (!found && source_next(wire->source, record) == SOURCE_RECORD) {
+        const void *encoded = source_encoded(wire->source);
+        assert_true(chunk_append(&wire->chunk, encoded, trace_peek(encoded)));
+        found = record->kind == kind && (rank < 0 || record->rank == rank);
+        if (!found && wire->chunk.raw.count < 16 << 10) continue;
+        wire->sealed.count = 0;
+        assert_true(chunk_seal(&wire->chunk, NULL, &wire->sealed));
+        assert_int_equal(write(wire->ends[1], wire->sealed.at, wire->sealed.count), wire->sealed.count);
+        feed_advance(&wire->feed, 0);
+    }
+    return found;
+}
+
+static void wire_close(struct wire *wire)
+{
+    bytes_release(&wire->sealed);
+    chunk_release(&wire->chunk);
+    source_close(wire->source);
+    feed_close(&wire->feed);
+    source_close(wire->live);
+    close(wire->ends[1]);
+}
+
+static void looking_back_while_it_goes_on(void **state)
+{
+    struct wire wire;
+    struct trace_record record;
+    struct feed *feed = &wire.feed;
     uint32_t looked = 0;
-    while (source_next(source, &record) == SOURCE_RECORD) {
-        const void *encoded = source_encoded(source);
-        assert_true(chunk_append(&chunk, encoded, trace_peek(encoded)));
-        if (record.kind != TRACE_STEP_END && record.kind != TRACE_END) continue;
-        sealed.count = 0;
-        assert_true(chunk_seal(&chunk, NULL, &sealed));
-        assert_int_equal(write(ends[1], sealed.at, sealed.count), sealed.count);
-        feed_advance(&feed, 0);
-        uint32_t first = record_buffer_first_step(feed.past), done = record_reader_steps_done(&feed.newest);
+    (void)state;
+    wire_open(&wire);
+    record_buffer_free(feed->past);
+    feed->past = record_buffer_new(200 << 10);
+    while (wire_until(&wire, TRACE_STEP_END, -1, &record)) {
+        uint32_t first = record_buffer_first_step(feed->past), done = record_reader_steps_done(&feed->newest);
         if (done < 2 || done == looked || first + 1 >= done) continue;
         looked = done;
         struct record_reader reader = record_reader_at_step(trace_path, done - 1);
-        assert_true(feed_go_step(&feed, done - 1));
-        assert_same(feed_model(&feed), reader.model);
+        assert_true(feed_go_step(feed, done - 1));
+        assert_same(feed_model(feed), reader.model);
         record_reader_release(&reader, true);
-        feed_newest(&feed);
+        feed_newest(feed);
     }
-    assert_true(looked >= 20 && record_buffer_is_cut(feed.past) && record_buffer_first_step(feed.past) > 5);
-    assert_false(feed_go_step(&feed, 3) && step_of(&feed) == 3); /* not kept */
-    bytes_release(&sealed);
-    chunk_release(&chunk);
-    source_close(source);
-    feed_close(&feed);
-    source_close(live);
-    close(ends[1]);
+    assert_true(looked >= 20 && record_buffer_is_cut(feed->past) && record_buffer_first_step(feed->past) > 5);
+    assert_false(feed_go_step(feed, 3) && step_of(feed) == 3); /* not kept */
+    wire_close(&wire);
+}
+
+/* A live step by operations: the cursor stays where the operation begins, until it is told to go on. */
+static void a_live_operation_is_held_at_its_begin(void **state)
+{
+    enum { RANK = 1 };
+    struct wire wire;
+    struct trace_record begin, end;
+    struct feed *feed = &wire.feed;
+    (void)state;
+    wire_open(&wire);
+    for (int i = 0; i < 4 * 3; i++) assert_true(wire_until(&wire, TRACE_STEP_END, -1, &end)); /* of four ranks */
+    feed_hold(feed);
+    assert_false(feed->behind); /* nobody asked for it */
+    feed_hold_next(feed, RANK);
+    feed->hold.after_ns--; /* this run loses no time between steps */
+    assert_true(wire_until(&wire, TRACE_OP_BEGIN, RANK, &begin));
+    feed_hold(feed);
+    assert_true(feed->hold.wanted && !feed->behind);
+    do assert_true(wire_until(&wire, TRACE_OP_END, RANK, &end));
+    while (end.op_end.op != begin.op_begin.op);
+    feed_hold(feed);
+    assert_true(feed->hold.holds && feed->behind && feed->cursor_ns == begin.time_ns);
+    const struct run_rank *rank = &feed_model(feed)->rank[RANK];
+    int busy = 0;
+    for (int lane = 0; lane < LANES; lane++) busy += rank->lane[lane].busy && rank->lane[lane].op == begin.op_begin.op;
+    assert_int_equal(busy, 1);
+    assert_true(feed_previous_step(feed));
+    assert_false(feed->hold.holds); /* any other move ends it */
+    feed_hold(feed);
+    assert_false(feed->hold.holds);
+    feed_newest(feed);
+    assert_false(feed->behind || feed->hold.holds || feed->hold.wanted);
+    wire_close(&wire);
 }
 
 static void frames_are_printed_or_refused(void **state)
@@ -345,6 +406,19 @@ static void frames_are_printed_or_refused(void **state)
     assert_int_equal(app_frame(&options, &text, &err), 0);
     assert_non_null(strstr(text, "step 3"));
     free(text);
+    char *begun, *ended;
+    options.view = "timeline";
+    options.at = "step:2.1.begin";
+    assert_int_equal(app_frame(&options, &begun, &err), 0);
+    options.at = "step:2.1.end";
+    assert_int_equal(app_frame(&options, &ended, &err), 0);
+    options.at = "step:2.1";
+    assert_int_equal(app_frame(&options, &text, &err), 0);
+    assert_string_equal(text, ended);
+    assert_string_not_equal(begun, ended);
+    free(begun);
+    free(ended);
+    free(text);
     options.at = "oom";
     options.view = "oom";
     options.look.units = APP_UNITS_GB;
@@ -354,11 +428,20 @@ static void frames_are_printed_or_refused(void **state)
     static const struct {
         const char *at, *view, *file;
         int columns, status;
-    } bad[] = {{"step:26", NULL, trace_path, 80, STATUS_USAGE},  {"step:x", NULL, trace_path, 80, STATUS_USAGE},
-               {"noon", NULL, trace_path, 80, STATUS_USAGE},     {"step:2.9999", NULL, trace_path, 80, STATUS_USAGE},
-               {"time:-1", NULL, trace_path, 80, STATUS_USAGE},  {"step:2.", NULL, trace_path, 80, STATUS_USAGE},
-               {"end", "nothing", trace_path, 80, STATUS_USAGE}, {"end", NULL, "/nonexistent", 80, STATUS_INPUT},
-               {"end", NULL, trace_path, 0, STATUS_USAGE},       {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
+    } bad[] = {{"step:26", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:x", NULL, trace_path, 80, STATUS_USAGE},
+               {"noon", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.9999", NULL, trace_path, 80, STATUS_USAGE},
+               {"time:-1", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.1.", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.1.beg", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.1.end.", NULL, trace_path, 80, STATUS_USAGE},
+               {"step:2.begin", NULL, trace_path, 80, STATUS_USAGE},
+               {"end", "nothing", trace_path, 80, STATUS_USAGE},
+               {"end", NULL, "/nonexistent", 80, STATUS_INPUT},
+               {"end", NULL, trace_path, 0, STATUS_USAGE},
+               {"end", NULL, "/dev/null", 80, STATUS_INPUT}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         options = (struct app_frame_options){
             .file = bad[i].file, .columns = bad[i].columns, .rows = 24, .at = bad[i].at, .view = bad[i].view};
@@ -388,6 +471,7 @@ int main(void)
         cmocka_unit_test(search_finds_what_people_type),
         cmocka_unit_test(replay_keeps_the_recorded_pace),
         cmocka_unit_test(looking_back_while_it_goes_on),
+        cmocka_unit_test(a_live_operation_is_held_at_its_begin),
         cmocka_unit_test(frames_are_printed_or_refused),
         cmocka_unit_test(no_terminal_is_refused),
     };

@@ -292,7 +292,7 @@ static struct folded folded_recorded(const struct moment *moment)
     struct record_reader reader = {.model = record_reader_model(), .history = history_new(0)};
     struct error err;
     assert_int_equal(source_open_file(&reader.source, moment->file ? moment->file : "docs/example.zlt", &err), 0);
-    if (moment->op) assert_true(record_reader_until_op_ends(&reader, moment->step, moment->op));
+    if (moment->op) assert_true(record_reader_until_op(&reader, moment->step, moment->op, true));
     else if (moment->step) record_reader_until_step_ends(&reader, moment->step);
     else
         while (record_reader_fold(&reader)) {}

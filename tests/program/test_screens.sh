@@ -120,6 +120,12 @@ for view in overview:overview M:memory H:tiers T:timeline B:buckets P:shards O:s
 done
 "$zerolab" replay recorded.zlt --frame 80x24 --at step:12.3 | grep -q 'step 11 '
 ok "a moment within a step" $?
+at() { "$zerolab" replay recorded.zlt --frame 80x24 --view whiteboard --at "step:$1" >"at.$1" 2>err; }
+at 12.3.begin && at 12.3.end && at 12.3 && cmp -s at.12.3.end at.12.3 && ! cmp -s at.12.3.begin at.12.3.end
+ok "the begin of an operation is not its end" $?
+at 12.3.middle
+[ $? -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -q 'step:12.3.middle: ' err
+ok "another word is refused" $?
 "$zerolab" replay recorded.zlt --frame 80x24 --at time:0 | grep -q 'no step yet'
 ok "a moment in time" $?
 

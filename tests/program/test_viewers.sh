@@ -29,7 +29,7 @@ waits_for "the first pauses the run" 'PAUSED'
 viewer 2
 waits_for "... for both" 'PAUSED'
 viewer 1
-keys ,
+keys , ,
 waits_for "one operation" 'before op 1 '
 viewer 2
 waits_for "... for both" 'before op 1 '

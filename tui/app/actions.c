@@ -80,8 +80,21 @@ static void act_quit(struct app *app, const struct key_row *row)
 
 /* ---- views --------------------------------------------------------------------------------------------------------- */
 
+/* The first press lets an operation run and shows its begin; the second shows its end, and sends nothing. */
+static void step_op(struct app *app)
+{
+    if (app->feed.hold.wanted) feed_newest(&app->feed);
+    else if (app_send(app, "op") && app->feed.newest.model->state == RUN_PAUSED)
+        feed_hold_next(&app->feed, app->state.rank);
+}
+
 static void act_command(struct app *app, const struct key_row *row)
 {
+    if (!strcmp(row->argument, "op")) {
+        step_op(app);
+        return;
+    }
+    feed_newest(&app->feed);
     if (app_send(app, row->argument) && !strncmp(row->argument, "sample", 6))
         app->state.focus = VIEW_TEXT; /* where the answer will stand */
 }

@@ -26,6 +26,7 @@ void app_tell_time(struct app *app)
     const int ranks = feed_model(feed)->ranks;
     if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may be gone */
     state->behind = feed->behind;
+    state->held = feed->hold.holds;
     state->newest_ns = feed->newest.model->now_ns;
     state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
     state->playing = feed->playing;
@@ -173,6 +174,7 @@ static void wait_for_work(struct app *app)
 static void take_records(struct app *app, uint64_t now_ns)
 {
     if (!feed_advance(&app->feed, now_ns)) return;
+    feed_hold(&app->feed);
     app->changed = true;
     app_hear_answer(app);
     app->state.watches = app->feed.live && !source_drives(app->feed.newest.source); /* known with the first record */

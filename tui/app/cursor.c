@@ -8,6 +8,7 @@ void feed_newest(struct feed *feed)
 {
     record_reader_release(&feed->back, true);
     feed->behind = feed->playing = false;
+    feed->hold = (struct hold){0};
     feed->cursor_ns = feed->newest.model->now_ns;
 }
 
@@ -58,6 +59,7 @@ static bool place_cursor(struct feed *feed, uint64_t time_ns)
 {
     const struct run_model *model = feed->back.model;
     feed->cursor_ns = time_ns > model->now_ns ? time_ns : model->now_ns;
+    feed->hold = (struct hold){0};
     if (model->revision >= feed->newest.model->revision) feed_newest(feed);
     return true;
 }
@@ -170,20 +172,49 @@ bool feed_find(struct feed *feed, feed_match *match, const void *user, bool forw
     return found_ns && feed_go_time(feed, found_ns);
 }
 
-static bool ends_op(const struct run_model *model, const struct trace_record *record, const void *user)
+static bool is_moment(const struct run_model *model, const struct trace_record *record, const void *user)
 {
     (void)model;
-    return record->kind == TRACE_OP_END && record->rank == *(const int *)user;
+    return (record->kind == TRACE_OP_BEGIN || record->kind == TRACE_OP_END) && record->rank == *(const int *)user;
 }
 
 bool feed_next_op(struct feed *feed, int rank)
 {
-    return feed_find(feed, ends_op, &rank, true) || (feed->behind && (feed_newest(feed), true));
+    return feed_find(feed, is_moment, &rank, true) || (feed->behind && (feed_newest(feed), true));
 }
 
 bool feed_previous_op(struct feed *feed, int rank)
 {
-    return feed_find(feed, ends_op, &rank, false);
+    return feed_find(feed, is_moment, &rank, false);
+}
+
+/* ---- stepping a live run ---------------------------------------------------------------------------------------------- */
+
+void feed_hold_next(struct feed *feed, int rank)
+{
+    feed_newest(feed);
+    feed->hold = (struct hold){.wanted = true, .rank = rank, .after_ns = feed->newest.model->now_ns};
+}
+
+/* When the newest operation began that was begun and ended since the step was asked for; 0: there is none yet. */
+static uint64_t held_begin_ns(const struct feed *feed)
+{
+    const struct run_model *model = feed->newest.model;
+    uint64_t begin_ns = 0;
+    for (int lane = 0; lane < LANES && feed->hold.rank < model->ranks; lane++) {
+        const struct run_lane *of = &model->rank[feed->hold.rank].lane[lane];
+        if (!of->busy && of->started_ns > feed->hold.after_ns && of->started_ns > begin_ns) begin_ns = of->started_ns;
+    }
+    return begin_ns;
+}
+
+void feed_hold(struct feed *feed)
+{
+    const struct hold hold = feed->hold;
+    const uint64_t begin_ns = hold.wanted && !hold.holds ? held_begin_ns(feed) : 0;
+    if (!begin_ns || !feed_go_time(feed, begin_ns)) return;
+    feed->hold = hold;
+    feed->hold.wanted = feed->hold.holds = feed->behind;
 }
 
 /* ---- playing: time goes on at the speed that was recorded, slower, faster, or backwards ------------------------------- */

@@ -20,6 +20,14 @@
 
 struct part { struct history *history; uint64_t from_ns, to_ns; };
 
+/* Live, stepping by operations. wanted: the begin of the next operation of `rank` after after_ns is to be shown. holds: the
+ * cursor stands there; the records that followed have been folded into `newest`. Any other move clears both. */
+struct hold {
+    bool wanted, holds;
+    int rank;
+    uint64_t after_ns;
+};
+
 struct feed {
     bool live, owns_model, owns_source;
     struct record_reader newest;
@@ -35,6 +43,7 @@ struct feed {
     uint64_t cursor_ns;
     struct record_reader back;            /* folded to the cursor */
     struct part part;
+    struct hold hold;
     /* pace: at clock time base_ns the cursor was at from_ns */
     bool playing;
     int speed;                   /* steps of the scale above or below the recording's own speed */
@@ -68,9 +77,14 @@ bool feed_go_time(struct feed *feed, uint64_t time_ns);
 bool feed_go_step(struct feed *feed, uint32_t step); /* its end (record_reader_until_step_ends()); 0: before the first */
 bool feed_next_step(struct feed *feed);
 bool feed_previous_step(struct feed *feed);
-bool feed_next_op(struct feed *feed, int rank);      /* to where one of the rank's operations ends */
+bool feed_next_op(struct feed *feed, int rank); /* to where one of the rank's operations begins or ends */
 bool feed_previous_op(struct feed *feed, int rank);
 void feed_newest(struct feed *feed);
+
+/* Live: shows the next operation of `rank` twice, at its begin and at its end. Call feed_hold_next() when the run is told to let
+ * an operation run, and feed_hold() after records: once the operation has ended, it moves the cursor back to its begin. */
+void feed_hold_next(struct feed *feed, int rank);
+void feed_hold(struct feed *feed);
 
 /* Goes to the first matching record after the cursor, or the last before it. False: none; the cursor stays. */
 typedef bool feed_match(const struct run_model *model, const struct trace_record *record, const void *user);

@@ -8,22 +8,25 @@
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
 
-/* "12" or "12.3": the end of a step, or of one of its operations on rank 0. */
+/* "12", "12.3" or "12.3.begin": the end of a step, or the end or begin of one of its operations on rank 0. */
 static int go_to_step(struct record_reader *reader, const char *text, struct error *err)
 {
-    unsigned step, op;
-    char end;
-    int read = sscanf(text, "%9u.%9u%c", &step, &op, &end);
-    bool whole = sscanf(text, "%9u%c", &step, &end) == 1;
-    bool signs = text[strspn(text, "0123456789.")] != '\0'; /* sscanf takes -1 for 4294967295 */
-    if ((!whole && read != 2) || step < 1 || signs)
-        return error_set(err, STATUS_USAGE, "--at step:%s: give a step from 1 on, or step:STEP.OPERATION", text);
-    if (!whole && !record_reader_until_op_ends(reader, step, op))
+    unsigned step = 0, op = 0;
+    int whole = 0, one = 0;
+    bool begins = false;
+    sscanf(text, "%9u%n.%9u%n", &step, &whole, &op, &one);
+    const char *rest = text + (one ? one : whole);
+    if (one && (begins = !strcmp(rest, ".begin"))) rest += strlen(rest);
+    else if (one && !strcmp(rest, ".end")) rest += strlen(rest);
+    if (step < 1 || *rest || strpbrk(text, "+- ")) /* sscanf takes -1 for 4294967295 */
+        return error_set(err, STATUS_USAGE,
+                         "--at step:%s: give step:STEP or step:STEP.OPERATION[.begin|.end], steps from 1 on", text);
+    if (one && !record_reader_until_op(reader, step, op, !begins))
         return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
-    if (whole) record_reader_until_step_ends(reader, step);
+    if (!one) record_reader_until_step_ends(reader, step);
     uint32_t last = record_reader_steps_done(reader);
-    if (whole && !last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
-    if (whole && last < step)
+    if (!one && !last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
+    if (!one && last < step)
         return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %u", last, step);
     return STATUS_OK;
 }
@@ -52,7 +55,8 @@ static int go_to(struct record_reader *reader, const char *at, struct error *err
                    : error_set(err, STATUS_USAGE, "this run never was out of memory; use --at end");
     if (!strncmp(at, "step:", 5)) return go_to_step(reader, at + 5, err);
     if (!strncmp(at, "time:", 5)) return go_to_time(reader, at + 5, err);
-    return error_set(err, STATUS_USAGE, "--at %s: use step:N, step:N.OPERATION, time:SECONDS, oom or end", at);
+    return error_set(err, STATUS_USAGE, "--at %s: use step:N, step:N.OPERATION[.begin|.end], time:SECONDS, oom or end",
+                     at);
 }
 
 static int open_recording(struct record_reader *reader, const char *file, struct error *err)

@@ -87,12 +87,15 @@ void record_reader_until_step_ends(struct record_reader *reader, uint32_t step)
     while (record_reader_peek(reader) && !ends_boundary(reader)) record_reader_fold(reader);
 }
 
-bool record_reader_until_op_ends(struct record_reader *reader, uint32_t step, uint32_t op)
+bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_t op, bool ends)
 {
     bool found = false;
     while (!found && record_reader_peek(reader)) {
         const struct trace_record *next = &reader->next;
-        if (next->kind == TRACE_OP_END && next->rank == 0 && next->op_end.step == step) found = next->op_end.op == op;
+        if (next->kind == TRACE_OP_END && next->rank == 0 && next->op_end.step == step)
+            found = ends && next->op_end.op == op;
+        if (next->kind == TRACE_OP_BEGIN && next->rank == 0 && next->op_begin.step == step)
+            found = !ends && next->op_begin.op == op;
         if (next->kind == TRACE_STEP_BEGIN && next->step_begin.step > step) return false;
         record_reader_fold(reader);
     }

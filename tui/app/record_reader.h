@@ -30,8 +30,8 @@ void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
  * continues after a pause. A live run that pauses there shows the same. */
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
 
-/* Folds until an operation of rank 0 has ended, with the memory records that follow its end. False: it never ended. */
-bool record_reader_until_op_ends(struct record_reader *reader, uint32_t step, uint32_t op);
+/* Folds until an operation of rank 0 has ended (or begun), with the memory records that follow. False: it never did. */
+bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_t op, bool ends);
 
 /* Folds until the run is out of memory. False: it never was. */
 bool record_reader_until_shortage(struct record_reader *reader);

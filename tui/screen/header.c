@@ -214,7 +214,8 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const char *hint = !takes_keys                         ? badge->hint
                        : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage)
                                                            : badge->live_hint;
-    if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
+    if (state->held) snprintf(text, room, "an operation begins; , shows its end");
+    else if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
@@ -254,7 +255,7 @@ static int place_text(char *out, size_t room, const struct scene *scene)
     if (!state->speed) return 0;
     format_speed(speed, state->speed);
     if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
-    if (!state->behind)
+    if (!state->behind || state->held)
         return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
     return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
                     state->playing ? speed : "");
@@ -303,8 +304,8 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     at += place_text(text + at, sizeof text - (size_t)at, scene);
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));
-    draw_right(canvas, canvas.at.columns - 1, 0, scene->state->behind && scene->state->live ? STYLE_WARN : STYLE_DIM,
-               text);
+    draw_right(canvas, canvas.at.columns - 1, 0,
+               scene->state->behind && scene->state->live && !scene->state->held ? STYLE_WARN : STYLE_DIM, text);
     return canvas.at.columns - 1 - utf8_columns(text);
 }
 
@@ -312,7 +313,9 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     char text[700];
-    const struct badge *badge = &badges[model->has_state ? model->state : RUN_STARTING];
+    const struct badge *badge = &badges[scene->state->held ? RUN_PAUSED
+                                        : model->has_state ? model->state
+                                                           : RUN_STARTING];
     enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED
                            ? STYLE_BAD
                            : badge->style;

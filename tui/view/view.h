@@ -58,6 +58,7 @@ struct view_state {
     bool live, readonly;      /* live: keys send commands */
     bool watches;             /* live: the run takes no commands from this viewer: another drives, or it only watches */
     bool behind;              /* the cursor is in the past; false: it is at the newest record */
+    bool held;                /* live: ... at the begin of an operation; its end is shown next */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* time of the newest record */
     /* The timeline's window. Both 0: the whole step under the cursor; to_ns UINT64_MAX: the whole run as far as it is
