@@ -411,7 +411,7 @@ static int train(struct session *session, struct error *err)
 
 int front_train(const struct cli *cli, struct error *err)
 {
-    struct app_offer offer = {"New here? Enter: a two-minute tour   N: never ask", OFFER_OPEN};
+    struct app_offer offer = {"New here? Enter: a two-minute tour  Esc: later  N: never", OFFER_OPEN};
     struct app *stage = NULL;
     struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};
     int status = resolve(&session, err);

@@ -53,7 +53,9 @@ waits_for "and restores the terminal" 'modes restored'
 
 start 80 24 TERM=xterm -- "$zerolab" --set memory.device_budget=5MB
 waits_for "where no stage fits the way out is a budget" 'OUT OF MEMORY +I shows why; :budget=22MiB goes on'
-keys :budget=22MiB Enter
+keys :
+waits_for "a prompt says which keys end it" 'Enter: done +Esc: cancel'
+keys budget=22MiB Enter
 waits_for "... which goes on" 'RUNNING'
 keys :help Enter
 waits_for "a long answer stands whole" 'checkpoint=TAG, stop'

@@ -10,9 +10,15 @@ runs() { comes 'tokens/s'; comes 'LIVE'; }
 fresh one
 waits_for "a fresh machine is offered the tour" "$offer"
 waits_for "... and trains meanwhile" 'step [0-9]+ +loss'
+keys 3
+waits_for "another key means what it always means" 'ZeRO stage 3'
+waits_for "... and the offer stays" "$offer"
 keys T
-waits_for "another key means what it always means" 'comp .*block|comm '
-waits_for "... and the offer is gone" "!$offer"
+waits_for "other views do not show it" "!$offer"
+keys Escape
+waits_for "the overview does again" "$offer"
+keys Escape
+waits_for "Esc: later" "!$offer"
 keys q
 comes 'status 0'
 fresh one

@@ -46,15 +46,16 @@ bool app_show_view(struct app *app)
     return hidden;
 }
 
-/* True: the key answered the offer. Any other key means "later", and also has its usual action. */
+/* True: the key answered the offer, which stands on the overview. All other keys keep it, and have their usual action. */
 static bool offer_key(struct app *app, uint32_t key)
 {
     struct app_offer *offer = app->options->offer;
-    if (!app->state.offer || key == INPUT_RESIZE) return false;
+    if (!header_offers(&app->state) || app->state.prompt.kind != PROMPT_NONE) return false;
+    if (key != '\r' && key != 'N' && key != INPUT_ESCAPE) return false;
     app->state.offer = NULL;
     offer->said = key == '\r' ? OFFER_TAKEN : key == 'N' ? OFFER_NEVER : OFFER_LATER;
     if (offer->said == OFFER_TAKEN) app->quit = app->again = true;
-    return offer->said != OFFER_LATER;
+    return true;
 }
 
 static void take_key(struct app *app, uint32_t key)

@@ -24,7 +24,7 @@ struct app_look {
     enum app_units units;
 };
 
-/* An offer, shown in the header until the next key; said: the user's answer. */
+/* An offer, shown in the header of the overview until it is answered; said: the user's answer. */
 struct app_offer { const char *text; enum { OFFER_OPEN, OFFER_LATER, OFFER_TAKEN, OFFER_NEVER } said; };
 
 /* A lab that is played beside the views. */
@@ -60,7 +60,7 @@ struct app_options {
     struct app_tended tended;   /* tend NULL: no further task */
     struct app_cost *cost;      /* out; NULL: not wanted */
     struct app_lab *lab;        /* NULL: none; on return its play says whether the run is to be started anew */
-    struct app_offer *offer;    /* Enter accepts it and leaves; N: never again; NULL: none */
+    struct app_offer *offer;    /* Enter accepts it and leaves; N: never again; Esc: later; NULL: none */
     int part, parts;            /* replay: this part of a lesson, from 0, and number of parts; parts 0: no lesson */
     int *turned;                /* ... out: 1 or -1 when the user wants the next or previous part */
     bool from_end;              /* ... begins at the part's last page */

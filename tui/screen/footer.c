@@ -2,6 +2,7 @@
  * as many others as fit. In the overview the keys without which nobody gets on come first; elsewhere help has its room kept,
  * in a lab quit too. */
 #include <stddef.h>
+#include <string.h>
 
 #include "engine/config/command.h"
 #include "tui/input/keys.h"
@@ -59,7 +60,9 @@ static bool is_shown(const struct key_row *row, const struct scene *scene)
 static void draw_prompt(struct canvas canvas, const struct view_state *state)
 {
     int x = draw_format(canvas, 0, 0, STYLE_FOCUS, " %s ", state->prompt.label) + 1;
-    int room = canvas.at.columns - x - 1, columns = utf8_columns(state->prompt.text);
+    const char *const keys = "Enter: done  Esc: cancel ";
+    draw_right(canvas, canvas.at.columns, 0, STYLE_DIM, keys);
+    int room = canvas.at.columns - x - 2 - (int)strlen(keys), columns = utf8_columns(state->prompt.text);
     struct canvas line = canvas_part(canvas, x, 0, room + 1, 1);
     const enum style style = state->prompt.offered ? STYLE_FOCUS : STYLE_STRONG;
     x = draw_text(line, columns > room ? room - columns : 0, 0, style, state->prompt.text); /* its end is seen */

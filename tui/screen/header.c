@@ -309,6 +309,11 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     return canvas.at.columns - 1 - utf8_columns(text);
 }
 
+bool header_offers(const struct view_state *state)
+{
+    return state->offer && state->view == VIEW_OVERVIEW;
+}
+
 static void draw_state(struct canvas canvas, const struct scene *scene)
 {
     const struct run_model *model = scene->model;
@@ -320,15 +325,20 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
                            ? STYLE_BAD
                            : badge->style;
     bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
+    const bool replayed = !scene->state->live && scene->state->speed != 0; /* place_text() says whether it plays */
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
-                      lost                                   ? "CONNECTION LOST"
-                      : model->has_state || !model->first_ns ? badge->name
-                                                             : "STATE N/A") +
+                      lost                                      ? "CONNECTION LOST"
+                      : !model->has_state && model->first_ns    ? "STATE N/A"
+                      : replayed && model->state == RUN_RUNNING ? "RECORDED"
+                                                                : badge->name) +
             2;
     int end = draw_clock(canvas, scene);
     state_text(text, sizeof text, scene);
     drop_clauses(text, end - x - 1);
-    const char *offer = scene->state->offer, *said = trouble ? scene->state->trouble : offer ? offer : text;
+    const char *offer = header_offers(scene->state) ? scene->state->offer : NULL, *said = trouble
+                                                                                              ? scene->state->trouble
+                                                                                          : offer ? offer
+                                                                                                  : text;
     draw_words(canvas_part(canvas, x, 0, end - x - 1, 1), 0, 0,
                trouble ? STYLE_WARN
                : offer ? STYLE_FOCUS

@@ -88,7 +88,6 @@ static const char *const figures[] = {
     "Analysis count), here and in the timeline; waits are told apart there.",
     "Control: small messages in which ranks agree, not in the volumes.",
     "Pss: what the kernel counts of a process; a page that n share counts 1/n.",
-    "ZeRO++ keeps a second copy of parameters in each node: secondary (H).",
     "Other: between operations; on few processors mostly waiting for one.",
     "Sent bytes are counted once, where another rank copies or adds them.",
     "Theory is the paper's volume; padding and the tied embedding differ from it.",

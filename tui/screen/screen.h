@@ -20,6 +20,9 @@ void view_draw(const struct run_model *model, const struct history *history, con
 /* header.c: four rows, or the two that change. footer.c: the lowest rows; footer_rows(): how many rows the footer
  * needs; footer_key_at(): the key shown at column x (NULL: none). */
 void header_draw(struct canvas canvas, const struct scene *scene);
+
+/* The offer of the state is on the screen, and keys answer it. */
+bool header_offers(const struct view_state *state);
 void footer_draw(struct canvas canvas, const struct scene *scene);
 int footer_rows(struct canvas screen, const struct view_state *state);
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x);

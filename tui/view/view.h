@@ -88,7 +88,7 @@ struct view_state {
     const char *trace_file;   /* the file of the run's trace; NULL: none */
     const char *trouble;      /* why no more records arrive; NULL: no trouble */
     struct { int64_t frames, bytes; } cost; /* frames drawn on this terminal, and bytes sent for them */
-    const char *offer;        /* shown in the header until a key is pressed; NULL: none */
+    const char *offer;                      /* shown in the header of the overview until it is answered; NULL: none */
     char message[320];        /* the answer to the last key, in as many of the lowest rows as it needs; "": none */
     char command[160];        /* set by a view's act(): a command for the engine; "": none */
 };
