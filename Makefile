@@ -183,7 +183,7 @@ $(BUILD)/flags: always
 	@mkdir -p $(@D); echo '$(CC) $(FLAGS) $(subst ',,$(CUDA_COMPILE))' | cmp -s - $@ || echo '$(CC) $(FLAGS) $(subst ',,$(CUDA_COMPILE))' > $@
 
 # Files that the assembler includes, which -MMD does not see.
-$(BUILD)/engine/config/models.o: configs/nano.json
+$(BUILD)/engine/config/models.o: configs/nano.json configs/teach.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md) labs/skeleton.md
 $(BUILD)/engine/data/default_text.o: data/default.txt
 

@@ -53,7 +53,7 @@ static bool possible(const struct config_model *shape)
 
 static void name_shape(struct config_model *shape)
 {
-    static const char *const names[] = {"nano", "micro", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
+    static const char *const names[] = {"nano", "teach", "micro", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
     strcpy(shape->name, "custom");
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         const struct config_model *known = config_model_named(names[n]);

@@ -101,7 +101,7 @@ static int write_weights(const struct destination *to, const struct origin *orig
     return front_give(to->config_file, weights_config_json(&origin->model.shape, to->dtype), err);
 }
 
-/* The built-in configuration with the sizes of the model, and what the user sets. */
+/* configs/nano.json, which is in fp32, with the sizes of the model, and what the user sets. */
 static int config_of(char **json, const struct cli *cli, const struct config_model *shape, struct error *err)
 {
     struct config config;
@@ -118,7 +118,7 @@ static int config_of(char **json, const struct cli *cli, const struct config_mod
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
     for (int i = 0; i < 5; i++) sets[count++] = sizes[i];
     sets[count++] = "model.mlp_tiles=1"; /* as the file has it; a run may read it in others */
-    int status = config_load(&config, NULL, sets, count, err);
+    int status = config_load_text(&config, config_nano, sets, count, err);
     if (status) return status;
     *json = config_to_json(&config);
     config_release(&config);

@@ -42,7 +42,7 @@ static int spec_of(struct session *session, const struct lab_play *play, struct 
     int count;
     struct run_spec *spec = &session->spec;
     lab_sets_at(play->lab, play->at, &sets, &count);
-    *spec = (struct run_spec){.interactive = true};
+    *spec = (struct run_spec){.config_text = config_nano, .interactive = true};
     for (int s = 0; s < count; s++) spec->sets.at[spec->sets.count++] = sets[s];
     for (int s = 0; s < more->count && spec->sets.count < TEXT_LIST_MAX - RESUME_SETS - 3; s++)
         spec->sets.at[spec->sets.count++] = more->at[s];

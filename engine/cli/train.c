@@ -213,14 +213,16 @@ static void choose_files(struct session *session)
     session->out = strcmp(session->report, "-") == 0 ? stderr : stdout;
 }
 
-/* Reads CONFIG once, since a pipe can be read only once. Later engines get the same text, even if CONFIG changed. */
+/* Reads CONFIG once, since a pipe can be read only once. Later engines get the same text, even if CONFIG changed.
+ * ZEROLAB_CONFIG is a file that replaces the built-in default. */
 static int read_config(struct session *session, struct error *err)
 {
     struct run_spec *spec = &session->spec;
-    if (!spec->config_path) return STATUS_OK;
-    int status = config_read(&session->config_text, spec->config_path, err);
+    const char *path = spec->config_path ? spec->config_path : getenv("ZEROLAB_CONFIG");
+    if (!path || !*path) return STATUS_OK;
+    int status = config_read(&session->config_text, path, err);
     spec->config_text = session->config_text;
-    return status ? error_prefix(err, "%s", spec->config_path) : STATUS_OK;
+    return status ? error_prefix(err, "%s", path) : STATUS_OK;
 }
 
 /* A trace without --trace is kept small. */

@@ -43,7 +43,7 @@ static int parse(cJSON **tree, const char *text, struct error *err)
 static int read_tree(cJSON **tree, const char *path, struct error *err)
 {
     char *text;
-    if (!path) return parse(tree, config_builtin, err);
+    if (!path) return parse(tree, config_default, err);
     int status = config_read(&text, path, err);
     if (status) return status;
     status = parse(tree, text, err);

@@ -194,7 +194,7 @@ struct config {
 };
 
 /* Reads the file (Hjson comments and trailing commas allowed), applies `sets` ("bf16.enabled=true", in order), resolves and
- * checks. path NULL: the built-in default, configs/nano.json. Unknown keys are refused with the nearest valid one named.
+ * checks. path NULL: the built-in default, configs/teach.json. Unknown keys are refused with the nearest valid one named.
  * Errors: STATUS_USAGE (wrong content), STATUS_INPUT (file missing or not JSON). On success *config is whole and
  * config_release() frees what it owns. */
 int config_load(struct config *config, const char *path, const char *const *sets, int set_count, struct error *err);
@@ -209,6 +209,8 @@ const char *config_nvme_path(const struct config *config, bool parameters);
 
 /* Like config_load(), from a text: of a file, of config_to_json(), or of a trace. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);
+extern const char config_default[]; /* the text of configs/teach.json */
+extern const char config_nano[];    /* the text of configs/nano.json, which labs stand on */
 
 /* The resolved configuration as one JSON object (caller frees). */
 char *config_to_json(const struct config *config);
@@ -254,7 +256,7 @@ int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
 /* The dtype of a type other than TYPE_OF_MODEL. */
 enum dtype config_dtype(enum type_of type);
 
-/* Built-in model shapes by name (nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */
+/* Built-in model shapes by name (nano, teach, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */
 const struct config_model *config_model_named(const char *name);
 
 #endif

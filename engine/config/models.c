@@ -1,5 +1,5 @@
-/* The built-in configs/nano.json, assembled into the program so that plain `zerolab` works from any folder, and model
- * shapes. The two small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
+/* The built-in configurations, assembled into the program so that they work from any folder, and model shapes. The three
+ * small ones are ours, at byte vocabulary; the others are GPT-2's as published. */
 #include <stddef.h>
 #include <string.h>
 
@@ -7,14 +7,17 @@
 #include "engine/config/resolve.h"
 
 __asm__(".pushsection .rodata\n"
-        ".global config_builtin\n"
-        "config_builtin: .incbin \"configs/nano.json\"\n"
+        ".global config_default, config_nano\n"
+        "config_default: .incbin \"configs/teach.json\"\n"
+        ".byte 0\n"
+        "config_nano: .incbin \"configs/nano.json\"\n"
         ".byte 0\n"
         ".popsection");
 
 static const struct config_model models[] = {
     /* name, layers, hidden, heads, context, vocabulary */
     {"nano", 4, 128, 4, 64, 256},
+    {"teach", 4, 224, 4, 32, 256},
     {"micro", 6, 384, 6, 128, 256},
     {"gpt2", 12, 768, 12, 1024, 50257},
     {"gpt2-medium", 24, 1024, 16, 1024, 50257},

@@ -46,10 +46,10 @@ static int resolve_model(struct config_source *source, struct error *err)
         int count = 0;
         while (config_model_at(count)) names[count] = config_model_at(count)->name, count++;
         near = nearest_name(model->name, names, count);
-        return error_set(
-            err, STATUS_USAGE,
-            "model.name = \"%s\": no such model; %s%s%sthere are nano, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl",
-            model->name, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+        return error_set(err, STATUS_USAGE,
+                         "model.name = \"%s\": no such model; %s%s%sthere are nano, teach, micro, gpt2, gpt2-medium, "
+                         "gpt2-large, gpt2-xl",
+                         model->name, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
     }
     const int known[] = {named->layers, named->hidden, named->heads, named->context, named->vocabulary};
     bool same = true;

@@ -30,7 +30,7 @@ static int config_of(struct config *config, const struct lab_tries *tries, const
     if (status) return status;
     for (int s = 0; s < set_count; s++) all[count++] = sets[s];
     for (int m = 0; m < more_count; m++) all[count++] = more[m];
-    status = config_load(config, NULL, all, count, err);
+    status = config_load_text(config, config_nano, all, count, err);
     for (int m = 0; m < more_count; m++) free(more[m]);
     return status;
 }

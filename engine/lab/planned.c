@@ -95,7 +95,8 @@ static int load(struct config *config, const char *const *sets, int set_count, c
     int count = 0;
     for (int i = 0; i < set_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = sets[i];
     for (int i = 0; i < more_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = more[i];
-    return config_load(config, NULL, all, count, err);
+    const int status = config_load_text(config, config_nano, all, count, err);
+    return status ? error_prefix(err, "the setup") : STATUS_OK;
 }
 
 static int split(char *out[LAB_SETS_MAX], int *count, const char *text, struct error *err)

@@ -142,6 +142,7 @@ int spec_load_config(const struct run_spec *spec, struct config *config, struct 
     int status = config_load_text(config, spec->config_text, sets, spec->sets.count, err);
     if (status && spec->config_path)
         return error_prefix(err, "%s%s", spec->config_path, spec->sets.count ? " with --set" : "");
+    if (status && !spec->resume) return error_prefix(err, "the default%s", spec->sets.count ? " with --set" : "");
     return status ? error_prefix(err, "the configuration of %.150s", spec->resume) : STATUS_OK;
 }
 

@@ -10,7 +10,7 @@
 
 struct run_spec {
     const char *config_path; /* NULL: the built-in default */
-    const char *config_text; /* its content, or the configuration saved with `resume`; NULL: neither */
+    const char *config_text; /* its content, that of ZEROLAB_CONFIG, or what `resume` saved; NULL: none */
     struct text_list sets, at;
     int64_t steps;           /* 0: until stopped */
     int64_t sample_tokens;   /* tokens to sample at the end; 0: none */

@@ -168,7 +168,7 @@ static void bench_disk(const char *dir, int mib, int rounds)
     struct error err;
     snprintf(layers, sizeof layers, "model.layers=%d",
              mib > 600 ? (mib - 455) / 81 : 1); /* of 81 MiB, and embeddings */
-    if (config_load(&config, NULL, sets, 5, &err) || model_of(&model, &config, &err)) stop(err.text);
+    if (config_load(&config, "configs/nano.json", sets, 5, &err) || model_of(&model, &config, &err)) stop(err.text);
     snprintf(file, sizeof file, "%s/plain", dir);
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", dir);
     const int64_t bytes = model.elems * 12;

@@ -234,7 +234,7 @@ int main(int argc, char **argv)
     struct config config;
     struct error err = {0};
     setenv("OMP_WAIT_POLICY", "passive", 0);
-    if (config_load(&config, NULL, sets, count, &err)) stop(err.text);
+    if (config_load(&config, "configs/nano.json", sets, count, &err)) stop(err.text);
     measure(&m, &config, rounds);
     printf("%s, %d layers, B=%d T=%d, %s, %d thread(s), median of %d rounds\n", config.model.name, config.model.layers,
            config.micro_batch_size, config.data.sequence_length, dtype_name(config.dtype),

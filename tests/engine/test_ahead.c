@@ -127,7 +127,7 @@ static struct bench *bench_open(const char *stage)
                                 "activation_checkpointing.cpu_checkpointing=true",
                                 "zero_optimization.offload_optimizer.device=cpu"};
     const int count = (int)(sizeof sets / sizeof *sets) - (strstr(stage, "=0") != NULL); /* which offloads nothing */
-    if (config_load(&bench->config, NULL, sets, count, &err)) fail_msg("%s", err.text);
+    if (config_load(&bench->config, "configs/nano.json", sets, count, &err)) fail_msg("%s", err.text);
     bench->break_at = -1;
     bench->gate.limit = GATE_OPEN;
     assert_int_equal(model_of(&bench->model, &bench->config, NULL), 0);

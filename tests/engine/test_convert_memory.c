@@ -52,7 +52,8 @@ static int setup(void **state)
     struct config config;
     struct error err;
     const struct state_source numbers = {.read = read_numbers};
-    if (!mkdtemp(folder) || config_load(&config, NULL, sets, 7, &err) || model_of(&model, &config, &err)) return -1;
+    if (!mkdtemp(folder) || config_load(&config, "configs/nano.json", sets, 7, &err) || model_of(&model, &config, &err))
+        return -1;
     config_json = config_to_json(&config);
     config_release(&config);
     if (io_buffers_open(&buffers, 2, &err)) return -1;

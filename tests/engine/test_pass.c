@@ -293,8 +293,8 @@ static void the_plan_has_room(void **state)
                     struct config config;
                     struct setup setup;
                     struct error err = {0};
-                    if (config_load(&config, NULL, sets, 5 + passes, &err) || setup_init(&setup, &config, &err) ||
-                        schedule_check(&setup.schedule, &setup.model, &err))
+                    if (config_load(&config, "configs/nano.json", sets, 5 + passes, &err) ||
+                        setup_init(&setup, &config, &err) || schedule_check(&setup.schedule, &setup.model, &err))
                         fail_msg("%s", err.text);
                     peak[passes] = setup.footprint.peak_bytes[TIER_DEVICE];
                     if (passes) room = check_rooms(&setup.schedule);

@@ -37,7 +37,7 @@ static struct planned planned_with(const char *const *sets, int count)
 {
     struct config config;
     struct error err = {0};
-    if (config_load(&config, NULL, sets, count, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, count, &err)) fail_msg("%s", err.text);
     return planned_of(&config);
 }
 

@@ -315,7 +315,8 @@ static struct setup setup_with(const char *tiles)
     struct setup setup;
     struct config config;
     struct error err = {0};
-    if (config_load(&config, NULL, sets, sizeof sets / sizeof *sets, &err) || setup_init(&setup, &config, &err))
+    if (config_load(&config, "configs/nano.json", sets, sizeof sets / sizeof *sets, &err) ||
+        setup_init(&setup, &config, &err))
         fail_msg("%s", err.text);
     assert_int_equal(schedule_check(&setup.schedule, &setup.model, &err), STATUS_OK);
     config_release(&config);
@@ -372,7 +373,7 @@ static void tiles_divide_the_width(void **state)
     struct config config;
     struct error err = {0};
     const char *sets[] = {"model.mlp_tiles=3"};
-    assert_int_equal(config_load(&config, NULL, sets, 1, &err), STATUS_USAGE);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "model.mlp_tiles = 3: must divide the width of the MLP"));
 }
 

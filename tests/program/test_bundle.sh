@@ -18,7 +18,7 @@ mkdir empty && tar -xf zerolab.tar.gz -C empty
 place=$(echo "$work"/empty/zerolab-*)
 [ -d "$place" ] && [ "$(ls empty | wc -l)" -eq 1 ]
 ok "it unpacks into one folder" $?
-[ ! -e "$place/build" ] && [ ! -e "$place/.git" ] && [ -e "$place/labs/tour/lab.md" ] && [ -e "$place/configs/nano.json" ] && [ -e "$place/docs/LABS.md" ]
+[ ! -e "$place/build" ] && [ ! -e "$place/.git" ] && [ -e "$place/labs/tour/lab.md" ] && [ -e "$place/configs/teach.json" ] && [ -e "$place/docs/LABS.md" ]
 ok "sources, labs, configurations and documents, and nothing that was built" $?
 diff -rq "$root" "$place" | grep -vxE "Only in $root: (build|\.git|shared|.*\.zlt)|Only in $place: PACKAGES" | sed 's/^/# /' | grep . && same=1 || same=0
 ok "... all of them, as they are here" $same

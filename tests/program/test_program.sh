@@ -35,6 +35,15 @@ check "--at after the last step" refuses 2 "after the last step" train --headles
 check "missing configuration" refuses 3 "nosuch.json" train --headless nosuch.json
 echo '{"zero_optimization": {"stage": 1,,}' >bad.json
 check "configuration that is not JSON" refuses 3 "bad.json" train --headless bad.json
+# Without CONFIG: configs/teach.json, or the file in ZEROLAB_CONFIG, whose keys can be set, too.
+of_model() { train of --steps 1 $threads "${@:3}" && [[ $(tr -d ' \t\n' <of.json) == *"\"name\":\"$1\",\"parameters\":$2"* ]]; }
+default() { (unset ZEROLAB_CONFIG && of_model "$@"); }
+check "without CONFIG: teach" default teach 2485056
+check "... of which keys can be set" default micro 10795008 --set model.name=micro
+check "... or the file in ZEROLAB_CONFIG" of_model nano 834304
+check "... which a CONFIG overrides" of_model teach 2485056 "$root/configs/teach.json"
+check "... of which keys are named with it" refuses 2 "the default with --set: zero_optimization.stage" train --headless --set zero_optimization.stage=4
+ZEROLAB_CONFIG=nosuch.json check "... which is missing" refuses 3 "nosuch.json" train --headless
 check "missing text" refuses 3 "nosuch.txt" train --headless --set data.path=nosuch.txt
 : >empty.txt
 check "empty text" refuses 3 "empty.txt" train --headless --set data.path=empty.txt

@@ -31,8 +31,9 @@ static inline void bench_open(struct bench_rank *rank, const char *const *sets, 
 {
     struct error err = {0};
     struct zero_shortage shortage;
-    if (config_load(&rank->config, NULL, sets, count, &err) || data_open(&rank->data, &rank->config, &err) ||
-        comm_group_create(&rank->group, 1, 0, &err) || comm_open_thread(&rank->comm, rank->group, 0, &err))
+    if (config_load(&rank->config, "configs/nano.json", sets, count, &err) ||
+        data_open(&rank->data, &rank->config, &err) || comm_group_create(&rank->group, 1, 0, &err) ||
+        comm_open_thread(&rank->comm, rank->group, 0, &err))
         bench_stop(err.text);
     struct zero_options options = {.config = &rank->config, .comm = rank->comm, .data = rank->data};
     for (int lane = 0; lane < LANES; lane++) {

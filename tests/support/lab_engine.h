@@ -373,7 +373,7 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
     struct text_list given = {.count = count};
     for (int s = 0; s < count; s++) given.at[s] = sets[s];
     relaunch_config_init(&engine->next, &given);
-    if (config_load(&engine->config, NULL, sets, count, &err)) fail_msg("%s", err.text);
+    if (config_load(&engine->config, "configs/nano.json", sets, count, &err)) fail_msg("%s", err.text);
     if (setup_init(&engine->setup, &engine->config, &err)) fail_msg("%s", err.text);
     engine->loss_scale = engine->config.dtype == DTYPE_F16 ? ldexp(1, engine->config.fp16.initial_scale_power) : 1;
     le_introduce(engine);
@@ -386,7 +386,7 @@ static inline int le_load_again(struct lab_engine *engine, const char *key, cons
     struct config config;
     relaunch_config_change(&engine->next, &engine->config, key, value);
     struct text_list sets = relaunch_config_sets(&engine->next);
-    int status = config_load(&config, NULL, sets.at, sets.count, err);
+    int status = config_load(&config, "configs/nano.json", sets.at, sets.count, err);
     if (status) return status;
     config_release(&engine->config);
     engine->config = config;

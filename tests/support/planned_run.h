@@ -30,7 +30,7 @@ static struct config config_of(const struct setting *setting)
 {
     struct config config;
     struct error err = {0};
-    if (config_load(&config, NULL, setting->sets, count_of(setting), &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", setting->sets, count_of(setting), &err)) fail_msg("%s", err.text);
     return config;
 }
 

@@ -227,7 +227,8 @@ static inline void *rank_main(void *argument)
 static inline int load_plan(struct config *config, const struct plan_of_run *plan, struct error *err)
 {
     const bool nano = plan->nano || effort_is_full();
-    return config_load(config, nano ? NULL : "tests/support/small.json", plan->sets, plan->set_count, err);
+    return config_load(config, nano ? "configs/nano.json" : "tests/support/small.json", plan->sets, plan->set_count,
+                       err);
 }
 
 /* Runs all ranks and returns rank 0's outcome; ranks must agree on everything. */

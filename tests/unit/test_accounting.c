@@ -15,7 +15,8 @@ static struct setup setup_of(const char *const *sets, int count)
     struct config config;
     struct setup setup;
     struct error err;
-    if (config_load(&config, NULL, sets, count, &err) || setup_init(&setup, &config, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
+        fail_msg("%s", err.text);
     config_release(&config);
     return setup;
 }

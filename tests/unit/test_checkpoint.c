@@ -53,7 +53,7 @@ static struct config a_config(void)
     static const char *const sets[] = {"model.layers=2", "model.hidden=192", "model.heads=4", "topology.ranks=4"};
     struct config config;
     struct error err;
-    if (config_load(&config, NULL, sets, 4, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, 4, &err)) fail_msg("%s", err.text);
     return config;
 }
 
@@ -400,7 +400,7 @@ static void expect_source(struct checkpoint *checkpoint, const char *set, bool w
     struct model model;
     struct state_source source;
     struct error err;
-    if (config_load(&config, NULL, sets, 4, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, 4, &err)) fail_msg("%s", err.text);
     assert_int_equal(model_of(&model, &config, &err), 0);
     int status = checkpoint_source(&source, checkpoint, &model, weights_only, &err);
     if (!refusal && status) fail_msg("%s: refused: %s", set, err.text);

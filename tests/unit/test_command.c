@@ -28,8 +28,8 @@ static void values_are_shown_as_one_types_them(void **state)
     char text[64], own[CONFIG_PATH_MAX];
     const char *sets[] = {"topology.links.intra.bandwidth=50MB", "topology.links.intra.latency=1e-4",
                           "memory.device_budget=256MiB", "topology.slow_motion=2.5"};
-    assert_int_equal(config_load(&config, NULL, sets, 4, NULL), STATUS_OK);
-    assert_int_equal(config_load(&again, NULL, NULL, 0, NULL), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 4, NULL), STATUS_OK);
+    assert_int_equal(config_load(&again, "configs/nano.json", NULL, 0, NULL), STATUS_OK);
     shown(&config, "topology.links.intra.bandwidth", "50MB");
     shown(&config, "topology.links.intra.latency", "100us");
     shown(&config, "topology.links.inter.latency", "0");
@@ -55,7 +55,7 @@ static void live_keys_change_and_others_do_not(void **state)
     (void)state;
     struct config config;
     struct error err;
-    assert_int_equal(config_load(&config, NULL, NULL, 0, NULL), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", NULL, 0, NULL), STATUS_OK);
     assert_int_equal(config_set(&config, "zero_optimization.reduce_bucket_size", "5e5", &err), STATUS_OK);
     assert_int_equal(config.zero.reduce_bucket_elems, 500000);
     assert_int_equal(config_set(&config, "memory.device_budget", "1GiB", &err), STATUS_OK);

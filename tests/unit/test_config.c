@@ -1,5 +1,6 @@
 /* Reading DeepSpeed files: what is honoured, what has no effect and what is refused, in which words; other spellings, "auto",
  * the batch triad, numbers. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,22 +16,61 @@
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/number.h"
+#include "engine/plan/setup.h"
 #include "tests/support/config_fixture.h"
 
-static void the_default_is_nano(void **state)
+static void the_default_is_teach(void **state)
 {
     (void)state;
     struct config config;
     assert_int_equal(config_load(&config, NULL, NULL, 0, NULL), STATUS_OK);
-    assert_string_equal(config.model.name, "nano");
-    assert_int_equal(config.model.hidden, 128);
+    assert_string_equal(config.model.name, "teach");
+    assert_int_equal(config.model.hidden, 224);
     assert_int_equal(config.topology.ranks, 4);
-    assert_int_equal(config.micro_batch_size, 4);
-    assert_int_equal(config.train_batch_size, 16);
-    assert_int_equal(config.data.sequence_length, 64);
-    assert_int_equal(config.dtype, DTYPE_F32);
+    assert_int_equal(config.train_batch_size, 4);
+    assert_int_equal(config.data.sequence_length, 32);
+    assert_int_equal(config.dtype, DTYPE_BF16);
     assert_null(config.notes);
     config_release(&config);
+}
+
+/* What is built in is the text of the file, with its comments. */
+static void built_in_is_the_file(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path, *text;
+    } files[] = {{"configs/teach.json", config_default}, {"configs/nano.json", config_nano}};
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        char *text;
+        assert_int_equal(config_read(&text, files[f].path, NULL), STATUS_OK);
+        assert_string_equal(text, files[f].text);
+        free(text);
+    }
+}
+
+/* The default shows 16, 7, 5.5 and 4 bytes of model state a parameter, and a block in a bucket and in a prefetch. */
+static void the_default_shards_16_bytes(void **state)
+{
+    (void)state;
+    static const double bytes[] = {16, 7, 5.5, 4};
+    for (int stage = 0; stage < 4; stage++) {
+        struct config config;
+        struct setup setup;
+        char set[48];
+        const char *const sets[] = {set};
+        snprintf(set, sizeof set, "zero_optimization.stage=%d", stage);
+        assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+        assert_int_equal(setup_init(&setup, &config, NULL), STATUS_OK);
+        const struct footprint *needs = &setup.footprint;
+        const double resting = (double)needs->resting_bytes[TIER_DEVICE] / (double)setup.model.elems;
+        assert_true(fabs(resting - bytes[stage]) < 0.005);
+        assert_true((double)needs->peak_bytes[TIER_DEVICE] < (resting + 3) * (double)setup.model.elems);
+        assert_int_equal(config.zero.prefetch_bucket_elems, model_block_elems(&setup.model));
+        assert_int_equal(config.zero.reduce_bucket_elems, model_block_elems(&setup.model));
+        setup_release(&setup);
+        config_release(&config);
+    }
 }
 
 static void an_empty_file_has_deepspeeds_defaults(void **state)
@@ -471,7 +511,7 @@ static void every_honoured_key_survives_a_round_trip(void **state)
                                        "topology.slow_rank=2"};
     struct config first, second;
     struct error err;
-    if (config_load(&first, NULL, sets, sizeof sets / sizeof *sets, &err)) fail_msg("%s", err.text);
+    if (config_load(&first, "configs/nano.json", sets, sizeof sets / sizeof *sets, &err)) fail_msg("%s", err.text);
     char *text = config_to_json(&first);
     assert_non_null(text);
     second = loaded(text, NULL);
@@ -489,7 +529,9 @@ static void every_honoured_key_survives_a_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_default_is_nano),
+        cmocka_unit_test(the_default_is_teach),
+        cmocka_unit_test(built_in_is_the_file),
+        cmocka_unit_test(the_default_shards_16_bytes),
         cmocka_unit_test(an_empty_file_has_deepspeeds_defaults),
         cmocka_unit_test(hjson_is_read),
         cmocka_unit_test(what_is_not_hjson_names_its_line),

@@ -18,7 +18,8 @@ static double paced(const char *const *sets, int count)
     struct config config;
     struct setup setup;
     struct error err;
-    if (config_load(&config, NULL, sets, count, &err) || setup_init(&setup, &config, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
+        fail_msg("%s", err.text);
     double seconds = paced_seconds(&setup, &config);
     setup_release(&setup);
     config_release(&config);
@@ -99,7 +100,7 @@ static void the_best_is_the_least_of_those_that_fit(void **state)
                 struct config config;
                 struct setup setup;
                 struct error err;
-                if (config_load(&config, NULL, sets, 7, &err) || setup_init(&setup, &config, &err))
+                if (config_load(&config, "configs/nano.json", sets, 7, &err) || setup_init(&setup, &config, &err))
                     fail_msg("%s", err.text);
                 if (setup.footprint.peak_bytes[TIER_DEVICE] <= 7000000) {
                     fitting++;

@@ -111,7 +111,7 @@ static void who_said_it(void **state)
     page_free(&page);
     const char *const sets[] = {ZERO "max_live_parameters=5"};
     struct config config;
-    assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, NULL), STATUS_OK);
     page = explained(config);
     assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->from, "--set");
     assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->spelling, "");
@@ -128,7 +128,7 @@ static void figures_are_the_plans(void **state)
     struct config config;
     char expected[200];
     const char *const sets[] = {ZERO "stage=3"};
-    assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, NULL), STATUS_OK);
     struct page page = explained(config);
     int gathers = 0, ahead = 0, reductions = 0;
     for (int i = 0; i < page.setup.schedule.op_count; i++) {
@@ -177,7 +177,7 @@ static void knobs_that_have_nothing_to_act_on_say_so(void **state)
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct config config;
         struct error err = {0};
-        if (config_load(&config, NULL, &cases[c].set, 1, &err)) fail_msg("%s", err.text);
+        if (config_load(&config, "configs/nano.json", &cases[c].set, 1, &err)) fail_msg("%s", err.text);
         struct page page = explained(config);
         const char *effect = find(&page, cases[c].path)->effect;
         if (!strstr(effect, cases[c].words)) fail_msg("%s: \"%s\" lacks \"%s\"", cases[c].set, effect, cases[c].words);

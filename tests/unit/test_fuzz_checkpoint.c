@@ -58,7 +58,7 @@ static void make_seed(void)
     struct error err;
     strcpy(dir, "/tmp/zerolab-fuzz.XXXXXX");
     assert(mkdtemp(dir));
-    int status = config_load(&config, NULL, sets, 7, &err);
+    int status = config_load(&config, "configs/nano.json", sets, 7, &err);
     if (!status) status = write_checkpoint(dir, "t", SHARDS, 0, &config, 2, &err);
     if (status) fprintf(stderr, "%s\n", err.text), abort();
     config_release(&config);

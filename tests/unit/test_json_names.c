@@ -88,7 +88,7 @@ static struct config setting(int number)
     struct error err = {0};
     int count = 0;
     while (count < 5 && sets[number][count]) count++;
-    if (config_load(&config, NULL, sets[number], count, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets[number], count, &err)) fail_msg("%s", err.text);
     return config;
 }
 enum { SETTINGS = 3 };

@@ -263,7 +263,8 @@ static void test_room_is_asked_for_before_a_change(void **state)
 {
     (void)state;
     struct config config;
-    assert_int_equal(config_load(&config, NULL, NULL, 0, &err), STATUS_OK); /* nano at stage 0: about 21.4 MiB a rank */
+    assert_int_equal(config_load(&config, "configs/nano.json", NULL, 0, &err),
+                     STATUS_OK); /* nano at stage 0: about 21.4 MiB a rank */
     assert_int_equal(check_room(&config, 4 * 22), STATUS_OK);
     assert_int_equal(check_room(&config, 4 * 21), STATUS_USAGE);
     assert_int_equal(check_change(&config, 4, 14, 4 * 8), STATUS_OK);
@@ -282,7 +283,7 @@ static void test_room_on_a_gpu(void **state)
     (void)state;
     struct config config;
     struct capacity room = room_of(1); /* MiB; nothing is offloaded */
-    assert_int_equal(config_load(&config, NULL, NULL, 0, &err), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", NULL, 0, &err), STATUS_OK);
     config.topology.backend = BACKEND_CUDA;
     room.on_gpu = true;
     assert_int_equal(capacity_check(&config, &room, &err), STATUS_OK); /* of a GPU that nothing is known of */

@@ -131,7 +131,7 @@ static struct config config_with(const char *type, const char *params)
         snprintf(text[count], sizeof text[count], "scheduler.params.%s", word);
         sets[count] = text[count];
     }
-    if (config_load(&config, NULL, sets, count, &err)) fail_msg("%s", err.text);
+    if (config_load(&config, "configs/nano.json", sets, count, &err)) fail_msg("%s", err.text);
     return config;
 }
 

@@ -226,7 +226,7 @@ static void names_are_read_as_a_list(void **state)
     struct config config;
     struct error err;
     const char *sets[] = {"comms_logger.prof_ops=[\"all_gather\", \"broadcast\"]"};
-    assert_int_equal(config_load(&config, NULL, sets, 1, &err), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, &err), STATUS_OK);
     assert_string_equal(config.logs.comms.prof_ops, "all_gather\nbroadcast\n");
     char *json = config_to_json(&config);
     assert_non_null(strstr(json, "\"prof_ops\":[\"all_gather\",\"broadcast\"]"));
@@ -236,7 +236,7 @@ static void names_are_read_as_a_list(void **state)
     config_release(&config);
     free(json);
     sets[0] = "comms_logger.prof_ops=[1]";
-    assert_int_equal(config_load(&config, NULL, sets, 1, &err), STATUS_USAGE);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "a list of names"));
 }
 
@@ -245,7 +245,7 @@ static void nothing_is_asked_for(void **state)
     (void)state;
     struct config config;
     const char *sets[] = {"comms_logger.verbose=true"}; /* without enabled it says nothing */
-    assert_int_equal(config_load(&config, NULL, sets, 1, NULL), STATUS_OK);
+    assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, NULL), STATUS_OK);
     assert_null(logs_new(&config));
     config_release(&config);
 }
