@@ -87,18 +87,23 @@ static void recent_add(struct run_recent *recent, const struct run_step *step)
 }
 
 /* Only steps of one schedule: a mean across a switch of stage has no meaning. */
-bool run_recent(const struct run_model *model, struct run_recent *recent)
+bool run_recent_until(const struct run_model *model, uint32_t until, struct run_recent *recent)
 {
     const struct run_step *last = NULL;
     memset(recent, 0, sizeof *recent);
     for (int i = model->step_count - 1; i >= 0 && recent->total_ns < 1000000000u; i--) {
         const struct run_step *step = &model->steps[i];
-        if (!run_step_is_whole(step) || step->skipped) continue;
+        if (!run_step_is_whole(step) || step->skipped || step->step > until) continue;
         if (last && step->schedule != last->schedule) break;
         last = step;
         recent_add(recent, step);
     }
     return recent->total_ns > 0;
+}
+
+bool run_recent(const struct run_model *model, struct run_recent *recent)
+{
+    return run_recent_until(model, UINT32_MAX, recent);
 }
 
 bool run_tokens_per_second(const struct run_model *model, double *value)

@@ -40,6 +40,8 @@ struct run_recent {
     double phase_ns[PHASES], exposed_ns;    /* over the same steps, mean over ranks */
 };
 bool run_recent(const struct run_model *model, struct run_recent *recent);
+bool run_recent_until(const struct run_model *model, uint32_t step,
+                      struct run_recent *recent); /* no step after this one */
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
 /* The kind of traffic of an operation that does not run on the compute lane. */

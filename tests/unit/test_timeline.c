@@ -148,8 +148,11 @@ static void a_slow_step_is_followed(void **state)
     struct view_state live = {.live = true};
     struct scene scene = {run.model, run.history, &live};
     struct trace_record later = {
-        .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = history_last_ns(run.history) + 400000000u};
+        .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = history_last_ns(run.history) + 1500000000u};
     (void)state;
+    folded_fold(&run, &later);
+    assert_true(timeline_step(&scene)->step < 8); /* not before two seconds */
+    later.time_ns += 600000000;
     folded_fold(&run, &later);
     assert_int_equal(timeline_step(&scene)->step, 8);
     struct window before = timeline_window(&scene);
@@ -265,8 +268,8 @@ static void a_wait_that_goes_on_is_shown(void **state)
             .kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = history_last_ns(run.history) + 5000};
         folded_fold(&run, &later);
         struct stall_reason reason = timeline_pending(&scene, 0, LANE_COMPUTE, &since_ns);
-        if (reason.why != STALL_NONE && timeline_now(&scene) > since_ns + 1000) {
-            struct window window = {since_ns, timeline_now(&scene)};
+        if (reason.why != STALL_NONE && shown_now(&scene) > since_ns + 1000) {
+            struct window window = {since_ns, shown_now(&scene)};
             struct column columns[COLUMNS];
             timeline_columns(columns, COLUMNS, &scene, 0, LANE_COMPUTE, &window);
             assert_int_equal(columns[COLUMNS / 2].mark, MARK_WAIT + (enum mark)reason.why);

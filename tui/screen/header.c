@@ -8,6 +8,7 @@
 #include "engine/config/command.h"
 #include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
+#include "tui/view/shown.h"
 
 /* Adds a piece if all of it fits. */
 static int add(struct canvas canvas, int x, enum style style, const char *text)
@@ -137,13 +138,15 @@ static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES],
     return begin;
 }
 
-static void draw_split(struct canvas canvas, const struct run_model *model)
+/* While a run goes on, its figures stand as long as the step that is shown. */
+static void draw_split(struct canvas canvas, const struct scene *scene)
 {
+    const struct history_step *shown = shown_moves(scene) ? shown_step(scene) : NULL;
     struct run_recent recent;
     uint64_t values[SHARES], total;
     char time[FORMAT_ROOM];
     struct segment segments[SHARES];
-    if (!run_recent(model, &recent)) return;
+    if (!run_recent_until(scene->model, shown ? shown->step : UINT32_MAX, &recent)) return;
     uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
     int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(time, mean));
     if (!recent.split_steps) {
@@ -355,7 +358,7 @@ void header_draw(struct canvas canvas, const struct scene *scene)
 {
     bool brief = canvas.at.rows < 4;
     if (!brief) draw_identity(canvas, scene->model);
-    if (!brief) draw_split(canvas, scene->model);
+    if (!brief) draw_split(canvas, scene);
     draw_learning(row(canvas, brief ? 0 : 1), scene->model);
     draw_state(row(canvas, brief ? 1 : 3), scene);
 }

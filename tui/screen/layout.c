@@ -1,12 +1,12 @@
 /* The overview's layout: the memory bars and the timeline span the screen, because both are read across ranks; below them
  * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling
- * first. A pane is dropped when its column is too short for it, and the focused pane then takes the place of the last one
+ * first. A pane is dropped when its column is too short for it, and the focused pane then takes the place of the last ones
  * of its column. */
 #include "tui/screen/layout.h"
 
 #include <string.h>
 
-enum { PANE_ROWS_MIN = 5 };
+enum { PANE_ROWS_MIN = 5, EVENTS_ROWS_MIN = 2 };
 
 struct column {
     int count;
@@ -32,7 +32,7 @@ static int smaller(int a, int b)
 static int least(enum view_id pane, const struct overview_needs *needs)
 {
     int rows = needs->rows[pane];
-    return rows ? rows : PANE_ROWS_MIN;
+    return rows ? rows : pane == VIEW_EVENTS ? EVENTS_ROWS_MIN : PANE_ROWS_MIN;
 }
 
 static int position(const struct column *column, enum view_id pane)
@@ -46,16 +46,20 @@ static int position(const struct column *column, enum view_id pane)
 static struct column choose(const struct column *column, int rows, const struct overview_needs *needs)
 {
     struct column chosen = {0};
-    int used = 0, at;
+    int used = 0;
     for (int i = 0; i < column->count; i++) {
         int rows_least = least(column->panes[i], needs);
         if (used + rows_least > rows || needs->idle[column->panes[i]]) continue;
         chosen.panes[chosen.count++] = column->panes[i];
         used += rows_least;
     }
+    if (rows < PANE_ROWS_MIN) return chosen;
     if (chosen.count == 0) chosen.panes[chosen.count++] = column->panes[0];
-    at = position(column, needs->focus);
-    if (at >= 0 && position(&chosen, needs->focus) < 0) chosen.panes[chosen.count - 1] = needs->focus;
+    if (position(column, needs->focus) < 0 || position(&chosen, needs->focus) >= 0) return chosen;
+    if (needs->focus == VIEW_EVENTS && needs->idle[VIEW_EVENTS]) return chosen;
+    do used -= least(chosen.panes[--chosen.count], needs);
+    while (chosen.count && used + least(needs->focus, needs) > rows);
+    chosen.panes[chosen.count++] = needs->focus;
     return chosen;
 }
 
@@ -91,10 +95,10 @@ static void place_panes(struct overview_layout *layout, struct rect area, const 
     }
 }
 
-/* Rows for what spans the screen, as long as one pane stays below. */
-static int take(int *left, int rows)
+/* Rows for what spans the screen, as long as `below` stay. */
+static int take(int *left, int rows, int below)
 {
-    rows = smaller(rows, *left - PANE_ROWS_MIN);
+    rows = smaller(rows, *left - below);
     if (rows < 0) rows = 0;
     *left -= rows;
     return rows;
@@ -108,7 +112,10 @@ static struct rect strip(int y, int columns, int rows)
 void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs)
 {
     memset(layout, 0, sizeof *layout);
-    int left = rows, bars = take(&left, needs->bars_rows), timeline = take(&left, needs->timeline_rows);
+    const bool pane = needs->focus != VIEW_EVENTS && needs->focus != VIEW_TIMELINE; /* which the user moved to */
+    int left = rows, bars = take(&left, needs->bars_rows, PANE_ROWS_MIN),
+        timeline = take(&left, needs->timeline_rows, pane ? PANE_ROWS_MIN : 0);
+    if (left < PANE_ROWS_MIN && needs->idle[VIEW_EVENTS]) timeline += left, left = 0; /* nothing fits below it */
     if (timeline < 2) left += timeline, timeline = 0; /* a title alone says nothing */
     layout->bars = strip(0, columns, bars);
     layout->pane[VIEW_TIMELINE] = strip(bars, columns, timeline);

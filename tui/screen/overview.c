@@ -3,20 +3,12 @@
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
 
-/* The timeline stays visible below the bars, and a pane below that. */
+/* The timeline stays visible below the bars. */
 static int bars_room(const struct run_model *model, int rows, int timeline)
 {
-    enum { PANE = 5, BARS_LEAST = 5 };
-    const int room = rows - timeline - PANE, least = BARS_LEAST + bars_flow_rows(model);
+    enum { BARS_LEAST = 5 };
+    const int room = rows - timeline, least = BARS_LEAST + bars_flow_rows(model);
     return room > least ? room : least;
-}
-
-/* Where there is room, each rank has all its lanes. */
-static int timeline_rows(const struct scene *scene, int rows)
-{
-    enum { ROOMY = 30 };
-    int least = view_timeline.pane_rows(scene);
-    return rows >= ROOMY ? 1 + (least - 1) * run_lane_count(scene->model) : least;
 }
 
 static void lay_out(struct overview_layout *layout, const struct scene *scene, int columns, int rows)
@@ -25,7 +17,8 @@ static void lay_out(struct overview_layout *layout, const struct scene *scene, i
     for (enum view_id id = 0; id < VIEWS; id++)
         if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
     needs.idle[VIEW_TIERS] = !tiers_any_flow(scene->model);
-    needs.timeline_rows = timeline_rows(scene, rows);
+    needs.idle[VIEW_EVENTS] = !scene->model->notice_count;
+    needs.timeline_rows = needs.rows[VIEW_TIMELINE];
     needs.bars_rows = bars_rows(scene->model, columns, bars_room(scene->model, rows, needs.timeline_rows));
     overview_layout(layout, columns, rows, &needs);
 }

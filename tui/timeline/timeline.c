@@ -16,19 +16,23 @@ static bool nothing_yet(struct canvas canvas, const struct scene *scene)
     return true;
 }
 
-/* The ranks and lanes that the filter leaves; the chosen rank is one of them. The legend has signs beside its letters in
- * this theme, so it has rows enough in any other. */
-static struct timeline_needs needs_of(const struct scene *scene, int columns)
+/* The legend has signs beside its letters in this theme, so it has rows enough in any other. */
+static int legend_rows(const struct scene *scene, int columns)
 {
     struct surface nowhere = {.theme = THEME_MONO};
+    return timeline_draw_legend((struct canvas){&nowhere, {.columns = columns}}, scene);
+}
+
+/* The ranks and lanes that the filter leaves; the chosen rank is one of them. */
+static struct timeline_needs needs_of(const struct scene *scene, int columns)
+{
     struct filter filter = filter_of(scene->state->filter);
     const struct window window = timeline_window(scene);
     int ranks = history_ranks(scene->history, window.from_ns, window.to_ns),
         last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
     const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
     struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
-                                   shown ? shown : there,
-                                   timeline_draw_legend((struct canvas){&nowhere, {.columns = columns}}, scene)};
+                                   shown ? shown : there, legend_rows(scene, columns)};
     needs.rank_count = last - needs.first_rank + 1;
     if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
     if (needs.chosen > last) needs.chosen = last;
@@ -79,49 +83,61 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_parts(canvas, &filtered, &needs);
 }
 
-/* The chosen rank is among them. */
-static void draw_pane_lanes(struct canvas canvas, const struct scene *scene)
+/* All lanes of `shown` ranks; the chosen rank is among them. */
+static void draw_pane_lanes(struct canvas canvas, const struct scene *scene, int ranks, int shown)
 {
     struct window window = timeline_window(scene);
-    int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows,
-        shown = ranks < rows ? ranks : rows;
     const uint32_t there = run_lanes(scene->model);
-    int first = scene->state->rank - shown / 2, count = run_lane_count(scene->model),
-        lanes = ranks * count <= rows ? count : 1;
+    int first = scene->state->rank - shown / 2, y = 0;
     first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
     for (int i = 0; i < shown; i++) {
-        draw_number(canvas, i * lanes, first + i, scene);
-        for (int lane = 0, row = 0; row < lanes; lane++)
+        draw_number(canvas, y, first + i, scene);
+        for (enum lane lane = 0; lane < LANES; lane++)
             if (there >> lane & 1)
-                timeline_draw_lane(canvas_part(canvas, 0, i * lanes + row++, canvas.at.columns, 1), scene, &window,
-                                   first + i, (enum lane)lane);
+                timeline_draw_lane(canvas_part(canvas, 0, y++, canvas.at.columns, 1), scene, &window, first + i, lane);
     }
 }
 
-/* The step in small, whatever the user looks at in the view itself: a title with the verdict, then lanes. */
+static void draw_pane_title(struct canvas canvas, const struct scene *scene, int hidden, bool focused)
+{
+    const struct history_step *step = timeline_step(scene);
+    char title[160] = "timeline", verdict[128], more[32] = "";
+    if (hidden > 0) snprintf(more, sizeof more, " %d more rank%s: T ", hidden, hidden > 1 ? "s" : "");
+    if (step) {
+        int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank);
+        timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4 - utf8_columns(more), scene);
+        snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
+    }
+    draw_title(canvas, 0, focused, title);
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, more);
+}
+
+/* The step in small, whatever the user looks at in the view itself: a title with the verdict, lanes, the legend. */
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct view_state calm = *scene->state;
     struct scene in_small = {scene->model, scene->history, &calm};
     calm.from_ns = calm.to_ns = 0;
-    const struct history_step *step = timeline_step(&in_small);
-    char title[160] = "timeline", verdict[128];
-    if (step) {
-        int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, calm.rank);
-        timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4, &in_small);
-        at += snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
-        if (utf8_columns(title) + 17 <= canvas.at.columns)
-            snprintf(title + at, sizeof title - (size_t)at, " (T: legend)");
-    }
-    draw_title(canvas, 0, focused, title);
+    const struct window window = timeline_window(&in_small);
+    const int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows - 1,
+              lanes = run_lane_count(scene->model), legend = legend_rows(scene, canvas.at.columns);
+    int room = rows >= lanes + legend ? rows - legend : rows, shown = room / lanes;
+    shown = shown > ranks ? ranks : shown < 1 ? 1 : shown;
+    draw_pane_title(canvas, &in_small, ranks - shown, focused);
     if (nothing_yet(canvas, scene)) return;
-    draw_pane_lanes(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &in_small);
+    draw_pane_lanes(canvas_part(canvas, 0, 1, canvas.at.columns, room), &in_small, ranks, shown);
+    if (room == rows) return;
+    const struct canvas below = canvas_part(canvas, 0, 1 + shown * lanes, canvas.at.columns, rows - shown * lanes);
+    timeline_draw_legend(below, scene);
+    draw_text(below, 1, legend, STYLE_DIM, "lanes");
+    draw_text(below, 7, legend, STYLE_TEXT, "comp computes, comm sends between ranks; time runs to the right");
 }
 
 static int pane_rows(const struct scene *scene)
 {
     int ranks = scene->model->ranks;
-    return 1 + (ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks);
+    ranks = ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks;
+    return 1 + ranks * run_lane_count(scene->model) + legend_rows(scene, VIEW_COLUMNS_MIN);
 }
 
 /* The operation that is on, or nearest, where one pointed. */

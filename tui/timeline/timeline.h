@@ -4,7 +4,7 @@
 #define TUI_TIMELINE_TIMELINE_H
 
 #include "engine/observe/totals.h"
-#include "tui/view/view.h"
+#include "tui/view/shown.h"
 
 /* ---- the window: which time is shown (timeline_window.c) ----------------------------------------------------------- */
 
@@ -16,8 +16,6 @@ struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
 struct window timeline_window(const struct scene *scene);
 bool timeline_stands(const struct scene *scene, const struct history_step *step); /* paused between two of its operations */
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
-/* The newest known time; spans that have not ended are drawn up to it. */
-uint64_t timeline_now(const struct scene *scene);
 /* The step that is shown: the one in the middle of the user's own window; else the step under the cursor, or in a run
  * that moves on the last whole step. NULL: none yet. */
 const struct history_step *timeline_step(const struct scene *scene);

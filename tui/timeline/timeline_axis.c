@@ -63,7 +63,7 @@ static void name_stage(struct bracket *bracket, const struct history_step *first
 
 static uint64_t end_of(const struct scene *scene, const struct history_step *step)
 {
-    return step->ended_ns ? step->ended_ns : timeline_now(scene);
+    return step->ended_ns ? step->ended_ns : shown_now(scene);
 }
 
 static bool is_within(const struct scene *scene, const struct history_step *step, const struct window *window)

@@ -7,7 +7,7 @@ enum { DENSE = 64 }; /* spans a column, from which on sums are read instead */
 
 uint64_t span_end(const struct scene *scene, const struct span *span)
 {
-    return span->ended_ns ? span->ended_ns : timeline_now(scene);
+    return span->ended_ns ? span->ended_ns : shown_now(scene);
 }
 
 /* Of what an operation depends on: what ended last. -1: not known. */
@@ -54,7 +54,7 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
     if (last >= 0 ? !before : !step) return none;
     *since_ns = last >= 0 ? before->ended_ns : step->begun_ns;
     struct span waiting = {
-        .issued_ns = *since_ns, .ready_ns = timeline_now(scene), .op = (uint32_t)next, .waited_on = awaited->op};
+        .issued_ns = *since_ns, .ready_ns = shown_now(scene), .op = (uint32_t)next, .waited_on = awaited->op};
     return stall_before(&at.plan->ops, &waiting);
 }
 
@@ -159,7 +159,7 @@ static void next_cell(struct window *cell, const struct window *window, int colu
 static void columns_of_spans(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                              const struct window *window, int64_t first)
 {
-    uint64_t since_ns = 0, now_ns = timeline_now(scene);
+    uint64_t since_ns = 0, now_ns = shown_now(scene);
     struct stall_reason pending = timeline_pending(scene, rank, lane, &since_ns);
     struct window cell = {0};
     for (int i = 0; i < columns; i++) {
@@ -228,7 +228,7 @@ void timeline_columns(struct column out[], int columns, const struct scene *scen
     bool near = window->from_ns >= history_whole_from(history) && end - first <= (int64_t)DENSE * columns;
     if (near) columns_of_spans(out, columns, scene, rank, lane, window, first);
     else columns_of_loads(out, columns, scene, rank, lane, window);
-    const uint64_t first_ns = history_first_ns(history), now_ns = timeline_now(scene);
+    const uint64_t first_ns = history_first_ns(history), now_ns = shown_now(scene);
     struct window cell = {0};
     for (int i = 0; i < columns; i++) {
         next_cell(&cell, window, columns, i);

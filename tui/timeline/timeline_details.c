@@ -296,7 +296,7 @@ static bool totals_of_step(struct totals *totals, const struct scene *scene)
     const struct history_step *step = timeline_step(scene);
     if (!step) return false;
     totals_of(totals, scene->history, scene->model, scene->state->rank, step->begun_ns,
-              step->ended_ns ? step->ended_ns : timeline_now(scene));
+              step->ended_ns ? step->ended_ns : shown_now(scene));
     return totals->known;
 }
 

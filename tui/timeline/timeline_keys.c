@@ -157,7 +157,7 @@ static bool move_ranks(struct view_state *state, const struct scene *scene, int 
 static bool zoom(struct view_state *state, const struct scene *scene, double factor)
 {
     struct window window = timeline_window(scene);
-    struct window run = window_of_run(history_first_ns(scene->history), timeline_now(scene));
+    struct window run = window_of_run(history_first_ns(scene->history), shown_now(scene));
     struct window zoomed = window_zoomed(window, factor, focus_time(scene, &window));
     bool all = zoomed.to_ns - zoomed.from_ns >= run.to_ns - run.from_ns;
     if (all) state->from_ns = 0, state->to_ns = UINT64_MAX;
@@ -169,7 +169,7 @@ static bool zoom(struct view_state *state, const struct scene *scene, double fac
 static bool pan(struct view_state *state, const struct scene *scene, double share)
 {
     struct window window = window_panned(timeline_window(scene), share);
-    if (window.from_ns < timeline_now(scene) && window.to_ns > history_first_ns(scene->history)) set_window(state, window);
+    if (window.from_ns < shown_now(scene) && window.to_ns > history_first_ns(scene->history)) set_window(state, window);
     return true;
 }
 

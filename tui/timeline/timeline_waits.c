@@ -36,7 +36,7 @@ static bool is_worth_telling(enum stall why)
 
 static void collect(struct waits *waits, const struct scene *scene, const struct history_step *step)
 {
-    uint64_t end_ns = step->ended_ns ? step->ended_ns : timeline_now(scene);
+    uint64_t end_ns = step->ended_ns ? step->ended_ns : shown_now(scene);
     for (int rank = 0; rank < history_ranks(scene->history, step->begun_ns, end_ns); rank++)
         for (enum lane lane = 0; lane < LANES; lane++) {
             int64_t first, end;

@@ -1,69 +1,13 @@
-/* Chooses the window of time. Until the user zooms or pans it is one whole step. Of a run that moves on it is one of
- * the last whole steps, for half a second each. A step that is long enough to follow (slow motion, big models) is
- * drawn as it happens, on the scale of the step before. */
+/* Chooses the window of time. Until the user zooms or pans it is one step (tui/view/shown.h). A step that is shown while it
+ * runs is drawn on the scale of the step before. */
 #include "tui/timeline/timeline.h"
 
-enum { SLOW_STEP_NS = 300000000, FIRST_STEP_NS = 250000000, BEAT_NS = 500000000 };
-
-uint64_t timeline_now(const struct scene *scene)
-{
-    uint64_t last_ns = history_last_ns(scene->history);
-    return scene->model->now_ns > last_ns ? scene->model->now_ns : last_ns;
-}
-
-static uint64_t cursor_of(const struct scene *scene)
-{
-    return scene->state->behind ? scene->state->cursor_ns : timeline_now(scene);
-}
-
-/* The newest whole step that had ended at time_ns; NULL: none is kept. */
-static const struct history_step *whole_at(const struct history *history, uint64_t time_ns)
-{
-    for (int i = history_step_count(history) - 1; i >= 0; i--) {
-        const struct history_step *at = history_step(history, i);
-        if (at->ended_ns && at->ended_ns <= time_ns) return at;
-    }
-    return NULL;
-}
-
-static bool moves_on(const struct scene *scene)
-{
-    const struct view_state *state = scene->state;
-    return state->playing || (state->live && !state->behind && scene->model->state == RUN_RUNNING);
-}
-
-/* Trace time that passes in a second of the user's. */
-static double pace(const struct view_state *state)
-{
-    double speed = state->speed < 0 ? -state->speed : state->speed;
-    return state->playing && speed > 0 ? speed : 1;
-}
-
-/* So long that eyes can follow it; of one that has not ended, as far as it and the one before it tell. */
-static bool is_slow(const struct scene *scene, const struct history_step *step)
-{
-    const struct history_step *before = whole_at(scene->history, step->begun_ns);
-    uint64_t so_far_ns = (step->ended_ns ? step->ended_ns : timeline_now(scene)) - step->begun_ns;
-    if (!step->ended_ns && before && before->ended_ns - before->begun_ns > so_far_ns)
-        so_far_ns = before->ended_ns - before->begun_ns;
-    return (double)so_far_ns > SLOW_STEP_NS * pace(scene->state);
-}
-
-/* Of short steps a new one is picked twice a second. */
-static const struct history_step *followed_step(const struct scene *scene)
-{
-    uint64_t at_ns = cursor_of(scene), beat_ns = (uint64_t)(BEAT_NS * pace(scene->state)) + 1;
-    const struct history_step *step = history_step_at(scene->history, at_ns), *whole;
-    if (!step || !moves_on(scene) || is_slow(scene, step)) return step;
-    whole = whole_at(scene->history, at_ns - at_ns % beat_ns);
-    if (!whole) whole = whole_at(scene->history, at_ns);
-    return whole ? whole : step;
-}
+enum { FIRST_STEP_NS = 250000000 };
 
 static struct window window_of_step(const struct scene *scene, const struct history_step *step)
 {
-    const struct history_step *before = whole_at(scene->history, step->begun_ns);
-    uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = timeline_now(scene);
+    const struct history_step *before = shown_whole_at(scene->history, step->begun_ns);
+    uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = shown_now(scene);
     if (step->ended_ns > step->begun_ns) return (struct window){step->begun_ns, step->ended_ns};
     if (room_ns < WINDOW_LEAST_NS) room_ns = WINDOW_LEAST_NS;
     while (step->begun_ns + room_ns < now_ns) room_ns += room_ns / 2;
@@ -96,8 +40,8 @@ bool timeline_stands(const struct scene *scene, const struct history_step *step)
 struct window timeline_window(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    const struct history_step *step = followed_step(scene);
-    uint64_t first_ns = history_first_ns(scene->history), now_ns = timeline_now(scene);
+    const struct history_step *step = shown_step(scene);
+    uint64_t first_ns = history_first_ns(scene->history), now_ns = shown_now(scene);
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
     if (state->to_ns > state->from_ns) return (struct window){state->from_ns, state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
@@ -113,7 +57,7 @@ bool timeline_is_own(const struct scene *scene)
 const struct history_step *timeline_step(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    if (!timeline_is_own(scene) || state->to_ns == UINT64_MAX) return followed_step(scene);
+    if (!timeline_is_own(scene) || state->to_ns == UINT64_MAX) return shown_step(scene);
     return history_step_at(scene->history, state->from_ns + (state->to_ns - state->from_ns) / 2);
 }
 

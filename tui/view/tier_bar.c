@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "engine/observe/flows.h"
+#include "tui/view/shown.h"
 
 const char *tiers_name(enum tier tier)
 {
@@ -65,7 +66,7 @@ const char *instant_step(char out[32], const struct scene *scene)
 {
     const uint32_t step = run_peak_step(scene->model);
     if (scene->state->bars_now || !run_last_step_here(scene->model)) return "";
-    if (!step) return "the last whole step";
+    if (!step || shown_moves(scene)) return "the last whole step";
     snprintf(out, 32, "step %u", step);
     return out;
 }
