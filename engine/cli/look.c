@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/cli/front.h"
@@ -13,16 +14,21 @@
 
 static int frame_options(struct app_frame_options *options, const struct cli *cli, struct error *err)
 {
-    static const char *const as[] = {[APP_AS_TEXT] = "text", [APP_AS_ANSI] = "ansi", [APP_AS_SVG] = "svg"};
+    static const char *const as[] = {[APP_AS_TEXT] = "text",
+                                     [APP_AS_ANSI] = "ansi",
+                                     [APP_AS_SVG] = "svg",
+                                     [APP_AS_HTML] = "html",
+                                     [APP_AS_CAST] = "cast"};
     char end;
-    *options = (struct app_frame_options){.file = cli->operand, .view = cli->view, .at = cli->where};
-    if (sscanf(cli->frame, "%dx%d%c", &options->columns, &options->rows, &end) != 2 || options->columns < 1 ||
-        options->rows < 1 || options->columns > 1000 || options->rows > 1000)
+    *options = (struct app_frame_options){
+        .file = cli->operand, .columns = 100, .rows = 30, .view = cli->view, .at = cli->where, .steps = cli->stretch};
+    if (cli->frame && (sscanf(cli->frame, "%dx%d%c", &options->columns, &options->rows, &end) != 2 ||
+                       options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000))
         return error_set(err, STATUS_USAGE, "--frame %s: give a size like 100x30", cli->frame);
-    for (int a = 0; cli->as && a < 3; a++)
+    for (int a = 0; cli->as && a < 5; a++)
         if (strcmp(cli->as, as[a]) == 0)
             return options->as = (enum app_frame_as)a, front_look(&options->look, cli, err);
-    if (cli->as) return error_set(err, STATUS_USAGE, "--as %s: give text, ansi or svg", cli->as);
+    if (cli->as) return error_set(err, STATUS_USAGE, "--as %s: give text, ansi, svg, html or cast", cli->as);
     return front_look(&options->look, cli, err);
 }
 
@@ -31,10 +37,18 @@ static int print_frame(const struct cli *cli, struct error *err)
     struct app_frame_options options;
     char *text = NULL;
     int status = frame_options(&options, cli, err);
+    if (!status && (options.steps || options.as >= APP_AS_HTML) && !cli->output && isatty(STDOUT_FILENO))
+        status = error_set(err, STATUS_USAGE, "--as %s is for a file, not for a terminal; add -o FILE", cli->as);
     if (!status) status = app_frame(&options, &text, err);
     if (!status) status = front_write_frame(cli->output, text, err);
     free(text);
     return status;
+}
+
+/* Whether screens are printed instead of shown on the terminal. */
+static bool prints(const struct cli *cli)
+{
+    return cli->frame || cli->as;
 }
 
 static bool is_folder(const char *path)
@@ -82,9 +96,9 @@ static int replay_lesson(const struct cli *cli, struct app_options *options, str
                            "%s: a folder without a recorded lesson; give a trace (train --trace), or the folder of a "
                            "lesson (lab --record)",
                            folder);
-    else if (cli->frame)
-        status = error_set(err, STATUS_USAGE, "%s is a lesson; --frame prints one of its parts, %s/%s", folder, folder,
-                           parts[0]->d_name);
+    else if (prints(cli))
+        status = error_set(err, STATUS_USAGE, "%s is a lesson; --%s prints one of its parts, %s/%s", folder,
+                           cli->frame ? "frame" : "as", folder, parts[0]->d_name);
     else status = app_terminal_fits(err) ? replay_parts(options, folder, parts, count, err) : STATUS_USAGE;
     for (int p = 0; p < count; p++) free(parts[p]);
     free(parts);
@@ -94,9 +108,10 @@ static int replay_lesson(const struct cli *cli, struct app_options *options, str
 int front_replay(const struct cli *cli, struct error *err)
 {
     const bool folder = is_folder(cli->operand);
-    if (cli->frame && !folder) return print_frame(cli, err);
-    if (!cli->frame && (cli->view || cli->where || cli->as || cli->output))
-        return error_set(err, STATUS_USAGE, "--view, --at, --as and --output belong to --frame COLSxROWS");
+    if (prints(cli) && !folder) return print_frame(cli, err);
+    if (!prints(cli) && (cli->view || cli->where || cli->stretch || cli->output))
+        return error_set(err, STATUS_USAGE,
+                         "--view, --at, --steps and --output belong to --frame COLSxROWS or --as FORM");
     struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};
     int status = front_look(&options.look, cli, err);
     if (status) return status;

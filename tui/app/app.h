@@ -76,7 +76,7 @@ int app_terminal_colours(void); /* of TERM, 0: none; -1: TERM is not known here 
 int app_run(const struct app_options *options, struct error *err);
 void app_close(struct app *stage); /* closes a screen that was kept open; may be NULL */
 
-enum app_frame_as { APP_AS_TEXT, APP_AS_ANSI, APP_AS_SVG };
+enum app_frame_as { APP_AS_TEXT, APP_AS_ANSI, APP_AS_SVG, APP_AS_HTML, APP_AS_CAST };
 
 struct app_frame_options {
     struct app_look look;
@@ -84,10 +84,12 @@ struct app_frame_options {
     int columns, rows;
     const char *view;       /* "overview", "help", "oom"; NULL: overview */
     const char *at;         /* "step:12" (its end), "step:12.3" (of its operation 3), "time:1.5", "oom", "end"; NULL: end */
+    const char *steps;      /* "3:5" or "3": all moments of these steps, as HTML, asciicast or animated SVG; NULL: one screen, or
+                             * without `at` as HTML or asciicast the last whole step */
     enum app_frame_as as;
 };
 
-/* Draws one screen of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place or theme. */
+/* Draws screens of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place, steps or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 
 /* Whether a step of a lab fits 80x24: the question on one page, verdict and explanation on another. */

@@ -1,12 +1,23 @@
-/* One frame of a recorded run, without a terminal. */
+/* One frame of a recorded run, or the frames of a stretch of steps, without a terminal. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/version.h"
 #include "tui/app/app_parts.h"
 #include "tui/app/record_reader.h"
+#include "tui/draw/animation.h"
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
+
+static int has_reached(const struct record_reader *reader, uint32_t step, struct error *err)
+{
+    const uint32_t last = record_reader_steps_done(reader);
+    if (!last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
+    if (last < step)
+        return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %u", last, step);
+    return STATUS_OK;
+}
 
 /* "12", "12.3" or "12.3.begin": the end of a step, or the end or begin of one of its operations on rank 0. */
 static int go_to_step(struct record_reader *reader, const char *text, struct error *err)
@@ -23,12 +34,9 @@ static int go_to_step(struct record_reader *reader, const char *text, struct err
                          "--at step:%s: give step:STEP or step:STEP.OPERATION[.begin|.end], steps from 1 on", text);
     if (one && !record_reader_until_op(reader, step, op, !begins))
         return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
-    if (!one) record_reader_until_step_ends(reader, step);
-    uint32_t last = record_reader_steps_done(reader);
-    if (!one && !last) return error_set(err, STATUS_USAGE, "this run has no whole step; use --at end");
-    if (!one && last < step)
-        return error_set(err, STATUS_USAGE, "this run ends after step %u; there is no step %u", last, step);
-    return STATUS_OK;
+    if (one) return STATUS_OK;
+    record_reader_until_step_ends(reader, step);
+    return has_reached(reader, step, err);
 }
 
 /* Seconds since the first record. */
@@ -80,10 +88,10 @@ static void show_lesson(struct view_state *state, struct lab_pane *pane, const s
     state->lab_focus = !options->view;
 }
 
-static char *paint(const struct record_reader *reader, enum view_id view, const struct app_frame_options *options,
-                   enum theme theme)
+static struct view_state state_of(const struct record_reader *reader, enum view_id view,
+                                  const struct app_frame_options *options)
 {
-    struct view_state state = {.view = view,
+    return (struct view_state){.view = view,
                                .focus = VIEW_EVENTS,
                                .units =
                                    options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
@@ -91,18 +99,174 @@ static char *paint(const struct record_reader *reader, enum view_id view, const 
                                .newest_ns = reader->model->now_ns,
                                .trace_file = options->file,
                                .trouble = reader->trouble[0] ? reader->trouble : NULL};
-    struct surface surface;
+}
+
+static bool paint(struct surface *surface, const struct record_reader *reader, enum view_id view,
+                  const struct app_frame_options *options, enum theme theme)
+{
+    struct view_state state = state_of(reader, view, options);
     struct lab_pane pane = {0};
-    if (!surface_init(&surface, options->columns, options->rows, theme, options->look.ascii)) return NULL;
-    surface.depth = DEPTH_TRUE;
+    if (!surface_init(surface, options->columns, options->rows, theme, options->look.ascii)) return false;
+    surface->depth = DEPTH_TRUE;
     show_lesson(&state, &pane, reader, options);
-    view_draw(reader->model, reader->history, &state, &surface);
+    view_draw(reader->model, reader->history, &state, surface);
     lab_pane_release(&pane);
+    return true;
+}
+
+/* NULL: no memory. */
+static char *print(const struct record_reader *reader, enum view_id view, const struct app_frame_options *options,
+                   enum theme theme)
+{
+    struct surface surface;
+    if (!paint(&surface, reader, view, options, theme)) return NULL;
     char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
                  : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
                                               : surface_to_text(&surface);
     surface_release(&surface);
     return text;
+}
+
+/* ---- a stretch of steps: the screen before it, at each begin and end of an operation of rank 0, and after each step. Between two
+ * screens as much time passes as was recorded, but never too little or too much to follow. ---- */
+
+enum { LEAST_NS = 250 * 1000 * 1000, MOST_NS = 2000 * 1000 * 1000, LABEL_ROOM = 500 };
+
+struct stretch {
+    const struct app_frame_options *options;
+    enum view_id view;
+    enum theme theme;
+    uint32_t from, to, begun; /* steps; from 0: one screen; begun: the last one that has a moment */
+    struct record_reader reader;
+    struct animation *animation;
+    uint64_t last_ns, step_ns, shown_ns; /* recorded times of the last screen and of the step's begin; playing time */
+    char title[160], facts[400];
+};
+
+static int read_steps(struct stretch *stretch, struct error *err)
+{
+    const char *text = stretch->options->steps;
+    char end;
+    const bool one = sscanf(text, "%9u%c", &stretch->from, &end) == 1;
+    if (one) stretch->to = stretch->from;
+    if ((one || sscanf(text, "%9u:%9u%c", &stretch->from, &stretch->to, &end) == 2) && !strpbrk(text, "+- ") &&
+        stretch->from >= 1 && stretch->from <= stretch->to)
+        return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "--steps %s: give a step from 1 on, or the first and the last, like 3:5", text);
+}
+
+/* The last whole step: the trace is read once to its end, and then opened again. */
+static int find_last(struct stretch *stretch, struct error *err)
+{
+    go_to(&stretch->reader, "end", err);
+    stretch->from = stretch->to = record_reader_steps_done(&stretch->reader);
+    if (!stretch->to) return has_reached(&stretch->reader, 1, err);
+    record_reader_release(&stretch->reader, true);
+    return open_recording(&stretch->reader, stretch->options->file, err);
+}
+
+static void write_facts(struct stretch *stretch)
+{
+    const struct run_model *model = stretch->reader.model;
+    const struct run_header *header = &model->header;
+    const struct run_schedule *plan = run_training(model);
+    char count[FORMAT_ROOM], stage[24] = "", steps[48] = "";
+    if (plan) snprintf(stage, sizeof stage, ", stage %d", plan->stage);
+    if (stretch->from)
+        snprintf(steps, sizeof steps, stretch->from < stretch->to ? "steps %u to %u" : "step %u", stretch->from,
+                 stretch->to);
+    snprintf(stretch->title, sizeof stretch->title, "%s on %d rank%s%s: %s, %s",
+             header->model_name[0] ? header->model_name : "unnamed model", model->ranks, plural(model->ranks), stage,
+             view_of(stretch->view)->title, *steps ? steps : stretch->options->at);
+    snprintf(stretch->facts, sizeof stretch->facts,
+             "%s parameters, %s, %s %s, recorded with zerolab %s, drawn with zerolab " ZEROLAB_VERSION
+             ". A moment is a begin or an end of an operation of rank 0. It is shown for the recorded time, but for %.2g s "
+             "at least and %.2g s at most.",
+             header->parameters > 0 ? format_count(count, (uint64_t)header->parameters) : "unknown number of",
+             header->precision, header->backend, header->isa, header->version, LEAST_NS * 1e-9, MOST_NS * 1e-9);
+}
+
+static bool add_screen(struct stretch *stretch, const char *what)
+{
+    static const enum animation_as as[] = {
+        [APP_AS_SVG] = ANIMATION_SVG, [APP_AS_HTML] = ANIMATION_HTML, [APP_AS_CAST] = ANIMATION_CAST};
+    const struct view_state state = state_of(&stretch->reader, stretch->view, stretch->options);
+    char label[LABEL_ROOM];
+    struct surface surface;
+    if (stretch->animation) {
+        const uint64_t passed_ns = state.cursor_ns - stretch->last_ns;
+        stretch->shown_ns += passed_ns < LEAST_NS ? LEAST_NS : passed_ns > MOST_NS ? MOST_NS : passed_ns;
+    } else {
+        write_facts(stretch);
+        stretch->animation = animation_begin(as[stretch->options->as], stretch->title, stretch->facts);
+    }
+    stretch->last_ns = state.cursor_ns;
+    if (!stretch->animation || !paint(&surface, &stretch->reader, stretch->view, stretch->options, stretch->theme))
+        return false;
+    const int used = snprintf(label, sizeof label, "%.90s. ", what);
+    whiteboard_sentence(label + used, sizeof label - (size_t)used,
+                        &(struct scene){stretch->reader.model, stretch->reader.history, &state});
+    const bool added = animation_add(stretch->animation, &surface, (double)stretch->shown_ns * 1e-9, label);
+    surface_release(&surface);
+    return added;
+}
+
+static bool add_step(struct stretch *stretch, uint32_t step)
+{
+    struct record_moment at;
+    char text[96], time[FORMAT_ROOM];
+    while (record_reader_until_moment(&stretch->reader, step, &at)) {
+        if (stretch->begun < step) stretch->step_ns = at.time_ns;
+        stretch->begun = step;
+        snprintf(text, sizeof text, "Step %u, %s: operation %u %s", step,
+                 format_time_bare(time, at.time_ns - stretch->step_ns), at.op, at.ends ? "ends" : "begins");
+        if (!add_screen(stretch, text)) return false;
+    }
+    record_reader_until_step_ends(&stretch->reader, step);
+    snprintf(text, sizeof text,
+             record_reader_steps_done(&stretch->reader) < step ? "In step %u the trace ends" : "After step %u", step);
+    return add_screen(stretch, text);
+}
+
+/* False: no memory. A step that has begun and never ended is shown up to there. */
+static bool add_steps(struct stretch *stretch)
+{
+    char text[40];
+    record_reader_until_step_ends(&stretch->reader, stretch->from - 1);
+    snprintf(text, sizeof text, "Before step %u", stretch->from);
+    bool good = add_screen(stretch, text);
+    for (uint32_t step = stretch->from; good && step <= stretch->to && !stretch->reader.over; step++)
+        good = add_step(stretch, step);
+    return good;
+}
+
+static int check_options(const struct app_frame_options *options, struct error *err)
+{
+    if (options->steps && options->at)
+        return error_set(err, STATUS_USAGE, "--steps and --at exclude each other; give one of them");
+    if (options->as < APP_AS_SVG)
+        return error_set(err, STATUS_USAGE, "--steps %s: text shows one screen; add --as html, cast or svg",
+                         options->steps);
+    return STATUS_OK;
+}
+
+static int print_stretch(char **out, enum view_id view, const struct app_frame_options *options, enum theme theme,
+                         struct error *err)
+{
+    struct stretch stretch = {.options = options, .view = view, .theme = theme};
+    int status = check_options(options, err);
+    if (!status && options->steps) status = read_steps(&stretch, err);
+    if (!status) status = open_recording(&stretch.reader, options->file, err);
+    if (!status && !options->steps && !options->at) status = find_last(&stretch, err);
+    if (!status && options->at) status = go_to(&stretch.reader, options->at, err);
+    const bool good = status || (options->at ? add_screen(&stretch, options->at) : add_steps(&stretch));
+    if (!status && good && stretch.begun < stretch.to) status = has_reached(&stretch.reader, stretch.to, err);
+    char *text = animation_end(stretch.animation, (double)(stretch.shown_ns + MOST_NS) * 1e-9);
+    if (!status && good && text) *out = text;
+    else free(text);
+    if (!status && !(good && text)) status = error_set(err, STATUS_RUN, "no memory for the frames");
+    record_reader_release(&stretch.reader, true);
+    return status;
 }
 
 int app_frame(const struct app_frame_options *options, char **out, struct error *err)
@@ -117,9 +281,11 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
                          options->rows);
     int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
     if (status) return status;
+    if (options->steps || options->as >= APP_AS_HTML)
+        return print_stretch(out, (enum view_id)view, options, theme, err);
     status = open_recording(&reader, options->file, err);
     if (!status) status = go_to(&reader, options->at, err);
-    if (!status) *out = paint(&reader, (enum view_id)view, options, theme);
+    if (!status) *out = print(&reader, (enum view_id)view, options, theme);
     if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");
     record_reader_release(&reader, true);
     return status;

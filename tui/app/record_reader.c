@@ -87,20 +87,34 @@ void record_reader_until_step_ends(struct record_reader *reader, uint32_t step)
     while (record_reader_peek(reader) && !ends_boundary(reader)) record_reader_fold(reader);
 }
 
-bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_t op, bool ends)
+static bool is_moment(const struct trace_record *record, uint32_t step, struct record_moment *moment)
+{
+    const bool begins = record->kind == TRACE_OP_BEGIN && record->op_begin.step == step;
+    const bool ends = record->kind == TRACE_OP_END && record->op_end.step == step;
+    *moment = (struct record_moment){.ends = ends, .time_ns = record->time_ns};
+    if (begins) moment->op = record->op_begin.op;
+    if (ends) moment->op = record->op_end.op;
+    return (begins || ends) && record->rank == 0;
+}
+
+bool record_reader_until_moment(struct record_reader *reader, uint32_t step, struct record_moment *moment)
 {
     bool found = false;
     while (!found && record_reader_peek(reader)) {
-        const struct trace_record *next = &reader->next;
-        if (next->kind == TRACE_OP_END && next->rank == 0 && next->op_end.step == step)
-            found = ends && next->op_end.op == op;
-        if (next->kind == TRACE_OP_BEGIN && next->rank == 0 && next->op_begin.step == step)
-            found = !ends && next->op_begin.op == op;
-        if (next->kind == TRACE_STEP_BEGIN && next->step_begin.step > step) return false;
+        if (reader->next.kind == TRACE_STEP_BEGIN && reader->next.step_begin.step > step) return false;
+        found = is_moment(&reader->next, step, moment);
         record_reader_fold(reader);
     }
     while (found && record_reader_peek(reader) && reader->next.kind == TRACE_MEMORY && reader->next.rank == 0) record_reader_fold(reader);
     return found;
+}
+
+bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_t op, bool ends)
+{
+    struct record_moment at;
+    while (record_reader_until_moment(reader, step, &at))
+        if (at.op == op && at.ends == ends) return true;
+    return false;
 }
 
 bool record_reader_until_shortage(struct record_reader *reader)

@@ -30,6 +30,11 @@ void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
  * continues after a pause. A live run that pauses there shows the same. */
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
 
+/* Folds up to the next begin or end of an operation of rank 0 in that step, with the memory records that follow. False: there is
+ * none before a later step begins. */
+struct record_moment { uint32_t op; bool ends; uint64_t time_ns; };
+bool record_reader_until_moment(struct record_reader *reader, uint32_t step, struct record_moment *moment);
+
 /* Folds until an operation of rank 0 has ended (or begun), with the memory records that follow. False: it never did. */
 bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_t op, bool ends);
 

@@ -91,93 +91,125 @@ static void put_sgr(FILE *out, struct look look, enum depth depth)
     fputc('m', out);
 }
 
-char *surface_to_ansi(const struct surface *surface)
+void row_to_ansi(FILE *out, const struct surface *surface, int y)
 {
     static const struct look plain = {COLOUR_DEFAULT, COLOUR_DEFAULT, 0};
+    struct look now = plain;
+    int end = row_end(surface, y, true);
+    for (int x = 0; x < end; x++) {
+        const struct cell *cell = surface_at(surface, x, y);
+        if (!same_look(cell->look, now)) put_sgr(out, now = cell->look, surface->depth);
+        put_cell(out, cell);
+    }
+    if (!same_look(now, plain)) fputs("\033[0m", out);
+}
+
+char *surface_to_ansi(const struct surface *surface)
+{
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
     for (int y = 0; y < surface->rows; y++) {
-        struct look now = plain;
-        int end = row_end(surface, y, true);
-        for (int x = 0; x < end; x++) {
-            const struct cell *cell = surface_at(surface, x, y);
-            if (!same_look(cell->look, now)) put_sgr(out, now = cell->look, surface->depth);
-            put_cell(out, cell);
-        }
-        fputs(same_look(now, plain) ? "\n" : "\033[0m\n", out);
+        row_to_ansi(out, surface, y);
+        fputc('\n', out);
     }
     return finish(out, &text);
 }
 
 enum { SVG_CELL_X = 9, SVG_CELL_Y = 17 };
 
-static const char *rgb(char out[8], uint8_t colour, const char *otherwise)
+/* otherwise: of the default colour. */
+static void write_rgb(char out[8], uint8_t colour, const char *otherwise)
 {
     static const char *const palette[16] = {"#16191d", "#d55e00", "#009e73", "#e69f00", "#0072b2", "#8b4f86",
                                             "#56b4e9", "#c4c9cf", "#6b737c", "#e8743b", "#3fbf97", "#f0e442",
                                             "#7ea6e0", "#cc79a7", "#9ad5f5", "#ffffff"};
-    if (colour == COLOUR_DEFAULT) return otherwise;
-    if (colour < 16) return palette[colour];
-    snprintf(out, 8, "#%06x", colour_rgb(colour));
-    return out;
+    if (colour == COLOUR_DEFAULT || colour < 16) snprintf(out, 8, "%s", colour < 16 ? palette[colour] : otherwise);
+    else snprintf(out, 8, "#%06x", colour_rgb(colour));
 }
 
-static void svg_escape(FILE *out, const struct cell *cell)
+void put_escaped(FILE *out, const char *text)
 {
-    if (cell->character == '<') fputs("&lt;", out);
-    else if (cell->character == '&') fputs("&amp;", out);
-    else put_cell(out, cell);
+    for (uint32_t character; (character = utf8_next(&text));) {
+        char plain[5];
+        const bool control = character < ' ' || (character >= 0x7f && character < 0xa0);
+        utf8_encode(plain, control ? '?' : character);
+        fputs(character == '<' ? "&lt;" : character == '&' ? "&amp;" : plain, out);
+    }
+}
+
+void write_ground(char out[8], enum theme theme)
+{
+    snprintf(out, 8, "#%06x", theme_ground(theme));
+}
+
+struct look_colours look_colours(struct look look, enum theme theme)
+{
+    const char *ink = theme == THEME_LIGHT || theme == THEME_MONO ? "#16191d" : "#e4e7ea";
+    const bool reverse = look.attributes & ATTRIBUTE_REVERSE;
+    struct look_colours colours;
+    char ground[8];
+    write_ground(ground, theme);
+    write_rgb(reverse ? colours.back : colours.front, look.foreground, ink);
+    write_rgb(reverse ? colours.front : colours.back, look.background, reverse ? ground : "");
+    return colours;
+}
+
+bool next_run(const struct surface *surface, int y, int *x, int *end)
+{
+    const int last = row_end(surface, y, true);
+    if (*end >= last) return false;
+    *x = (*end)++;
+    while (*end < last && same_look(surface_at(surface, *x, y)->look, surface_at(surface, *end, y)->look)) (*end)++;
+    return true;
 }
 
 /* One run of cells with one look: a rectangle where it has a background, then its text. */
-static void svg_run(FILE *out, const struct surface *surface, int y, int x, int end, const char *ink, const char *paper)
+static void svg_run(FILE *out, const struct surface *surface, int y, int x, int end)
 {
-    struct look look = surface_at(surface, x, y)->look;
-    char room[2][8];
-    const char *front = rgb(room[0], look.foreground, ink), *back = rgb(room[1], look.background, NULL);
-    if (look.attributes & ATTRIBUTE_REVERSE) {
-        back = front;
-        front = rgb(room[1], look.background, paper);
-    }
-    if (back)
+    const struct look look = surface_at(surface, x, y)->look;
+    const struct look_colours colours = look_colours(look, surface->theme);
+    if (*colours.back)
         fprintf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n", x * SVG_CELL_X,
-                y * SVG_CELL_Y, (end - x) * SVG_CELL_X, SVG_CELL_Y, back);
+                y * SVG_CELL_Y, (end - x) * SVG_CELL_X, SVG_CELL_Y, colours.back);
     fprintf(out, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"%s%s>", x * SVG_CELL_X, y * SVG_CELL_Y + 14,
-            (end - x) * SVG_CELL_X, front, look.attributes & ATTRIBUTE_BOLD ? " font-weight=\"bold\"" : "",
+            (end - x) * SVG_CELL_X, colours.front, look.attributes & ATTRIBUTE_BOLD ? " font-weight=\"bold\"" : "",
             look.attributes & ATTRIBUTE_UNDERLINE ? " text-decoration=\"underline\"" : "");
-    for (int i = x; i < end; i++) svg_escape(out, surface_at(surface, i, y));
+    for (int i = x; i < end; i++) {
+        char text[5];
+        utf8_encode(text, surface_at(surface, i, y)->character);
+        put_escaped(out, text);
+    }
     fputs("</text>\n", out);
 }
 
-static void svg_row(FILE *out, const struct surface *surface, int y, const char *ink, const char *paper)
+void row_to_svg(FILE *out, const struct surface *surface, int y)
 {
-    int end = row_end(surface, y, true);
-    for (int x = 0, next; x < end; x = next) {
-        next = x + 1;
-        while (next < end && same_look(surface_at(surface, x, y)->look, surface_at(surface, next, y)->look)) next++;
-        svg_run(out, surface, y, x, next, ink, paper);
-    }
+    for (int x, end = 0; next_run(surface, y, &x, &end);) svg_run(out, surface, y, x, end);
+}
+
+void svg_head(FILE *out, const struct surface *surface)
+{
+    const int width = surface->columns * SVG_CELL_X, height = surface->rows * SVG_CELL_Y;
+    char ground[8];
+    write_ground(ground, surface->theme);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
+        "font-size=\"15\" xml:space=\"preserve\">\n<style>text { white-space: pre; }</style>\n<rect width=\"%d\" "
+        "height=\"%d\" fill=\"%s\"/>\n",
+        width, height, width, height, ground);
 }
 
 char *surface_to_svg(const struct surface *surface)
 {
-    bool light = surface->theme == THEME_LIGHT || surface->theme == THEME_MONO;
-    const char *ink = light ? "#16191d" : "#e4e7ea";
-    char paper[8];
-    int width = surface->columns * SVG_CELL_X, height = surface->rows * SVG_CELL_Y;
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
-    snprintf(paper, sizeof paper, "#%06x", theme_ground(surface->theme));
-    fprintf(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
-        "font-size=\"15\" xml:space=\"preserve\">\n<style>text { white-space: pre; }</style>\n<rect width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
-        width, height, width, height, paper);
-    for (int y = 0; y < surface->rows; y++) svg_row(out, surface, y, ink, paper);
+    svg_head(out, surface);
+    for (int y = 0; y < surface->rows; y++) row_to_svg(out, surface, y);
     fputs("</svg>\n", out);
     return finish(out, &text);
 }

@@ -2,12 +2,29 @@
 #ifndef TUI_DRAW_OUTPUT_H
 #define TUI_DRAW_OUTPUT_H
 
+#include <stdio.h>
+
 #include "tui/draw/surface.h"
 
 char *surface_to_text(const struct surface *surface); /* UTF-8 lines without trailing blanks */
 char *surface_to_ansi(const struct surface *surface); /* with SGR sequences of its depth; lines end in the default look */
 char *surface_to_svg(const struct surface *surface);  /* colours of a colour-blind-safe palette */
 
+/* ---- parts of the above ---- */
+
+void row_to_ansi(FILE *out, const struct surface *surface, int y); /* begins and ends in the default look */
+void svg_head(FILE *out, const struct surface *surface);           /* to be closed with </svg> */
+void row_to_svg(FILE *out, const struct surface *surface, int y);
+
+/* The next run of cells with one look: from *x to before *end, where the one before ended (0: the first). False: none is left. */
+bool next_run(const struct surface *surface, int y, int *x, int *end);
+
+/* "#rrggbb" of text and background; back "": the theme's ground, which write_ground() writes. */
+struct look_colours { char front[8], back[8]; };
+struct look_colours look_colours(struct look look, enum theme theme);
+void write_ground(char out[8], enum theme theme);
+
+void put_escaped(FILE *out, const char *text); /* as the text of an element of XML or HTML */
 void utf8_encode(char out[5], uint32_t character);
 
 #endif

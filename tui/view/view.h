@@ -120,6 +120,9 @@ struct view {
 /* Marks the moment of this model and history as A or B (side 0, 1): compare.c. */
 void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
 
+/* What happens at the scene's moment, and why, in one or two sentences; "": no schedule is known. */
+void whiteboard_sentence(char *out, size_t room, const struct scene *scene);
+
 /* ---- moving in lists ---- */
 
 /* Moves *row by the keys up, down, page, first and last, in a list of `items`. False: another key. */

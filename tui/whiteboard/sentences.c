@@ -195,3 +195,11 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     if (of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
     else add_waited(out, &of);
 }
+
+void whiteboard_sentence(char *out, size_t room, const struct scene *scene)
+{
+    struct board board;
+    char sentence[SENTENCE_ROOM] = "";
+    if (board_init(&board, scene, VIEW_COLUMNS_MIN)) board_sentence(sentence, &board);
+    snprintf(out, room, "%s", sentence);
+}

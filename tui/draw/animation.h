@@ -1,0 +1,24 @@
+/* Writes surfaces of one size, shown one after the other, as one text that plays them: an asciicast (version 2), an animated SVG, or an HTML
+ * page with its player (player.html). Rows that stay as they are are not written again.
+ *
+ *     struct animation *animation = animation_begin(ANIMATION_CAST, title, facts);
+ *     animation_add(animation, &surface, at_s, "step 3, operation 1 begins");     for each frame
+ *     char *text = animation_end(animation, until_s);
+ *
+ * Texts are UTF-8 and may hold anything: they are escaped. */
+#ifndef TUI_DRAW_ANIMATION_H
+#define TUI_DRAW_ANIMATION_H
+
+#include "tui/draw/surface.h"
+
+enum animation_as { ANIMATION_SVG, ANIMATION_CAST, ANIMATION_HTML };
+
+struct animation;
+
+struct animation *animation_begin(enum animation_as as, const char *title, const char *facts); /* borrows both; NULL: no memory */
+/* at_s: seconds from the first frame, growing. label: what the frame shows, in one line (only of HTML). False: no memory. */
+bool animation_add(struct animation *animation, const struct surface *surface, double at_s, const char *label);
+/* Frees the animation, which may be NULL. until_s: when the last frame's time is over. The caller frees the text; NULL: no memory. */
+char *animation_end(struct animation *animation, double until_s);
+
+#endif
