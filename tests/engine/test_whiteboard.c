@@ -140,6 +140,65 @@ static void figures_are_the_bytes_of_the_records(void **state)
     end(&told);
 }
 
+/* Reads a large figure of `zoom` columns and rows a dot: "4.00". */
+static double read_large(const struct surface *surface, int x, int y, int zoom)
+{
+    static const char *const shapes[] = {"####.##.##.####", ".#.##..#..#.###", "###..#####..###", "###..####..####",
+                                         "#.##.####..#..#", "####..###..####", "####..####.####", "###..#..#..#..#",
+                                         "####.#####.####", "####.####..####"};
+    char text[16] = "";
+    for (size_t used = 0; used < 5; used++) {
+        char seen[16] = "";
+        for (int dot = 0; dot < 15; dot++)
+            seen[dot] = ".#"[surface_at(surface, x + dot % 3 * zoom, y + dot / 3 * zoom)->character == 0x2588];
+        int digit = 0;
+        while (digit < 10 && strcmp(seen, shapes[digit]) != 0) digit++;
+        if (digit < 10) text[used] = (char)('0' + digit);
+        else if (seen[12] == '#' && seen[0] == '.') text[used] = '.';
+        else break;
+        x += digit < 10 ? 4 * zoom : 2 * zoom;
+    }
+    return *text ? strtod(text, NULL) : -1;
+}
+
+/* The form for the back row: each rank's sum, against the records. */
+static void large_figures_are_the_bytes_of_the_records(void **state)
+{
+    enum { RANKS = 2 };
+    uint64_t live[RANKS][TIERS][CATEGORIES] = {{{0}}};
+    int checked = 0, number = 0;
+    struct told told = begin("tests/reference/tiers.zlt");
+    struct trace_record record;
+    struct view_state view = {.view = VIEW_WHITEBOARD, .large = true};
+    (void)state;
+    while (fold_next(&told, &record)) {
+        if (record.kind == TRACE_MEMORY && record.rank < RANKS)
+            live[record.rank][record.memory.tier][record.memory.category] = record.memory.live_bytes;
+        if (++number % 97 || !told.model->has_training) continue;
+        const struct scene scene = scene_of(&told, &view);
+        struct surface surface;
+        struct board board;
+        int y = 0;
+        if (!board_init(&board, &scene, 80)) continue;
+        if (!surface_init(&surface, 80, 21, THEME_MONO, false)) fail();
+        view_whiteboard.draw(canvas_of(&surface), &scene);
+        for (char text[COLUMNS + 1] = ""; strncmp(text, "of ", 3) != 0; y++) read_row(text, &surface, y);
+        for (int rank = 0; rank < RANKS; rank++) {
+            double sum = 0;
+            for (int tier = 0; tier < TIERS; tier++)
+                for (int array = 0; array < BOARD_ARRAYS; array++)
+                    sum += (double)live[rank][tier][board_categories[array]] / (double)told.model->header.parameters;
+            const double shown = read_large(&surface, BOARD_LABEL + rank * board.column, y - 1, 1);
+            if (shown < 0) continue; /* not all is known yet */
+            assert_float_equal(shown, sum, sum < 9.995 ? 0.0051 : 0.051);
+            checked++;
+        }
+        surface_release(&surface);
+    }
+    assert_true(checked > 40);
+    end(&told);
+}
+
 /* At every record of a step: the number of moments is that of begins and ends so far, and there is a whole sentence. */
 static void every_moment_is_counted_and_has_a_sentence(const char *path, uint32_t step)
 {
@@ -436,6 +495,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiles_of_all_ranks_make_the_whole),
         cmocka_unit_test(figures_are_the_bytes_of_the_records),
+        cmocka_unit_test(large_figures_are_the_bytes_of_the_records),
         cmocka_unit_test(groups_are_the_bytes_of_the_records),
         cmocka_unit_test(tiles_of_groups_make_the_whole),
         cmocka_unit_test(persistent_parameters_are_on_every_rank),

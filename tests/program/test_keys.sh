@@ -9,6 +9,7 @@ live|Esc|?|ZeRO stage .*step|
 live|Tab|M|CHANGES|Escape
 live|Shift-Tab|M|CHANGES|Escape
 live|e||!parameters ·|Escape
+live|e|Y|^of [0-9]* |e Escape
 live|Enter||!parameters ·|Escape
 live|0|E|command stage=0|Escape
 live|1|E|command stage=1|Escape

@@ -50,6 +50,7 @@ struct view_state {
     enum view_id view, focus; /* focus: pane of the overview */
     enum view_id before;      /* the view to which the help page returns */
     enum units units;
+    bool large;               /* the whiteboard in its form for the back row */
     bool bars_now;            /* bars show this instant, not the fullest one of the last step */
     int rank;                 /* the rank that views of one rank show */
     int row[VIEWS];           /* for each view: the chosen row of its list, or the rows scrolled */

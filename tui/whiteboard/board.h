@@ -58,6 +58,16 @@ struct board_rank {
 };
 void board_rank_init(struct board_rank *of, const struct board *board, int i);
 
+/* figures.c: bytes that a rank holds of a category in all tiers (false: no record of it has come); bytes a parameter of the chosen
+ * rank; the rank or the group of a column, and its bytes on the device. */
+bool board_held(const struct run_rank *rank, enum category category, uint64_t *bytes);
+void board_figures(struct canvas canvas, int y, const struct board *board);
+void board_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
+
+/* large.c: a rank in the form for the back row: a band for each array, as wide as the tile, its height to scale; below them the sum of bytes
+ * a parameter in large figures. In `rows` rows, with the labels of all columns. */
+void board_bands(struct canvas canvas, int y, int rows, const struct board_rank *of, const struct board *board);
+
 /* groups.c: which ranks and which units stand in groups.
  * From 9 ranks on, the chosen rank has the first column, and groups of the others, by node where there are nodes, share the rest; up
  * to 8 ranks, as many as fit stand alone. `fit` columns fit beside each other.
@@ -77,9 +87,11 @@ struct board_rows {
 };
 void board_group_units(struct board_rows *out, int rows, const struct board *board);
 
-/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows. */
+/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows; of all units
+ * together one array, over the whole tile. */
 void board_span(const struct board *board, int array, int *from, int *end);
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board);
+void board_band(struct canvas canvas, int y, int rows, int array, const struct board_rank *of, const struct board *board);
 void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,
                  const struct board *board);
 

@@ -121,8 +121,8 @@ static void draw_tail(struct canvas canvas, int x, int y, int columns, struct pa
 static void draw_array(struct canvas canvas, int x, int y, int array, const struct board *board,
                        const struct board_rank *of, struct parts parts)
 {
-    int from, end;
-    board_span(board, array, &from, &end);
+    int from = 0, end = board->tile;
+    if (!board->scene->state->large) board_span(board, array, &from, &end);
     const int halves = 2 * (end - from), ranks = board->at.plan->ops.ranks, first = of->group.first;
     const struct halves shards = {own_halves(first, ranks, halves).from,
                                   own_halves(first + of->group.count - 1, ranks, halves).end};
@@ -247,4 +247,16 @@ void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, con
             for (int h = 0; h < row->height; h++) draw_array(canvas, of->x, y + row->y + h, array, board, of, parts);
         }
     }
+}
+
+void board_band(struct canvas canvas, int y, int rows, int array, const struct board_rank *of,
+                const struct board *board)
+{
+    const struct board_group all = {0, board->units};
+    if (!of->known) {
+        draw_character(canvas, of->x, y, STYLE_DIM, '?');
+        return;
+    }
+    const struct parts parts = parts_of_row(board, array, &all, of->cells);
+    for (int row = 0; row < rows; row++) draw_array(canvas, of->x, y + row, array, board, of, parts);
 }

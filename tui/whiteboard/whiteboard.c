@@ -67,7 +67,8 @@ static void lay_out(struct board *board, int columns)
     board->tile = whole * board->scale + dividers;
     const int fit = room / (board->tile + gap), widest = board->tile + 2 * GAP + 8;
     board_group_ranks(board, fit > 0 ? fit : 1);
-    board->column = room / board->ranks < widest ? room / board->ranks : widest;
+    board->column = room / board->ranks < widest || board->scene->state->large ? room / board->ranks : widest;
+    if (board->scene->state->large) board->tile = board->column - GAP;
 }
 
 /* A live run at full speed. Paused, stepped or in slow motion, its moves are shown. */
@@ -91,6 +92,7 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     units_keep(&board->at.plan->ops, board->keep, board->units);
     measure_arrays(board);
     find_tiers(board);
+    if (scene->state->large) memset(board->divided, 0, sizeof board->divided);
     board->calm = is_calm(scene);
     if (board->calm) board->at.open = false;
     if (board->units == 0 || board->width[0] == 0) return false;
@@ -133,108 +135,7 @@ char board_unit_sign(const struct board *board, int unit)
     return length && name[length - 1] >= '0' && name[length - 1] <= '9' ? name[length - 1] : name[0];
 }
 
-/* ---- above the tiles ---- */
-
-/* Bytes that a rank holds of a category in all tiers. False: no record of it has come. */
-static bool held_bytes(const struct run_rank *rank, enum category category, uint64_t *bytes)
-{
-    bool known = false;
-    *bytes = 0;
-    for (int tier = 0; tier < TIERS; tier++) {
-        const struct run_memory *memory = &rank->tier[tier].category[category];
-        known |= memory->known;
-        if (memory->known) *bytes += memory->live_bytes;
-    }
-    return known;
-}
-
-/* "16", "4 + 12/4": bytes a parameter by the layout. Returns the value. */
-static double write_formula(char out[48], const struct board *board)
-{
-    int whole = 0, sharded = 0;
-    const int ranks = board->at.plan->ops.ranks;
-    for (int array = 0; array < BOARD_ARRAYS; array++)
-        *(board->sharded[array] ? &sharded : &whole) += board->width[array];
-    if (!sharded) snprintf(out, 48, "%d", whole);
-    else if (!whole) snprintf(out, 48, "%d/%d", sharded, ranks);
-    else snprintf(out, 48, "%d + %d/%d", whole, sharded, ranks);
-    return whole + (double)sharded / ranks;
-}
-
-/* "host ", "device+host "; nothing of an array that is on the device. */
-static int draw_tiers(struct canvas canvas, int x, int y, unsigned tiers)
-{
-    const char *sign = "";
-    for (enum tier tier = 0; tier < TIERS; tier++) {
-        if (!(tiers >> tier & 1) || tiers == 1u << TIER_DEVICE) continue;
-        x = draw_format(canvas, x, y, STYLE_TEXT, "%s%s", sign, tiers_name(tier));
-        sign = "+";
-    }
-    return *sign ? x + 1 : x;
-}
-
-/* Measured bytes a parameter, against those of a rank that shards nothing, and the formula. */
-static void draw_figures(struct canvas canvas, int y, const struct board *board)
-{
-    const struct run_rank *rank = &board->scene->model->rank[board->rank];
-    const double parameters = (double)board->scene->model->header.parameters;
-    const int all = board->width[0] + board->width[1] + board->width[2];
-    double sum = 0;
-    bool all_known = true;
-    char formula[48], text[64];
-    uint64_t bytes;
-    int x = 1;
-    for (int array = 0; array < BOARD_ARRAYS; array++) {
-        const struct category_look *look = category_look((int)board_categories[array]);
-        const bool known = parameters > 0 && held_bytes(rank, board_categories[array], &bytes);
-        x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", look->letter);
-        x = known ? draw_format(canvas, x, y, STYLE_TEXT, "%.2f ", (double)bytes / parameters)
-                  : draw_text(canvas, x, y, STYLE_TEXT, "n/a ");
-        x = draw_tiers(canvas, x, y, board->tiers[array]);
-        if (known) sum += (double)bytes / parameters;
-        all_known &= known;
-    }
-    const double planned = write_formula(formula, board);
-    if (all_known) x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
-    snprintf(text, sizeof text, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
-    if (x + (int)strlen(text) <= canvas.at.columns) x = draw_text(canvas, x, y, STYLE_TEXT, text);
-    else if (x + (int)strlen(formula) + 3 <= canvas.at.columns)
-        x = draw_format(canvas, x, y, STYLE_TEXT, " (%s)", formula);
-    static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
-    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
-        if (board->calm || parameters <= 0 || x > canvas.at.columns - 8) break;
-        if (!held_bytes(rank, passing[i], &bytes) || bytes == 0) continue;
-        x = draw_format(canvas, x, y, STYLE_TEXT, " + %c %.2f", category_look((int)passing[i])->letter,
-                        (double)bytes / parameters);
-    }
-}
-
-/* "ranks 4-7 ×4", or less of it where `room` columns are less. */
-static void write_group(char out[48], int room, const struct board_rank *of)
-{
-    static const char *const forms[] = {"ranks %d-%d ×%d", "%d-%d ×%d", "%d-%d"};
-    for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
-        snprintf(out, 48, forms[form], of->group.first, of->group.first + of->group.count - 1, of->members);
-        if (utf8_columns(out) <= room) return;
-    }
-}
-
-/* The rank or the group, and bytes on the device now: of the group's largest. */
-static void draw_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
-{
-    const struct run_instant *now = board_instant(board, of->rank, TIER_DEVICE);
-    const bool alone = of->group.count == 1;
-    const int end = of->x + (board->tile > board->column - 1 || !alone ? board->column - 1 : board->tile);
-    char name[48], text[FORMAT_ROOM + 4];
-    format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
-    if (of->unequal) strcat(text, "≠");
-    if (alone) snprintf(name, sizeof name, "rank %d", of->rank);
-    else write_group(name, end - of->x - utf8_columns(text) - 1, of);
-    const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
-    if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);
-    if (board->column - board->tile > 11 && alone)
-        draw_right(canvas, of->x + board->column - 2, y, STYLE_DIM, "planned");
-}
+/* ---- bars ---- */
 
 /* The line in the bars: the budget, with room behind it for what exceeds it, or else the planned peak. */
 static struct memory_scale bar_scale(const struct board *board, enum tier tier)
@@ -354,7 +255,7 @@ static void draw_rank(struct canvas canvas, const struct rows *share, int i, con
     struct board_rank of;
     int y = ABOVE_ROWS + share->tiles.used + 1;
     board_rank_init(&of, board, i);
-    draw_head(canvas, ABOVE_ROWS - 1, &of, board);
+    board_head(canvas, ABOVE_ROWS - 1, &of, board);
     board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
     if (share->tiers) board_tiers(canvas, y++, &of, board);
     if (share->copies) board_copies(canvas, y++, &of, board);
@@ -362,6 +263,28 @@ static void draw_rank(struct canvas canvas, const struct rows *share, int i, con
     if (share->saved) board_saved(canvas, y++, &of, board);
     draw_bar_of(canvas, y++, &of, board, TIER_DEVICE);
     if (share->host) draw_bar_of(canvas, y++, &of, board, TIER_HOST);
+}
+
+/* For the back row: parameters, gradients and optimizer state of all units as three bands, their sum in large figures, and the sentence. */
+static void draw_large(struct canvas canvas, const struct board *board)
+{
+    const bool host = tier_is_used(board->scene->model, TIER_HOST);
+    const int y = ABOVE_ROWS, rows = canvas.at.rows - ABOVE_ROWS - 2 - host - SENTENCE_ROWS;
+    char sentence[SENTENCE_ROOM];
+    board_link(canvas, y + rows, board);
+    draw_text(canvas, 0, y + rows + 1, STYLE_DIM, tiers_name(TIER_DEVICE));
+    if (host) draw_text(canvas, 0, y + rows + 2, STYLE_DIM, tiers_name(TIER_HOST));
+    for (int i = 0; i < board->ranks; i++) {
+        struct board_rank of;
+        board_rank_init(&of, board, i);
+        board_head(canvas, y - 1, &of, board);
+        board_bands(canvas, y, rows, &of, board);
+        draw_bar_of(canvas, y + rows + 1, &of, board, TIER_DEVICE);
+        if (host) draw_bar_of(canvas, y + rows + 2, &of, board, TIER_HOST);
+    }
+    board_sentence(sentence, board);
+    draw_paragraph(canvas_part(canvas, 1, canvas.at.rows - SENTENCE_ROWS, canvas.at.columns - 2, SENTENCE_ROWS), 0,
+                   STYLE_STRONG, sentence);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -374,9 +297,13 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
         return;
     }
-    share_rows(&share, canvas.at.rows, &board);
     draw_heading(canvas, &board);
-    draw_figures(canvas, 1, &board);
+    board_figures(canvas, 1, &board);
+    if (scene->state->large) {
+        draw_large(canvas, &board);
+        return;
+    }
+    share_rows(&share, canvas.at.rows, &board);
     int y = draw_labels(canvas, &share, &board);
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
     y += board_moments(canvas, y, 2 + share.lanes, &board);
@@ -389,9 +316,13 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
     struct board board;
-    if (rank_act(state, scene, key)) return true;
+    if (key->action == ACTION_ENLARGE) state->large = !state->large;
+    if (key->action == ACTION_ENLARGE || rank_act(state, scene, key)) return true;
     return list_act(&state->row[VIEW_WHITEBOARD], board_init(&board, scene, VIEW_COLUMNS_MIN) ? board.units : 0, key);
 }
 
-const struct view view_whiteboard = {
-    "whiteboard", "whiteboard", {ACTION_NEXT_RANK, ACTION_DOWN, ACTION_UP}, .draw = draw_view, .act = act};
+const struct view view_whiteboard = {"whiteboard",
+                                     "whiteboard",
+                                     {ACTION_NEXT_RANK, ACTION_ENLARGE, ACTION_DOWN, ACTION_UP},
+                                     .draw = draw_view,
+                                     .act = act};
