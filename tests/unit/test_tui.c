@@ -15,6 +15,7 @@
 #include "tui/input/keys.h"
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
+#include "tui/timeline/timeline.h"
 #include "tui/view/tier_bar.h"
 
 static bool overlap(const struct rect *a, const struct rect *b)
@@ -258,6 +259,41 @@ static void curves_span_lowest_to_highest(void **state)
     assert_text(&surface, "??▁▂▄▅▇█\n");
 }
 
+/* The help page has a row for every mark of bars, lanes and whiteboard, with the character that stands on the screen. */
+static void help_explains_every_mark(void **state)
+{
+    (void)state;
+    struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
+    struct view_state help = {.view = VIEW_HELP};
+    struct surface surface;
+    assert_true(surface_init(&surface, 100, 400, THEME_MONO, false));
+    view_draw(past.model, past.history, &help, &surface);
+    char *text = surface_to_text(&surface), row[80], letter[16];
+    for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++) {
+        const struct mark_look look = mark_look(mark);
+        if (mark == MARK_WAIT) continue;
+        utf8_encode(letter, look.letter);
+        if (look.pattern != look.letter) utf8_encode(letter + strlen(letter), look.pattern);
+        snprintf(row, sizeof row, "\n  %s %s%-14s %.40s", letter, look.pattern == look.letter ? " " : "", look.name,
+                 look.help);
+        assert_true(look.help[0]);
+        if (!strstr(text, row)) fail_msg("no row:%s", row);
+    }
+    for (int category = 0; category < CATEGORIES; category++) {
+        snprintf(row, sizeof row, "\n  %c %s", category_letter((enum category)category),
+                 category_name((enum category)category));
+        if (!strstr(text, row)) fail_msg("no row:%s", row);
+    }
+    for (const char *const *sign = (const char *const[]){"█", "▄", "▓", "░", "▒", "+", "·", NULL}; *sign; sign++) {
+        snprintf(row, sizeof row, "\n  %s ", *sign);
+        if (!strstr(strstr(text, "Whiteboard:"), row)) fail_msg("no row:%s", row);
+    }
+    free(text);
+    surface_release(&surface);
+    history_free(past.history);
+    run_model_free(past.model);
+}
+
 static void outputs_end_in_the_default_look(void **state)
 {
     struct surface surface = painted(6, 2, THEME_DEFAULT, false);
@@ -296,12 +332,18 @@ static void every_key_means_one_thing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layout_fits_every_size),         cmocka_unit_test(views_draw_at_every_size),
-        cmocka_unit_test(text_is_cut_at_its_canvas),      cmocka_unit_test(odd_characters_take_one_column),
-        cmocka_unit_test(paragraphs_break_between_words), cmocka_unit_test(bars_add_up),
+        cmocka_unit_test(layout_fits_every_size),
+        cmocka_unit_test(views_draw_at_every_size),
+        cmocka_unit_test(text_is_cut_at_its_canvas),
+        cmocka_unit_test(odd_characters_take_one_column),
+        cmocka_unit_test(paragraphs_break_between_words),
+        cmocka_unit_test(bars_add_up),
         cmocka_unit_test(a_peak_of_no_known_step_has_no_number),
-        cmocka_unit_test(bars_have_letters_and_patterns), cmocka_unit_test(numbers_keep_their_width),
-        cmocka_unit_test(curves_span_lowest_to_highest),  cmocka_unit_test(outputs_end_in_the_default_look),
+        cmocka_unit_test(bars_have_letters_and_patterns),
+        cmocka_unit_test(numbers_keep_their_width),
+        cmocka_unit_test(curves_span_lowest_to_highest),
+        cmocka_unit_test(help_explains_every_mark),
+        cmocka_unit_test(outputs_end_in_the_default_look),
         cmocka_unit_test(every_key_means_one_thing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

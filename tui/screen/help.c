@@ -1,11 +1,13 @@
-/* The help page: the keys of the view that one came from, then all keys of keys.def, the letters of the bars, and what the
- * figures mean. Scrolls. */
+/* The help page: the keys of the view that one came from, then all keys of keys.def, the marks of bars, lanes and whiteboard
+ * from the tables that draw them, and what the figures mean. Scrolls. */
 #include <stdio.h>
 #include <string.h>
 
 #include "tui/input/keys.h"
 #include "tui/screen/screen.h"
+#include "tui/timeline/timeline.h"
 #include "tui/view/tier_bar.h"
+#include "tui/whiteboard/board.h"
 
 enum { KEYS_ROOM = 48, HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };
 
@@ -80,6 +82,33 @@ static int draw_letters(struct canvas canvas, int y)
     return y;
 }
 
+/* A letter with the filling of its box, the name, and what it means. */
+static int draw_mark(struct canvas canvas, int y, enum mark mark)
+{
+    const struct mark_look look = mark_look(mark);
+    draw_character(canvas, 2, y, look.style, look.letter);
+    const uint32_t filled = canvas.surface->ascii ? (uint32_t)look.sign : look.pattern;
+    if (filled != look.letter) draw_character(canvas, 3, y, look.style, filled);
+    draw_text(canvas, 5, y, STYLE_STRONG, look.name);
+    return draw_beside(canvas, 20, y, look.help);
+}
+
+static int draw_marks(struct canvas canvas, int y)
+{
+    static const char *const textures[TEXTURES] = {NULL, "inside an operation: it waits for the slowest rank",
+                                                   "inside an operation: added by a paced link or slow motion"};
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Lanes: a capital is work, a small letter a wait for it");
+    draw_text(canvas, 2, y++, STYLE_TEXT,
+              "comp: compute. comm: between ranks. d2h, h2d: host copies. nvrd, nvwr: NVMe.");
+    for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++)
+        if (mark != MARK_WAIT) y = draw_mark(canvas, y, mark);
+    for (enum texture texture = TEXTURE_PEERS; texture < TEXTURES; texture++, y++) {
+        draw_character(canvas, 3, y, STYLE_TEXT, texture_sign(texture, canvas.surface->ascii));
+        draw_text(canvas, 20, y, STYLE_TEXT, textures[texture]);
+    }
+    return y + 1;
+}
+
 static const char *const figures[] = {
     "A bar shows the fullest instant of the last step: that decides what fits.",
     "┃ is the peak that the schedule plans. Everything else is measured.",
@@ -113,7 +142,9 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
     if (scene->state->lab) y = draw_lab_keys(page, y);
     y = draw_keys(page, y, view_key_mode(scene)) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Memory");
-    y = draw_letters(page, y) + 1;
+    y = draw_marks(page, draw_letters(page, y) + 1);
+    draw_text(page, 0, y++, STYLE_TITLE, "Whiteboard: a tile in the colour of P, G or O");
+    y = board_draw_marks(page, y) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Figures");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
     return draw_cost(page, y, state);
@@ -122,7 +153,8 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
 /* Drawn onto no rows, only to be counted. */
 static int page_rows(const struct scene *scene, int columns)
 {
-    return draw_page((struct canvas){.at.columns = columns}, 0, scene);
+    struct surface nowhere = {.theme = THEME_MONO};
+    return draw_page((struct canvas){&nowhere, {.columns = columns}}, 0, scene);
 }
 
 static void help_draw(struct canvas canvas, const struct scene *scene)

@@ -51,8 +51,14 @@ enum texture { TEXTURE_WORK, TEXTURE_PEERS, TEXTURE_PACED, TEXTURES };
 
 /* The look of a box: its letter (of a copy between tiers: an arrow) comes first, then its colour; without colours its
  * pattern, in ASCII its sign. */
-struct mark_look { uint32_t letter, pattern; char sign; enum style style; const char *name, *brief; };
+struct mark_look {
+    uint32_t letter, pattern;
+    char sign;
+    enum style style;
+    const char *name, *brief, *help;
+};
 struct mark_look mark_look(enum mark mark);
+uint32_t texture_sign(enum texture texture, bool ascii);
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 
 /* ---- columns: what each column of a lane shows (timeline_columns.c) ------------------------------------------------- */

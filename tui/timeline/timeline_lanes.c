@@ -10,15 +10,11 @@
 
 enum { COLUMNS_MAX = 1024 };
 
-/* In a box that holds more than work. */
-static const uint32_t textures[TEXTURES] = {[TEXTURE_PEERS] = 0x250a, [TEXTURE_PACED] = 0x00b7};
-static const char ascii_textures[TEXTURES] = {[TEXTURE_PEERS] = ':', [TEXTURE_PACED] = '~'};
-
 static uint32_t column_filling(const struct surface *surface, const struct column *column)
 {
     struct mark_look look = mark_look(column->mark);
     if (column->mark < MARK_WAIT && column->texture != TEXTURE_WORK)
-        return surface->ascii ? (uint32_t)ascii_textures[column->texture] : textures[column->texture];
+        return texture_sign(column->texture, surface->ascii);
     return filling(surface, look.style, look.sign, look.pattern);
 }
 

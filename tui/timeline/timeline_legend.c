@@ -75,7 +75,9 @@ int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
         can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
                                                               : mark != MARK_WAIT + (enum mark)STALL_NVME;
     const bool brief = canvas.at.columns < NAMED_IN_FULL;
-    const char *paced = ascii ? "~" : "·";
+    char paced[8], peers[8];
+    utf8_encode(paced, texture_sign(TEXTURE_PACED, ascii));
+    utf8_encode(peers, texture_sign(TEXTURE_PEERS, ascii));
     struct place works = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0}, waits = {canvas, INDENT, 1};
     draw_text(canvas, 1, 0, STYLE_DIM, "works");
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
@@ -84,7 +86,7 @@ int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
         if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&waits, MARK_WAIT + (enum mark)why);
     draw_entry(fits(&works, paced, "paced") ? &works : &waits, STYLE_TEXT, paced, "paced");
-    draw_entry(&waits, STYLE_TEXT, ascii ? ":" : "┊", brief ? "slowest" : "for the slowest rank");
+    draw_entry(&waits, STYLE_TEXT, peers, brief ? "slowest" : "for the slowest rank");
     draw_entry(&waits, STYLE_UNKNOWN, "?", "unknown");
     return waits.y + 1;
 }

@@ -3,21 +3,29 @@
 #include "tui/timeline/timeline.h"
 
 static const struct mark_look looks[MARK_WAIT] = {
-    [MARK_IDLE] = {' ', ' ', ' ', STYLE_TEXT, "idle", "idle"},
-    [MARK_UNKNOWN] = {'?', '?', '?', STYLE_UNKNOWN, "unknown", "lost"},
-    [MARK_FORWARD] = {'F', 0x2588, '/', STYLE_FORWARD, "forward", "fwd"},
-    [MARK_BACKWARD] = {'V', 0x2593, '#', STYLE_BACKWARD, "backward", "bwd"},
-    [MARK_UPDATE] = {'U', 0x2592, '%', STYLE_UPDATE, "update", "upd"},
-    [MARK_GATHER] = {'N', 0x256c, '+', STYLE_LANE_GATHER, "gather", "gather"},
-    [MARK_PREFETCH] = {'E', 0x25cb, 'o', STYLE_LANE_PREFETCH, "gather ahead", "ahead"},
-    [MARK_REDUCE] = {'R', 0x25a0, '@', STYLE_LANE_REDUCE, "reduce", "reduce"},
-    [MARK_ALL_REDUCE] = {'M', 0x25a3, '&', STYLE_LANE_REDUCE, "all-reduce", "all-reduce"},
-    [MARK_REFRESH] = {'Y', 0x25a4, '$', STYLE_LANE_REFRESH, "refresh", "refresh"},
-    [MARK_OFFLOAD] = {0x25bc, 0x25bc, 'v', STYLE_LANE_REFRESH, "to the host", "to host"},
-    [MARK_FETCH] = {0x25b2, 0x25b2, '^', STYLE_LANE_PREFETCH, "from the host", "from host"},
-    [MARK_SWAP_IN] = {0x25c4, 0x25c4, '<', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe"},
-    [MARK_SWAP_OUT] = {0x25ba, 0x25ba, '>', STYLE_LANE_REFRESH, "to NVMe", "to NVMe"},
-    [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree"},
+    [MARK_IDLE] = {' ', ' ', ' ', STYLE_TEXT, "idle", "idle", ""},
+    [MARK_UNKNOWN] = {'?', '?', '?', STYLE_UNKNOWN, "unknown", "lost", "records of this time are missing"},
+    [MARK_FORWARD] = {'F', 0x2588, '/', STYLE_FORWARD, "forward", "fwd", "forward: a unit computes its output"},
+    [MARK_BACKWARD] = {'V', 0x2593, '#', STYLE_BACKWARD, "backward", "bwd", "backward: a unit computes its gradients"},
+    [MARK_UPDATE] = {'U', 0x2592, '%', STYLE_UPDATE, "update", "upd",
+                     "the optimizer changes the parameters of this rank"},
+    [MARK_GATHER] = {'N', 0x256c, '+', STYLE_LANE_GATHER, "gather", "gather",
+                     "all-gather: compute needs these parameters now"},
+    [MARK_PREFETCH] = {'E', 0x25cb, 'o', STYLE_LANE_PREFETCH, "gather ahead", "ahead",
+                       "all-gather of parameters before they are needed"},
+    [MARK_REDUCE] = {'R', 0x25a0, '@', STYLE_LANE_REDUCE, "reduce", "reduce",
+                     "reduce-scatter: each rank keeps its part of the mean gradient"},
+    [MARK_ALL_REDUCE] = {'M', 0x25a3, '&', STYLE_LANE_REDUCE, "all-reduce", "all-reduce",
+                         "all-reduce: each rank keeps the whole mean gradient"},
+    [MARK_REFRESH] = {'Y', 0x25a4, '$', STYLE_LANE_REFRESH, "refresh", "refresh",
+                      "all-gather of updated parameters, at stages 1 and 2"},
+    [MARK_OFFLOAD] = {0x25bc, 0x25bc, 'v', STYLE_LANE_REFRESH, "to the host", "to host",
+                      "a copy from device to host memory"},
+    [MARK_FETCH] = {0x25b2, 0x25b2, '^', STYLE_LANE_PREFETCH, "from the host", "from host",
+                    "a copy from host to device memory"},
+    [MARK_SWAP_IN] = {0x25c4, 0x25c4, '<', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe", "a read from NVMe"},
+    [MARK_SWAP_OUT] = {0x25ba, 0x25ba, '>', STYLE_LANE_REFRESH, "to NVMe", "to NVMe", "a write to NVMe"},
+    [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
 };
 
 static const struct {
@@ -48,7 +56,16 @@ struct mark_look mark_look(enum mark mark)
     if (mark < MARK_WAIT) return looks[mark];
     enum stall why = (enum stall)(mark - MARK_WAIT);
     const char letter = stall_letter(why);
-    return (struct mark_look){(uint32_t)letter, waits[why].pattern, letter, waits[why].style, waits[why].name, waits[why].brief};
+    return (struct mark_look){(uint32_t)letter, waits[why].pattern, letter,         waits[why].style,
+                              waits[why].name,  waits[why].brief,   stall_help(why)};
+}
+
+/* In a box that holds more than work. */
+uint32_t texture_sign(enum texture texture, bool ascii)
+{
+    static const uint32_t signs[TEXTURES][2] = {
+        {' ', ' '}, [TEXTURE_PEERS] = {0x250a, ':'}, [TEXTURE_PACED] = {0x00b7, '~'}};
+    return signs[texture][ascii];
 }
 
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)

@@ -90,6 +90,8 @@ void board_group_units(struct board_rows *out, int rows, const struct board *boa
 /* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows; of all units
  * together one array, over the whole tile. */
 void board_span(const struct board *board, int array, int *from, int *end);
+int board_draw_marks(struct canvas canvas,
+                     int y); /* for the help page: each mark with its meaning; returns the row below */
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board);
 void board_band(struct canvas canvas, int y, int rows, int array, const struct board_rank *of, const struct board *board);
 void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,

@@ -87,6 +87,24 @@ static void draw_part(struct canvas canvas, int x, int y, int array, enum slot s
                    thin && half && slot == SLOT_KEPT ? slivers[half - 1] : glyphs[slot][half]);
 }
 
+int board_draw_marks(struct canvas canvas, int y)
+{
+    static const char *const words[SLOTS] = {
+        [SLOT_KEPT] = "kept on this rank",
+        [SLOT_STALE] = "kept, but still as the step before left it",
+        [SLOT_USED] = "in use by the operation that runs",
+        [SLOT_FLIGHT] = "on its way: being gathered or reduced",
+        [SLOT_BORROWED] = "a gathered copy; of gradients: not reduced yet",
+        [SLOT_TAIL] = "small tensors that stay gathered",
+        [SLOT_AWAY] = "not on this rank",
+    };
+    for (enum slot slot = 0; slot < SLOTS; slot++, y++) {
+        draw_part(canvas, 2, y, 0, slot, 0, false);
+        draw_text(canvas, 4, y, STYLE_TEXT, words[slot]);
+    }
+    return y;
+}
+
 /* Halves [from, end) of an array of so many halves hold the rank's own shard: a half at least. */
 struct halves {
     int from, end;
