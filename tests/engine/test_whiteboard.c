@@ -361,6 +361,42 @@ static void tiles_of_groups_make_the_whole(void **state)
     end(&told);
 }
 
+/* Rows are as tall as the unit is large, and fill a large screen; a unit of less than half a row says its size. */
+static void rows_are_to_scale(void **state)
+{
+    struct told told = begin("docs/example.zlt");
+    struct trace_record record;
+    struct surface surface;
+    int rows[6] = {0}, unit = -1, blank = 0, y = 3;
+    char text[COLUMNS + 1];
+    (void)state;
+    while (fold_next(&told, &record))
+        ;
+    draw(&surface, &told, 0);
+    for (;; y++) {
+        read_row(text, &surface, y);
+        if (!strncmp(text, "link", 4)) break;
+        unit += text[0] != ' ';
+        if (y == 3) assert_non_null(strstr(text, "embed"));
+        rows[unit] += text[BOARD_LABEL] != ' ';
+        if (unit == 5) assert_memory_equal(text, "norm 256", 8);
+    }
+    assert_int_equal(unit, 5);
+    assert_true(rows[1] >= 4); /* a block */
+    for (int u = 0; u < 6; u++) {
+        const int64_t elems = told.model->header.units[u].elems, most = told.model->header.units[1].elems;
+        const int wanted = (int)((double)elems / (double)most * rows[1] + 0.5);
+        assert_int_equal(rows[u], wanted > 0 ? wanted : 1);
+    }
+    for (; y < ROWS; y++) {
+        read_row(text, &surface, y);
+        blank += text[strspn(text, " ")] == '\0';
+    }
+    assert_true(blank < 10);
+    surface_release(&surface);
+    end(&told);
+}
+
 /* Small tensors stay gathered: at rest, every rank has the end of a block's parameters, and all of norm's. */
 static void persistent_parameters_are_on_every_rank(void **state)
 {
@@ -498,6 +534,7 @@ int main(void)
         cmocka_unit_test(large_figures_are_the_bytes_of_the_records),
         cmocka_unit_test(groups_are_the_bytes_of_the_records),
         cmocka_unit_test(tiles_of_groups_make_the_whole),
+        cmocka_unit_test(rows_are_to_scale),
         cmocka_unit_test(persistent_parameters_are_on_every_rank),
         cmocka_unit_test(tiers_are_told_apart),
         cmocka_unit_test(rows_stay_around_the_block_in_use),

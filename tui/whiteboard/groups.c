@@ -89,8 +89,8 @@ static void group_units(struct board_rows *out, int rows, int units, int in_use)
     add_row(out, units - ends, units);
 }
 
-/* To scale: the largest unit takes `tallest` rows, of which one is blank below tall units. Returns the rows of all. */
-static int scale_rows(struct board_rows *out, int tallest, const struct board *board)
+/* To scale: the largest unit takes `tallest` rows; with a blank row below each one of several rows, if wanted. Returns the rows of all. */
+static int scale_rows(struct board_rows *out, int tallest, bool gaps, const struct board *board)
 {
     int64_t most = 1;
     for (int u = 0; u < board->units; u++)
@@ -98,23 +98,24 @@ static int scale_rows(struct board_rows *out, int tallest, const struct board *b
     out->used = 0;
     for (int i = 0; i < out->count; i++) {
         struct board_row *row = &out->row[i];
-        const int gap = tallest > 2 && i + 1 < out->count, tall = tallest > 2 ? tallest - 1 : tallest;
-        const int64_t height = (board->keep[row->units.first].elems * tall + most / 2) / most;
+        const int64_t height = (board->keep[row->units.first].elems * tallest + most / 2) / most;
         row->small = row->units.count == 1 && height < 1;
         row->height = row->units.count > 1 || height < 1 ? 1 : (int)height;
         row->y = out->used;
-        out->used += row->height + gap;
+        out->used += row->height + (gaps && row->height > 1 && i + 1 < out->count);
     }
     return out->used;
 }
 
 void board_group_units(struct board_rows *out, int rows, const struct board *board)
 {
+    int tallest = HEIGHT_MAX;
     out->count = 0;
     if (rows > BOARD_ROWS_MAX) rows = BOARD_ROWS_MAX;
     for (int unit = 0; unit < board->units && board->units <= rows; unit++) add_row(out, unit, unit + 1);
     if (board->units > rows && rows > 2) group_units(out, rows, board->units, unit_in_use(board));
     if (!out->count) add_row(out, 0, board->units);
-    for (int tallest = HEIGHT_MAX; tallest > 0; tallest--)
-        if (scale_rows(out, tallest, board) <= rows) return;
+    while (tallest > 1 && scale_rows(out, tallest, true, board) > rows) tallest--;
+    if (out->used * 4 > rows * 3) return;
+    for (tallest = HEIGHT_MAX; tallest > 0 && scale_rows(out, tallest, false, board) > rows;) tallest--;
 }
