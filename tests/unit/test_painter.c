@@ -41,6 +41,19 @@ static void take_code(struct grid *grid, int code)
     else assert_int_equal(code, 10); /* a character set */
 }
 
+/* 38 or 48, then 5 and a number, or 2 and red, green and blue. Returns how many numbers that took. */
+static int take_deep(struct grid *grid, const int numbers[])
+{
+    int colour = numbers[2];
+    if (numbers[1] == 2) {
+        const uint32_t rgb = (uint32_t)(numbers[2] << 16 | numbers[3] << 8 | numbers[4]);
+        for (colour = 16; colour < COLOUR_DEFAULT && colour_rgb((uint8_t)colour) != rgb;) colour++;
+    } else assert_int_equal(numbers[1], 5);
+    assert_in_range(colour, 16, COLOUR_DEFAULT - 1);
+    *(numbers[0] == 38 ? &grid->look.foreground : &grid->look.background) = (uint8_t)colour;
+    return numbers[1] == 2 ? 5 : 3;
+}
+
 /* "\033[12;40H" or "\033[0;1m". */
 static const char *take_sequence(struct grid *grid, const char *at)
 {
@@ -59,7 +72,9 @@ static const char *take_sequence(struct grid *grid, const char *at)
         grid->x = numbers[1] - 1;
     } else {
         assert_int_equal(*at, 'm');
-        for (int i = 0; i < count; i++) take_code(grid, numbers[i]);
+        for (int i = 0; i < count;)
+            if (numbers[i] == 38 || numbers[i] == 48) i += take_deep(grid, numbers + i);
+            else take_code(grid, numbers[i++]);
     }
     return at + 1;
 }
@@ -80,7 +95,7 @@ static void take_bytes(struct grid *grid, const char *at, size_t length)
 }
 
 /* Mostly long stretches of one look, as screens are. */
-static void scribble(struct surface *surface, uint64_t seed, bool colour)
+static void scribble(struct surface *surface, uint64_t seed, int colours)
 {
     static const uint32_t characters[] = {' ', 'a', 'Z', 0x2588, 0x2500, 0xb7};
     for (int i = 0, left = 0; i < CELLS_HERE; i++) {
@@ -91,9 +106,10 @@ static void scribble(struct surface *surface, uint64_t seed, bool colour)
         }
         left = (int)(random % 9);
         surface->cells[i].character = characters[(random >> 8) % 6];
-        surface->cells[i].look = (struct look){colour && random >> 16 & 1 ? (random >> 20) % 16 : COLOUR_DEFAULT,
-                                               colour && random >> 17 & 1 ? (random >> 24) % 16 : COLOUR_DEFAULT,
-                                               (random >> 18) % 3 ? 0 : (random >> 30) % 8};
+        surface->cells[i].look =
+            (struct look){colours && random >> 16 & 1 ? (random >> 20) % (uint64_t)colours : COLOUR_DEFAULT,
+                          colours && random >> 17 & 1 ? (random >> 32) % (uint64_t)colours : COLOUR_DEFAULT,
+                          (random >> 18) % 3 ? 0 : (random >> 30) % 8};
         struct look *look = &surface->cells[i].look;
         if (look->foreground == look->background) *look = plain;
     }
@@ -113,19 +129,21 @@ static void describe(const char *terminal)
     if (setupterm(terminal, STDOUT_FILENO, &unknown) != OK) skip(); /* its description is not installed */
 }
 
-static void follows(const char *terminal, bool colour)
+/* With so many colours of xterm's 256; 0: none. */
+static void follows(const char *terminal, int colours, enum depth depth)
 {
     struct painter painter;
     struct surface before, next;
     static struct grid grid;
     describe(terminal);
-    painter_init(&painter, colour);
+    painter_init(&painter, colours > 0);
+    assert_int_equal(painter.depth, depth);
     assert_true(surface_init(&before, COLUMNS_HERE, ROWS_HERE, THEME_DEFAULT, false));
     assert_true(surface_init(&next, COLUMNS_HERE, ROWS_HERE, THEME_DEFAULT, false));
     for (uint64_t frame = 0; frame < 300; frame++) {
         if (frame == 0)
             for (int i = 0; i < CELLS_HERE; i++) grid.cells[i] = (struct cell){' ', plain};
-        scribble(&next, frame, colour);
+        scribble(&next, frame, colours);
         for (int i = 0; frame && i < CELLS_HERE; i++) /* most of a screen stays */
             if (rng_u64(frame, 2, (uint64_t)(i / 5)) % 4) next.cells[i] = before.cells[i];
         grid.x = grid.y = -1;
@@ -147,14 +165,41 @@ static void follows(const char *terminal, bool colour)
 static void sixteen_colours(void **state)
 {
     (void)state;
-    follows("xterm-256color", true);
-    follows("screen-256color", true);
+    unsetenv("COLORTERM");
+    follows("xterm-256color", 16, DEPTH_256);
+    follows("screen-256color", 16, DEPTH_256);
+}
+
+static void deep_colours(void **state)
+{
+    (void)state;
+    unsetenv("COLORTERM");
+    follows("xterm-256color", COLOUR_DEFAULT, DEPTH_256);
+    setenv("COLORTERM", "yes", 1);
+    follows("tmux-256color", COLOUR_DEFAULT, DEPTH_256);
+    setenv("COLORTERM", "truecolor", 1);
+    follows("xterm-256color", COLOUR_DEFAULT, DEPTH_TRUE);
+    setenv("COLORTERM", "24bit", 1);
+    follows("tmux-256color", COLOUR_DEFAULT, DEPTH_TRUE);
+    unsetenv("COLORTERM");
+}
+
+/* Its eight colours are indices; other numbers are red, green and blue. */
+static void direct_colours(void **state)
+{
+    (void)state;
+    follows("xterm-direct", 8, DEPTH_TRUE);
+    struct painter painter;
+    describe("xterm-direct");
+    painter_init(&painter, true);
+    assert_non_null(strstr(painter.front[26], "0:95:215m"));
+    del_curterm(cur_term);
 }
 
 static void no_colour_and_pauses(void **state)
 {
     (void)state;
-    follows("vt100", false); /* its description asks for pauses */
+    follows("vt100", 0, DEPTH_16); /* its description asks for pauses */
 }
 
 /* Eight colours: bright ones in front are bold; what would fall onto its own ground is told apart. */
@@ -206,7 +251,8 @@ static void the_last_cell(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sixteen_colours), cmocka_unit_test(no_colour_and_pauses),
-                                       cmocka_unit_test(eight_colours), cmocka_unit_test(the_last_cell)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sixteen_colours), cmocka_unit_test(deep_colours),
+                                       cmocka_unit_test(direct_colours),  cmocka_unit_test(no_colour_and_pauses),
+                                       cmocka_unit_test(eight_colours),   cmocka_unit_test(the_last_cell)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
