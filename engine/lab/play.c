@@ -202,7 +202,7 @@ static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
     case DRIVER_STUCK:
         play->phase = PLAY_STUCK;
         page_clear(&play->page, 0);
-        page_say(&play->page, TONE_BAD, "Step %d cannot be carried out: %s. x begins it anew.", play->at + 1,
+        page_say(&play->page, TONE_BAD, "Step %d cannot be carried out: %s. U begins it anew.", play->at + 1,
                  play->driver.why_stuck);
         return WISH_NOTHING;
     default: break;
@@ -381,7 +381,7 @@ void lab_play_reset_step(struct lab_play *play)
     if (play->phase == PLAY_STARTING || play->phase == PLAY_RESTART) return;
     if (!play->asked_reset) {
         play->asked_reset = true;
-        notify(play, "x once more begins this step anew");
+        notify(play, "U once more begins this step anew");
         return;
     }
     play->notice[0] = '\0';

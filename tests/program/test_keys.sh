@@ -28,7 +28,7 @@ live|[||link 1.00 GB/s|
 live|]||intra.bandwidth, from 1GB, to 0|
 live|p||sent: sample|
 live|V||sent: validate|
-live|K|E|no folder for checkpoints|Escape
+live|$|E|no folder for checkpoints|Escape
 live|r||recording to zerolab-.*zlt|
 live|Backspace||behind|F
 live|F|BSpace|LIVE|

@@ -10,10 +10,10 @@ begin 80 24
 waits_for "the first question is asked before anything has run" 'Enter: type your prediction in MB'
 keys n
 waits_for "n does not move on by itself" 'n once more skips'
-keys H
+keys '!'
 waits_for "a nudge" '> What does one parameter cost'
-keys H
-keys H
+keys '!'
+keys '!'
 waits_for "formula and answer follow" '16 bytes x 834,304 = 13.35 MB'
 keys Enter
 waits_for "the prediction is typed" 'your prediction in MB'
@@ -46,9 +46,9 @@ keys K
 waits_for "K shows the view that the step is about" 'device memory of rank 0'
 keys K
 comes 'You said'
-keys x
-waits_for "x asks before it begins the step anew" 'x once more begins'
-keys x
+keys U
+waits_for "U asks before it begins the step anew" 'U once more begins'
+keys U
 waits_for "... and begins it anew" 'Enter: type your prediction in MB'
 keys Enter
 comes 'your prediction in MB'

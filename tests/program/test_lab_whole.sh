@@ -22,11 +22,11 @@ on 2
 keys a
 told "step 2: nothing has to happen, somebody thinks; it has a reply" 'No. Then each rank would have'
 on 3
-keys H; comes '> What did the all-reduce consist of'
-keys H; comes '> A reduce-scatter of gradients'
-keys H
+keys '!'; comes '> What did the all-reduce consist of'
+keys '!'; comes '> A reduce-scatter of gradients'
+keys '!'
 waits_for "step 3: three hints, the last of them the answer" '> The same: 5.01 MB'
-keys H
+keys '!'
 waits_for "... and no fourth" 'there are no more hints'
 say 5
 told "... with which it is right" 'Right: it is 5.01 MB'
@@ -69,7 +69,7 @@ begin 120 40 slices
 comes 'Enter: type your prediction'
 say 1 9 8 2 7 2
 told "slices, step 1: a whole block is picture 1" 'That is picture 1'
-keys x; comes 'x once more'; keys x
+keys U; comes 'U once more'; keys U
 comes 'Enter: type your prediction'
 say 4 9 5 6 8
 told "... asked anew, a quarter of it is right" 'Right: it is 49,568'

@@ -321,6 +321,13 @@ static void every_key_means_one_thing(void **state)
             assert_int_equal(command_parse(&command, key_table[i].argument, NULL), 0);
         else if (key_table[i].action == ACTION_VIEW) assert_true(view_named(key_table[i].argument) >= 0);
     }
+    /* While a lab has the keys, too, but for its answers, and for n and N: the next one, and the one before. */
+    for (int i = 0; i < key_count; i++) {
+        const struct key_row *row = &key_table[i], *beside = key_find(row->code, KEY_MODE_ALWAYS);
+        const bool answers = row->action == ACTION_LAB_CHOOSE || row->action == ACTION_LAB_ANSWER;
+        if (row->modes == KEY_MODE_LAB && !answers && !strchr("nN", (int)row->code) && beside)
+            fail_msg("%s has another meaning outside a lab: %s", row->label, beside->help);
+    }
     assert_int_equal(key_find('3', KEY_MODE_LIVE)->action, ACTION_COMMAND);
     assert_null(key_find('3', KEY_MODE_REPLAY));
     assert_int_equal(key_find(INPUT_ESCAPE, KEY_MODE_LIVE)->action, ACTION_CLOSE);

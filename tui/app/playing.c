@@ -224,7 +224,6 @@ static void show_where(struct app *app, uint32_t step)
 
 /* ---- a learner ----------------------------------------------------------------------------------------------------- */
 
-/* Kept back where a search was made, and one looks at the view: then n and x are the view's. */
 static bool act(struct app *app, struct lab_play *play, const struct key_row *row)
 {
     const struct record_reader *newest = &app->feed.newest;
