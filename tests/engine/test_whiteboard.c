@@ -397,6 +397,37 @@ static void rows_are_to_scale(void **state)
     end(&told);
 }
 
+/* In however many rows: all units have a row, in order, and none is below the last row. */
+static void rows_fit(void **state)
+{
+    static const char *const paths[] = {"docs/example.zlt", "tests/reference/wide.zlt", "tests/reference/deep.zlt"};
+    (void)state;
+    for (int p = 0; p < 3; p++) {
+        struct told told = begin(paths[p]);
+        struct trace_record record;
+        struct view_state view = {0};
+        struct board board;
+        while (fold_next(&told, &record))
+            if (record.kind == TRACE_OP_BEGIN && record.op_begin.op > 30) break;
+        const struct scene scene = scene_of(&told, &view);
+        assert_true(board_init(&board, &scene, COLUMNS));
+        for (int chosen = 0; chosen < board.units; chosen++)
+            for (int rows = 1; rows < 70; rows++) {
+                struct board_rows out;
+                int next = 0;
+                view.row[VIEW_WHITEBOARD] = chosen;
+                board_group_units(&out, rows, &board);
+                for (int i = 0; i < out.count; next += out.row[i++].units.count) {
+                    assert_int_equal(out.row[i].units.first, next);
+                    assert_true(out.row[i].y + out.row[i].height <= rows);
+                }
+                assert_int_equal(next, board.units);
+                assert_true(out.used <= rows);
+            }
+        end(&told);
+    }
+}
+
 /* Small tensors stay gathered: at rest, every rank has the end of a block's parameters, and all of norm's. */
 static void persistent_parameters_are_on_every_rank(void **state)
 {
@@ -535,6 +566,7 @@ int main(void)
         cmocka_unit_test(groups_are_the_bytes_of_the_records),
         cmocka_unit_test(tiles_of_groups_make_the_whole),
         cmocka_unit_test(rows_are_to_scale),
+        cmocka_unit_test(rows_fit),
         cmocka_unit_test(persistent_parameters_are_on_every_rank),
         cmocka_unit_test(tiers_are_told_apart),
         cmocka_unit_test(rows_stay_around_the_block_in_use),

@@ -115,7 +115,7 @@ void board_group_units(struct board_rows *out, int rows, const struct board *boa
     for (int unit = 0; unit < board->units && board->units <= rows; unit++) add_row(out, unit, unit + 1);
     if (board->units > rows && rows > 2) group_units(out, rows, board->units, unit_in_use(board));
     if (!out->count) add_row(out, 0, board->units);
-    while (tallest > 1 && scale_rows(out, tallest, true, board) > rows) tallest--;
-    if (out->used * 4 > rows * 3) return;
+    while (tallest > 0 && scale_rows(out, tallest, true, board) > rows) tallest--;
+    if (tallest > 0 && out->used * 4 > rows * 3) return;
     for (tallest = HEIGHT_MAX; tallest > 0 && scale_rows(out, tallest, false, board) > rows;) tallest--;
 }
