@@ -45,12 +45,6 @@ static int print_frame(const struct cli *cli, struct error *err)
     return status;
 }
 
-/* Whether screens are printed instead of shown on the terminal. */
-static bool prints(const struct cli *cli)
-{
-    return cli->frame || cli->as;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat found;
@@ -96,7 +90,7 @@ static int replay_lesson(const struct cli *cli, struct app_options *options, str
                            "%s: a folder without a recorded lesson; give a trace (train --trace), or the folder of a "
                            "lesson (lab --record)",
                            folder);
-    else if (prints(cli))
+    else if (cli->frame || cli->as)
         status = error_set(err, STATUS_USAGE, "%s is a lesson; --%s prints one of its parts, %s/%s", folder,
                            cli->frame ? "frame" : "as", folder, parts[0]->d_name);
     else status = app_terminal_fits(err) ? replay_parts(options, folder, parts, count, err) : STATUS_USAGE;
@@ -108,8 +102,9 @@ static int replay_lesson(const struct cli *cli, struct app_options *options, str
 int front_replay(const struct cli *cli, struct error *err)
 {
     const bool folder = is_folder(cli->operand);
-    if (prints(cli) && !folder) return print_frame(cli, err);
-    if (!prints(cli) && (cli->view || cli->where || cli->stretch || cli->output))
+    const bool prints = cli->frame || cli->as;
+    if (prints && !folder) return print_frame(cli, err);
+    if (!prints && (cli->view || cli->where || cli->stretch || cli->output))
         return error_set(err, STATUS_USAGE,
                          "--view, --at, --steps and --output belong to --frame COLSxROWS or --as FORM");
     struct app_options options = {.replay_file = cli->operand, .readonly = cli->readonly};

@@ -140,13 +140,16 @@ struct stretch {
     struct record_reader reader;
     struct animation *animation;
     uint64_t last_ns, step_ns, shown_ns; /* recorded times of the last screen and of the step's begin; playing time */
-    char title[160], facts[400];
 };
 
 static int read_steps(struct stretch *stretch, struct error *err)
 {
     const char *text = stretch->options->steps;
     char end;
+    if (stretch->options->at)
+        return error_set(err, STATUS_USAGE, "--steps and --at exclude each other; give one of them");
+    if (stretch->options->as < APP_AS_SVG)
+        return error_set(err, STATUS_USAGE, "--steps %s: text shows one screen; add --as html, cast or svg", text);
     const bool one = sscanf(text, "%9u%c", &stretch->from, &end) == 1;
     if (one) stretch->to = stretch->from;
     if ((one || sscanf(text, "%9u:%9u%c", &stretch->from, &stretch->to, &end) == 2) && !strpbrk(text, "+- ") &&
@@ -165,48 +168,44 @@ static int find_last(struct stretch *stretch, struct error *err)
     return open_recording(&stretch->reader, stretch->options->file, err);
 }
 
-static void write_facts(struct stretch *stretch)
+static struct animation *begin(const struct stretch *stretch, const struct surface *like)
 {
     const struct run_model *model = stretch->reader.model;
     const struct run_header *header = &model->header;
     const struct run_schedule *plan = run_training(model);
-    char count[FORMAT_ROOM], stage[24] = "", steps[48] = "";
-    if (plan) snprintf(stage, sizeof stage, ", stage %d", plan->stage);
-    if (stretch->from)
-        snprintf(steps, sizeof steps, stretch->from < stretch->to ? "steps %u to %u" : "step %u", stretch->from,
-                 stretch->to);
-    snprintf(stretch->title, sizeof stretch->title, "%s on %d rank%s%s: %s, %s",
-             header->model_name[0] ? header->model_name : "unnamed model", model->ranks, plural(model->ranks), stage,
-             view_of(stretch->view)->title, *steps ? steps : stretch->options->at);
-    snprintf(stretch->facts, sizeof stretch->facts,
-             "%s parameters, %s, %s %s, recorded with zerolab %s, drawn with zerolab " ZEROLAB_VERSION
-             ". A moment is a begin or an end of an operation of rank 0. It is shown for the recorded time, but for %.2g s "
-             "at least and %.2g s at most.",
-             header->parameters > 0 ? format_count(count, (uint64_t)header->parameters) : "unknown number of",
-             header->precision, header->backend, header->isa, header->version, LEAST_NS * 1e-9, MOST_NS * 1e-9);
+    char count[FORMAT_ROOM], title[160], facts[400], steps[48];
+    snprintf(steps, sizeof steps, stretch->from < stretch->to ? "steps %u to %u" : "step %u", stretch->from,
+             stretch->to);
+    snprintf(title, sizeof title, "%s on %d rank%s, stage %c: %s, %s",
+             header->model_name[0] ? header->model_name : "unnamed model", model->ranks, plural(model->ranks),
+             plan ? '0' + plan->stage : '?', view_of(stretch->view)->title,
+             stretch->from ? steps : stretch->options->at);
+    snprintf(
+        facts, sizeof facts,
+        "%s parameters, %s, %s %s, recorded with zerolab %s, drawn with zerolab " ZEROLAB_VERSION
+        ". A moment is a begin or an end of an operation of rank 0. It is shown for the recorded time, but for %.2g s "
+        "at least and %.2g s at most.",
+        header->parameters > 0 ? format_count(count, (uint64_t)header->parameters) : "unknown number of",
+        header->precision, header->backend, header->isa, header->version, LEAST_NS * 1e-9, MOST_NS * 1e-9);
+    return animation_begin((enum animation_as)(stretch->options->as - APP_AS_SVG), like, title, facts);
 }
 
 static bool add_screen(struct stretch *stretch, const char *what)
 {
-    static const enum animation_as as[] = {
-        [APP_AS_SVG] = ANIMATION_SVG, [APP_AS_HTML] = ANIMATION_HTML, [APP_AS_CAST] = ANIMATION_CAST};
     const struct view_state state = state_of(&stretch->reader, stretch->view, stretch->options);
+    const uint64_t passed_ns = state.cursor_ns - stretch->last_ns;
     char label[LABEL_ROOM];
     struct surface surface;
-    if (stretch->animation) {
-        const uint64_t passed_ns = state.cursor_ns - stretch->last_ns;
+    if (!paint(&surface, &stretch->reader, stretch->view, stretch->options, stretch->theme)) return false;
+    if (stretch->animation)
         stretch->shown_ns += passed_ns < LEAST_NS ? LEAST_NS : passed_ns > MOST_NS ? MOST_NS : passed_ns;
-    } else {
-        write_facts(stretch);
-        stretch->animation = animation_begin(as[stretch->options->as], stretch->title, stretch->facts);
-    }
+    else stretch->animation = begin(stretch, &surface);
     stretch->last_ns = state.cursor_ns;
-    if (!stretch->animation || !paint(&surface, &stretch->reader, stretch->view, stretch->options, stretch->theme))
-        return false;
     const int used = snprintf(label, sizeof label, "%.90s. ", what);
     whiteboard_sentence(label + used, sizeof label - (size_t)used,
                         &(struct scene){stretch->reader.model, stretch->reader.history, &state});
-    const bool added = animation_add(stretch->animation, &surface, (double)stretch->shown_ns * 1e-9, label);
+    const bool added =
+        stretch->animation && animation_add(stretch->animation, &surface, (double)stretch->shown_ns * 1e-9, label);
     surface_release(&surface);
     return added;
 }
@@ -240,22 +239,11 @@ static bool add_steps(struct stretch *stretch)
     return good;
 }
 
-static int check_options(const struct app_frame_options *options, struct error *err)
-{
-    if (options->steps && options->at)
-        return error_set(err, STATUS_USAGE, "--steps and --at exclude each other; give one of them");
-    if (options->as < APP_AS_SVG)
-        return error_set(err, STATUS_USAGE, "--steps %s: text shows one screen; add --as html, cast or svg",
-                         options->steps);
-    return STATUS_OK;
-}
-
 static int print_stretch(char **out, enum view_id view, const struct app_frame_options *options, enum theme theme,
                          struct error *err)
 {
     struct stretch stretch = {.options = options, .view = view, .theme = theme};
-    int status = check_options(options, err);
-    if (!status && options->steps) status = read_steps(&stretch, err);
+    int status = options->steps ? read_steps(&stretch, err) : STATUS_OK;
     if (!status) status = open_recording(&stretch.reader, options->file, err);
     if (!status && !options->steps && !options->at) status = find_last(&stretch, err);
     if (!status && options->at) status = go_to(&stretch.reader, options->at, err);

@@ -16,12 +16,13 @@ enum { LOOKS_MAX = 1024 };
 
 struct animation {
     enum animation_as as;
-    const char *title, *facts;
-    struct surface before; /* the last frame; columns 0: none yet */
-    FILE *out;             /* what has been written of the frames */
+    bool begun; /* there is a frame, which `before` holds */
+    struct surface before;
+    FILE *out; /* writes to text */
     char *text;
     size_t bytes;
     double *since_s;              /* SVG: [rows], when each row began to look as it does */
+    const char *page;             /* HTML: what is left of player.html */
     struct look looks[LOOKS_MAX]; /* HTML: in the order of their numbers; the first is plain */
     int look_count;
 };
@@ -40,35 +41,24 @@ static void put_json_text(FILE *out, const char *text)
     fputc('"', out);
 }
 
-struct animation *animation_begin(enum animation_as as, const char *title, const char *facts)
-{
-    struct animation *animation = calloc(1, sizeof *animation);
-    if (!animation) return NULL;
-    *animation = (struct animation){
-        .as = as, .title = title, .facts = facts, .looks[0] = {COLOUR_DEFAULT, COLOUR_DEFAULT, 0}, .look_count = 1};
-    animation->out = open_memstream(&animation->text, &animation->bytes);
-    if (animation->out) return animation;
-    free(animation);
-    return NULL;
-}
-
 static bool differs(const struct animation *animation, const struct surface *surface, int y)
 {
-    for (int x = 0; animation->before.columns && x < surface->columns; x++) {
+    for (int x = 0; animation->begun && x < surface->columns; x++) {
         const struct cell *now = surface_at(surface, x, y), *then = surface_at(&animation->before, x, y);
         if (now->character != then->character || !same_look(now->look, then->look)) return true;
     }
-    return !animation->before.columns;
+    return !animation->begun;
 }
 
 /* ---- asciicast: a header as JSON, then an event a line: [time, "o", output] ---- */
 
-static void cast_head(struct animation *animation, const struct surface *surface)
+static void cast_head(struct animation *animation, const char *title)
 {
-    fprintf(animation->out, "{\"version\": 2, \"width\": %d, \"height\": %d, \"title\": ", surface->columns,
-            surface->rows);
-    put_json_text(animation->out, animation->title);
-    fputs(", \"env\": {\"TERM\": \"xterm-256color\"}}\n", animation->out);
+    fprintf(animation->out,
+            "{\"version\": 2, \"width\": %d, \"height\": %d, \"env\": {\"TERM\": \"xterm-256color\"}, \"title\": ",
+            animation->before.columns, animation->before.rows);
+    put_json_text(animation->out, title);
+    fputs("}\n", animation->out);
 }
 
 /* One write of the rows that differ; the first one clears the screen and hides the cursor. */
@@ -78,7 +68,7 @@ static bool cast_frame(struct animation *animation, const struct surface *surfac
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return false;
-    if (!animation->before.columns) cast_head(animation, surface), fputs("\033[?25l\033[2J", out);
+    if (!animation->begun) fputs("\033[?25l\033[2J", out);
     for (int y = 0; y < surface->rows; y++) {
         if (!differs(animation, surface, y)) continue;
         fprintf(out, "\033[%d;1H\033[2K", y + 1);
@@ -115,19 +105,13 @@ static void svg_row(struct animation *animation, int y, double until_s)
     fputs("</g>\n", animation->out);
 }
 
-static bool svg_frame(struct animation *animation, const struct surface *surface, double at_s)
+static void svg_frame(struct animation *animation, const struct surface *surface, double at_s)
 {
-    if (!animation->since_s) {
-        animation->since_s = calloc((size_t)surface->rows, sizeof *animation->since_s);
-        if (animation->since_s) svg_head(animation->out, surface);
-        return animation->since_s;
-    }
-    for (int y = 0; y < surface->rows; y++) {
+    for (int y = 0; animation->begun && y < surface->rows; y++) {
         if (!differs(animation, surface, y)) continue;
         svg_row(animation, y, at_s);
         animation->since_s[y] = at_s;
     }
-    return true;
 }
 
 static void svg_end(struct animation *animation, double until_s)
@@ -168,7 +152,7 @@ static void html_row(struct animation *animation, const struct surface *surface,
 static void html_frame(struct animation *animation, const struct surface *surface, double at_s, const char *label)
 {
     const char *comma = "";
-    fprintf(animation->out, "%s\n[%.0f, ", animation->before.columns ? "," : "", at_s * 1e3);
+    fprintf(animation->out, "[%.0f, ", at_s * 1e3);
     put_json_text(animation->out, label);
     fputs(", [", animation->out);
     for (int y = 0; y < surface->rows; y++) {
@@ -177,57 +161,71 @@ static void html_frame(struct animation *animation, const struct surface *surfac
         html_row(animation, surface, y);
         comma = ",";
     }
-    fputs("]]", animation->out);
+    fputs("]],\n", animation->out);
 }
 
-static void put_looks(FILE *out, const struct animation *animation)
+/* Their declarations in CSS, as strings. */
+static void put_looks(const struct animation *animation)
 {
-    char ground[8];
-    write_ground(ground, animation->before.theme);
-    fprintf(out, "#screen { background: %s; }\n", ground);
     for (int l = 0; l < animation->look_count; l++) {
         const struct look look = animation->looks[l];
         const struct look_colours colours = look_colours(look, animation->before.theme);
-        fprintf(out, ".l%d { color: %s;", l, colours.front);
-        if (*colours.back) fprintf(out, " background: %s;", colours.back);
-        if (look.attributes & ATTRIBUTE_BOLD) fputs(" font-weight: bold;", out);
-        if (look.attributes & ATTRIBUTE_UNDERLINE) fputs(" text-decoration: underline;", out);
-        fputs(" }\n", out);
+        fprintf(animation->out, "\"color: %s;%s%s%s%s\",\n", colours.front, *colours.back ? " background: " : "",
+                colours.back, look.attributes & ATTRIBUTE_BOLD ? "; font-weight: bold" : "",
+                look.attributes & ATTRIBUTE_UNDERLINE ? "; text-decoration: underline" : "");
     }
 }
 
-/* player.html, in which {{frames}} and other words in braces stand for what is put in. */
-static void put_page(FILE *out, const struct animation *animation)
+/* Writes player.html from where it was left to {{frames}}, or to its end. Other words in braces stand for what is put in. */
+static void put_page(struct animation *animation, const char *title, const char *facts)
 {
-    const char *at = player_page;
-    for (const char *word; (word = strstr(at, "{{")); at = strstr(word, "}}") + 2) {
-        fwrite(at, 1, (size_t)(word - at), out);
-        word += 2;
-        if (!strncmp(word, "title}}", 7)) put_escaped(out, animation->title);
-        else if (!strncmp(word, "facts}}", 7)) put_escaped(out, animation->facts);
-        else if (!strncmp(word, "looks}}", 7)) put_looks(out, animation);
-        else if (!strncmp(word, "columns}}", 9)) fprintf(out, "%d", animation->before.columns);
-        else if (!strncmp(word, "rows}}", 6)) fprintf(out, "%d", animation->before.rows);
-        else fputs(animation->text, out);
+    const struct surface *surface = &animation->before;
+    const char *word = NULL;
+    while ((!word || strncmp(word, "{{frames", 8)) && (word = strstr(animation->page, "{{"))) {
+        fwrite(animation->page, 1, (size_t)(word - animation->page), animation->out);
+        animation->page = strstr(word, "}}") + 2;
+        if (!strncmp(word, "{{title", 7)) put_escaped(animation->out, title);
+        else if (!strncmp(word, "{{facts", 7)) put_escaped(animation->out, facts);
+        else if (!strncmp(word, "{{looks", 7)) put_looks(animation);
+        else if (!strncmp(word, "{{ground", 8))
+            fputs(look_colours(animation->looks[0], surface->theme).ground, animation->out);
+        else if (!strncmp(word, "{{columns", 9)) fprintf(animation->out, "%d", surface->columns);
+        else if (!strncmp(word, "{{rows", 6)) fprintf(animation->out, "%d", surface->rows);
     }
-    fputs(at, out);
+    if (!word) fputs(animation->page, animation->out);
 }
 
 /* ---- all of them ---- */
 
+struct animation *animation_begin(enum animation_as as, const struct surface *like, const char *title,
+                                  const char *facts)
+{
+    struct animation *animation = calloc(1, sizeof *animation);
+    if (!animation) return NULL;
+    *animation = (struct animation){
+        .as = as, .page = player_page, .looks[0] = {COLOUR_DEFAULT, COLOUR_DEFAULT, 0}, .look_count = 1};
+    animation->out = open_memstream(&animation->text, &animation->bytes);
+    animation->since_s = calloc((size_t)like->rows, sizeof *animation->since_s);
+    if (!surface_init(&animation->before, like->columns, like->rows, like->theme, like->ascii) || !animation->out ||
+        !animation->since_s) {
+        free(animation_end(animation, 0));
+        return NULL;
+    }
+    animation->before.depth = like->depth;
+    if (as == ANIMATION_SVG) svg_head(animation->out, like);
+    else if (as == ANIMATION_CAST) cast_head(animation, title);
+    else put_page(animation, title, facts);
+    return animation;
+}
+
 bool animation_add(struct animation *animation, const struct surface *surface, double at_s, const char *label)
 {
-    struct surface *before = &animation->before;
-    bool good = true;
-    if (animation->as == ANIMATION_SVG) good = svg_frame(animation, surface, at_s);
-    else if (animation->as == ANIMATION_CAST) good = cast_frame(animation, surface, at_s);
-    else html_frame(animation, surface, at_s, label);
-    if (good && !before->columns &&
-        !surface_init(before, surface->columns, surface->rows, surface->theme, surface->ascii))
-        *before = (struct surface){0}, good = false;
-    if (!good) return false;
-    memcpy(before->cells, surface->cells, (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
-    return true;
+    if (animation->as == ANIMATION_SVG) svg_frame(animation, surface, at_s);
+    else if (animation->as == ANIMATION_HTML) html_frame(animation, surface, at_s, label);
+    else if (!cast_frame(animation, surface, at_s)) return false;
+    memcpy(animation->before.cells, surface->cells,
+           (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
+    return animation->begun = true;
 }
 
 static void end_frames(struct animation *animation, double until_s)
@@ -236,31 +234,15 @@ static void end_frames(struct animation *animation, double until_s)
     else if (animation->as == ANIMATION_CAST)
         fprintf(animation->out, "[%.3f, \"o\", \"\\u001b[%d;1H\\r\\n\\u001b[?25h\"]\n", until_s,
                 animation->before.rows);
-    else fprintf(animation->out, ",\n[%.0f]", until_s * 1e3);
-}
-
-/* The page has its frames in the middle, and the colours that they use at its head. */
-static char *page_of(struct animation *animation)
-{
-    char *page = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&page, &bytes);
-    if (!out) return NULL;
-    put_page(out, animation);
-    if (fclose(out) == 0) return page;
-    free(page);
-    return NULL;
+    else fprintf(animation->out, "[%.0f]", until_s * 1e3), put_page(animation, NULL, NULL);
 }
 
 char *animation_end(struct animation *animation, double until_s)
 {
-    char *text = NULL;
     if (!animation) return NULL;
-    if (animation->before.columns) end_frames(animation, until_s);
-    const bool good = fclose(animation->out) == 0 && animation->before.columns;
-    if (good && animation->as == ANIMATION_HTML) text = page_of(animation);
-    else if (good) text = animation->text, animation->text = NULL;
-    free(animation->text);
+    if (animation->begun) end_frames(animation, until_s);
+    char *text = animation->out && fclose(animation->out) == 0 && animation->begun ? animation->text : NULL;
+    if (!text) free(animation->text);
     free(animation->since_s);
     surface_release(&animation->before);
     free(animation);

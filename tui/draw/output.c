@@ -139,20 +139,14 @@ void put_escaped(FILE *out, const char *text)
     }
 }
 
-void write_ground(char out[8], enum theme theme)
-{
-    snprintf(out, 8, "#%06x", theme_ground(theme));
-}
-
 struct look_colours look_colours(struct look look, enum theme theme)
 {
     const char *ink = theme == THEME_LIGHT || theme == THEME_MONO ? "#16191d" : "#e4e7ea";
     const bool reverse = look.attributes & ATTRIBUTE_REVERSE;
     struct look_colours colours;
-    char ground[8];
-    write_ground(ground, theme);
+    snprintf(colours.ground, sizeof colours.ground, "#%06x", theme_ground(theme));
     write_rgb(reverse ? colours.back : colours.front, look.foreground, ink);
-    write_rgb(reverse ? colours.front : colours.back, look.background, reverse ? ground : "");
+    write_rgb(reverse ? colours.front : colours.back, look.background, reverse ? colours.ground : "");
     return colours;
 }
 
@@ -192,14 +186,12 @@ void row_to_svg(FILE *out, const struct surface *surface, int y)
 void svg_head(FILE *out, const struct surface *surface)
 {
     const int width = surface->columns * SVG_CELL_X, height = surface->rows * SVG_CELL_Y;
-    char ground[8];
-    write_ground(ground, surface->theme);
     fprintf(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" font-family=\"DejaVu Sans Mono, monospace\" "
         "font-size=\"15\" xml:space=\"preserve\">\n<style>text { white-space: pre; }</style>\n<rect width=\"%d\" "
         "height=\"%d\" fill=\"%s\"/>\n",
-        width, height, width, height, ground);
+        width, height, width, height, look_colours((struct look){0}, surface->theme).ground);
 }
 
 char *surface_to_svg(const struct surface *surface)

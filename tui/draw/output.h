@@ -19,10 +19,9 @@ void row_to_svg(FILE *out, const struct surface *surface, int y);
 /* The next run of cells with one look: from *x to before *end, where the one before ended (0: the first). False: none is left. */
 bool next_run(const struct surface *surface, int y, int *x, int *end);
 
-/* "#rrggbb" of text and background; back "": the theme's ground, which write_ground() writes. */
-struct look_colours { char front[8], back[8]; };
+/* "#rrggbb" of text and background, and of the theme's ground, on which a look with back "" stands. */
+struct look_colours { char front[8], back[8], ground[8]; };
 struct look_colours look_colours(struct look look, enum theme theme);
-void write_ground(char out[8], enum theme theme);
 
 void put_escaped(FILE *out, const char *text); /* as the text of an element of XML or HTML */
 void utf8_encode(char out[5], uint32_t character);
