@@ -14,6 +14,7 @@
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
 #include "tui/app/app.h"
+#include "tui/draw/animation.h"
 
 enum { COLUMNS = 100, ROWS = 30, FRAMES_MAX = 400, CELL = 56 };
 
@@ -258,6 +259,25 @@ static void a_cast_shows_each_moment(void **state)
     free(html);
 }
 
+static void a_row_that_changes_its_colour_alone_is_written(void **state)
+{
+    static const enum style styles[] = {STYLE_BAD, STYLE_GOOD, STYLE_GOOD};
+    struct animation *animation = NULL;
+    struct surface surface;
+    (void)state;
+    assert_true(surface_init(&surface, 10, 2, THEME_DEFAULT, false));
+    for (int f = 0; f < 3; f++) {
+        draw_text(canvas_of(&surface), 0, 1, styles[f], "text");
+        if (!animation) animation = animation_begin(ANIMATION_CAST, &surface, "", "");
+        assert_true(animation_add(animation, &surface, f, ""));
+    }
+    char *cast = animation_end(animation, 3);
+    assert_non_null(strstr(cast, "\n[1.000, \"o\", \"\\u001b[2;1H"));
+    assert_null(strstr(cast, "\n[2.000"));
+    free(cast);
+    surface_release(&surface);
+}
+
 /* ---- the animated SVG ---- */
 
 /* Puts the texts on the terminal that are visible at a time; a line is one element, or opens a group. */
@@ -420,9 +440,13 @@ static void wrong_steps_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pages_show_each_moment),   cmocka_unit_test(a_page_of_one_step_is_small),
-        cmocka_unit_test(a_cast_shows_each_moment), cmocka_unit_test(an_svg_shows_each_moment),
-        cmocka_unit_test(names_stay_text),          cmocka_unit_test(wrong_steps_are_refused),
+        cmocka_unit_test(pages_show_each_moment),
+        cmocka_unit_test(a_page_of_one_step_is_small),
+        cmocka_unit_test(a_cast_shows_each_moment),
+        cmocka_unit_test(an_svg_shows_each_moment),
+        cmocka_unit_test(a_row_that_changes_its_colour_alone_is_written),
+        cmocka_unit_test(names_stay_text),
+        cmocka_unit_test(wrong_steps_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
