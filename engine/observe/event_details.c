@@ -34,17 +34,25 @@ static void read_knobs(struct run_shortage *shortage, const cJSON *detail)
             json_copy_text(shortage->knobs[c], sizeof *shortage->knobs, knobs, category_name(c));
 }
 
-static void read_fits(struct run_shortage *shortage, const cJSON *fits)
+/* Returns how many there was room for, after the first `slot`. */
+static int read_fits(struct run_shortage *shortage, int slot, const cJSON *fits)
 {
+    const int first = slot;
     const cJSON *fit;
-    shortage->has_fits = cJSON_IsArray(fits);
     cJSON_ArrayForEach(fit, fits)
     {
-        if (shortage->fit_count == RUN_FITS_MAX) return;
-        int slot = shortage->fit_count++;
+        if (slot == RUN_FITS_MAX) break;
         json_copy_text(shortage->fits[slot].command, sizeof shortage->fits[slot].command, fit, "command");
-        shortage->fits[slot].peak_bytes = json_count(fit, "peak_bytes");
+        shortage->fits[slot++].peak_bytes = json_count(fit, "peak_bytes");
     }
+    return slot - first;
+}
+
+static void read_also(struct run_shortage *shortage, const cJSON *ranks)
+{
+    const cJSON *rank;
+    cJSON_ArrayForEach(rank, ranks) if (cJSON_IsNumber(rank) && rank->valueint >= 0 && rank->valueint < 64)
+        shortage->also_ranks |= UINT64_C(1) << rank->valueint;
 }
 
 void shortage_read(struct run_shortage *shortage, const cJSON *detail)
@@ -62,7 +70,10 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     json_copy_text(shortage->text, sizeof shortage->text, detail, "text");
     read_held(shortage, json_get(detail, "held_bytes"));
     read_knobs(shortage, detail);
-    read_fits(shortage, json_get(detail, "fits"));
+    read_also(shortage, json_get(detail, "also_ranks"));
+    shortage->has_fits = cJSON_IsArray(json_get(detail, "fits"));
+    shortage->fit_count = read_fits(shortage, 0, json_get(detail, "fits"));
+    shortage->larger_count = read_fits(shortage, shortage->fit_count, json_get(detail, "larger"));
 }
 
 void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64_t time_ns)

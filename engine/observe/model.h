@@ -15,7 +15,14 @@
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
-enum { RUN_UNKNOWN = -1, RUN_RANKS_MAX = 4096, RUN_CURVE_POINTS = 256, RUN_VALIDATIONS_MAX = 64, RUN_FITS_MAX = 12, RUN_PARTS_MAX = 64 };
+enum {
+    RUN_UNKNOWN = -1,
+    RUN_RANKS_MAX = 4096,
+    RUN_CURVE_POINTS = 256,
+    RUN_VALIDATIONS_MAX = 64,
+    RUN_FITS_MAX = 24,
+    RUN_PARTS_MAX = 64
+};
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 
@@ -220,7 +227,8 @@ struct run_notice {
 
 /* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
  * budget_bytes, text, held_bytes: {"parameters": n, ...}, knob (of the category), knobs: {"parameters": "key", ...}, reserved_bytes,
- * fits: [{"command": "stage=3", "peak_bytes": n}, ...] (what would fit, smallest change first). */
+ * fits: [{"command": "stage=3", "peak_bytes": n}, ...] (what would fit, smallest change first), larger: the same for stages that
+ * would not, also_ranks: [1, 2] (where a take failed too). */
 struct run_shortage {
     bool known;
     uint32_t step;
@@ -230,8 +238,13 @@ struct run_shortage {
     bool has_held, has_fits;
     char knobs[CATEGORIES][64]; /* the key that decides each category; "": not told */
     char op[64], text[256];
-    int fit_count;
-    struct { char command[400]; int64_t peak_bytes; } fits[RUN_FITS_MAX]; /* several commands: "; " between them */
+    uint64_t also_ranks; /* a bit for each */
+    int fit_count, larger_count;
+    /* several commands: "; " between them; those that are too large follow those that fit */
+    struct {
+        char command[400];
+        int64_t peak_bytes;
+    } fits[RUN_FITS_MAX];
 };
 
 /* How much a front end keeps to scroll back. At twice as many it drops the older half; curves and sums cover the

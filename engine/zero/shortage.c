@@ -59,11 +59,14 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
     struct shortage_message message = message_of(mine), all[zero->ranks];
     struct comm_stat stat = {0};
     int status = comm_exchange(zero->comm, &message, all, sizeof message, &stat, err);
+    uint64_t failed_ranks = 0;
     *failed = false;
     for (int r = zero->ranks - 1; status == STATUS_OK && r >= 0; r--) {
         if (!all[r].failed) continue;
         *failed = true;
         describe(&all[r], r, shortage);
+        shortage->also_ranks = failed_ranks;
+        failed_ranks |= UINT64_C(1) << r;
     }
     return status;
 }

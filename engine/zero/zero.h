@@ -73,7 +73,8 @@ struct zero_divergence {
 };
 
 struct zero_shortage { /* why a take failed, on the first rank that failed */
-    int rank, op; /* op -1: not in a step */
+    int rank, op;      /* op -1: not in a step */
+    uint64_t also_ranks; /* a bit for each other rank where one failed */
     enum tier tier;
     enum category category;
     uint64_t wanted_bytes, budget_bytes;

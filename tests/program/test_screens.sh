@@ -41,7 +41,8 @@ waits_for "with its first screen" 'FIRST SCREEN'
 
 start 80 24 TERM=xterm -- "$zerolab" --set memory.device_budget=16MiB
 waits_for "out of memory opens the report" 'Bytes at that instant'
-waits_for "with what would fit" 'stage=3 +peak'
+waits_for "with what was refused, and where else" 'and 3\.|so were ranks 1, 2'
+waits_for "with what would fit" 'stage=3 +[^ ]'
 keys 3
 waits_for "stage 3 goes on" 'RUNNING'
 waits_for "why it went on is said until the next step" 'RUNNING +LIVE'
@@ -51,11 +52,28 @@ keys C-c
 waits_for "Ctrl-C leaves" 'status 0'
 waits_for "and restores the terminal" 'modes restored'
 
+# Changes that help together: Enter makes all of the chosen row.
+start 120 40 TERM=xterm -- "$zerolab" train "$root/configs/nano.json" --set memory.device_budget=12MB
+waits_for "what takes several changes is offered as one row" '^ +stage=3, offload_optimizer=cpu, offload_param=cpu'
+waits_for "... and what is too large, against the same budget" '^ +stage=1 +█+┃█+ '
+keys Down Down Down Down
+waits_for "the chosen one is said whole" 'Enter: set zero_optimization.stage=3; '
+keys Enter
+waits_for "Enter makes it, and the run goes on" 'RUNNING'
+keys I
+waits_for "... at the planned peak" '> stage=3, offload_optimizer=cpu'
+keys Enter
+waits_for "once it goes on, Enter says so" 'the run has gone on since'
+keys E
+waits_for "... all of the changes were made" 'set: key zero_optimization.offload_param.device, from none, to cpu'
+keys q
+comes 'status 0'
+
 start 80 24 TERM=xterm -- "$zerolab" --set memory.device_budget=5MB
-waits_for "where no stage fits the way out is a budget" 'OUT OF MEMORY +I shows why; :budget=22MiB goes on'
+waits_for "where no stage fits the way out is a budget" 'OUT OF MEMORY +Enter makes the chosen change; :budget=[0-9]+MiB goes on'
 keys :
 waits_for "a prompt says which keys end it" 'Enter: done +Esc: cancel'
-keys budget=22MiB Enter
+keys budget=64MiB Enter
 waits_for "... which goes on" 'RUNNING'
 keys :help Enter
 waits_for "a long answer stands whole" 'checkpoint=TAG, stop'

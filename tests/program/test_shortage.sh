@@ -12,7 +12,7 @@ check "... what would fit" grep -q 'would fit: stage=2 .*, stage=3 .*, budget=' 
 check "where no stage would do: making activations again" grep -qE 'would fit: set model.recompute=full \(9.72 MiB\), ' out
 "$zerolab" train --headless --steps 4 $threads $budget=5MB --trace first.zlt >/dev/null
 "$zerolab" replay first.zlt --frame 80x24 --at oom >frame
-check "at set-up: every rank has given back what it took" [ "$(grep -c ' [0-3] \[F.* 0 B$' frame)" -eq 4 ]
+check "at set-up: every rank has given back what it took" [ "$(grep -c ' [0-3] \[·.* 0 B$' frame)" -eq 4 ]
 "$zerolab" check first.zlt >checked
 check "... and what there is can be replayed" grep -q 'replay *yes' checked
 check "... nothing on standard error" [ ! -s err ]

@@ -414,8 +414,10 @@ static void hostile_records_are_survived(void **state)
         {.kind = TRACE_END, .end = {250, synthetic_text("")}},
         {.kind = TRACE_EVENT, .event = {1, synthetic_text("not json")}},
         {.kind = TRACE_EVENT,
-         .event = {1, synthetic_text("{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": "
-                                     "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]}}")}},
+         .event = {1, synthetic_text(
+                          "{\"kind\": \"oom\", \"detail\": {\"rank\": 1e18, \"fits\": "
+                          "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25], \"larger\": [1], "
+                          "\"also_ranks\": [1, 64, -1, {}, \"2\", 1e300]}}")}},
         {.kind = TRACE_COMMAND, .command = {1, 0, {"", 0}}},
         {.kind = TRACE_SAMPLE, .sample = {1, {"", 0}}},
         {.kind = TRACE_STEP_END, .rank = TRACE_RANK_ALL, .step_end = {.step = 9}},
@@ -426,6 +428,8 @@ static void hostile_records_are_survived(void **state)
     assert_int_equal(model->ranks, RANKS);
     assert_int_equal(model->shortage.rank, RUN_UNKNOWN);
     assert_int_equal(model->shortage.fit_count, RUN_FITS_MAX);
+    assert_int_equal(model->shortage.larger_count, 0);
+    assert_int_equal(model->shortage.also_ranks, 2);
     assert_false(model->ended);
     assert_true(model->problem[0] != '\0');
     run_model_free(model);

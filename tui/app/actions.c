@@ -240,7 +240,11 @@ static void follow_view(struct app *app, uint64_t cursor_ns)
     if (app->state.command[0]) {
         memcpy(command, app->state.command, sizeof command);
         app->state.command[0] = '\0';
-        app_send(app, command);
+        for (char *one = command, *next; one; one = next) {
+            next = strstr(one, "; ");
+            if (next) *next = '\0', next += 2;
+            app_send(app, one);
+        }
     } else if (app->state.message[0] && !app->message_ns) {
         keep_message(app);
     }

@@ -1,8 +1,9 @@
-/* The out-of-memory report: the failed request, the bytes of each category and the key that decides them, setups that
- * fit. */
+/* The out-of-memory report: what was refused, as a bar against the budget; the bytes of each category and the key that decides
+ * them; setups that fit, of which Enter takes the chosen one. */
+#include <stdio.h>
 #include <string.h>
 
-#include "engine/config/command.h"
+#include "engine/base/grouped.h"
 #include "engine/config/keys.h"
 #include "tui/view/tier_bar.h"
 
@@ -25,98 +26,198 @@ static bool held_bytes(const struct run_model *model, int category, uint64_t *by
     return tier->step_peak.known;
 }
 
+static uint64_t held_in_all(const struct run_model *model)
+{
+    uint64_t bytes, sum = 0;
+    for (int category = 0; category < CATEGORIES; category++)
+        if (held_bytes(model, category, &bytes)) sum += bytes;
+    return sum;
+}
+
+/* "; so were ranks 1, 2 and 3" */
+static void write_also(char out[LINE_ROOM], uint64_t ranks)
+{
+    const char *before = *plural(__builtin_popcountll(ranks)) ? "; so were ranks" : "; so was rank";
+    size_t at = 0;
+    *out = '\0';
+    for (int r = 0; ranks; r++, ranks >>= 1) {
+        if (!(ranks & 1)) continue;
+        if (at + 16 < LINE_ROOM) at += (size_t)snprintf(out + at, LINE_ROOM - at, "%s %d", before, r);
+        before = (ranks >> 1) & ((ranks >> 1) - 1) ? "," : " and";
+    }
+}
+
+/* Where the event tells it in figures, a sentence with the units of the screen; else the event's own. Returns the next row. */
 static int draw_request(struct canvas canvas, int y, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
-    char wanted[FORMAT_ROOM], budget[FORMAT_ROOM];
-    enum units units = scene->state->units;
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "Step %u stopped", shortage->step);
-    if (shortage->rank != RUN_UNKNOWN) x = draw_format(canvas, x, y, STYLE_TEXT, ": rank %d", shortage->rank);
-    if (shortage->op[0]) x = draw_format(canvas, x, y, STYLE_TEXT, ", at %s", shortage->op);
-    if (shortage->wanted_bytes >= 0) {
-        x = draw_format(canvas, x, y, STYLE_TEXT, ", wanted %s",
-                        format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes));
-        if (shortage->category >= 0)
-            x = draw_format(canvas, x, y, STYLE_TEXT, " of %s", category_look(shortage->category)->name);
+    const enum units units = scene->state->units;
+    const uint64_t held = held_in_all(scene->model), budget = (uint64_t)shortage->budget_bytes;
+    char wanted[FORMAT_ROOM], left[FORMAT_ROOM], limit[FORMAT_ROOM], also[LINE_ROOM], text[400];
+    int at = snprintf(text, sizeof text, "Step %u stopped", shortage->step);
+    if (shortage->rank != RUN_UNKNOWN) at += snprintf(text + at, sizeof text - (size_t)at, ": rank %d", shortage->rank);
+    if (shortage->op[0]) at += snprintf(text + at, sizeof text - (size_t)at, ", at %s", shortage->op);
+    if (shortage->wanted_bytes >= 0 && shortage->category >= 0 && shortage->has_held && budget >= held && budget) {
+        write_also(also, shortage->also_ranks);
+        snprintf(text + at, sizeof text - (size_t)at, ", was refused %s of %s: %s of the %s budget of %s are left%s.",
+                 format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes),
+                 category_look(shortage->category)->name, format_bytes_bare(left, units, budget - held),
+                 tiers_name(short_tier(shortage)), format_bytes_bare(limit, units, budget), also);
+    } else {
+        snprintf(text + at, sizeof text - (size_t)at, ". %s", shortage->text);
     }
-    y++;
-    y += draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 3), 0, STYLE_WARN, shortage->text);
-    if (shortage->budget_bytes > 0)
-        draw_format(canvas, 1, y++, STYLE_TEXT, "The budget of each rank is %s in this tier.",
-                    format_bytes_bare(budget, units, (uint64_t)shortage->budget_bytes));
-    return y + 1;
+    return y + draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 4), 0, STYLE_TEXT, text);
 }
 
-static void draw_tenant(struct canvas canvas, int y, int category, const struct scene *scene, uint64_t most)
+static void draw_limit(struct canvas canvas, int x, int y, int columns, uint64_t bytes, uint64_t scale)
+{
+    const int column = scale ? (int)((double)bytes / (double)scale * columns + 0.5) : 0;
+    if (bytes && column <= columns)
+        draw_character(canvas, x + column - (column == columns), y, STYLE_PLANNED,
+                       canvas.surface->ascii ? '|' : 0x2503);
+}
+
+/* One bar: what the rank held, then what it was refused, against the budget. Returns the next row. */
+static int draw_stack(struct canvas canvas, int y, const struct scene *scene)
+{
+    const struct run_shortage *shortage = &scene->model->shortage;
+    struct segment segments[CATEGORIES + 1];
+    const uint64_t held = held_in_all(scene->model),
+                   budget = (uint64_t)(shortage->budget_bytes > 0 ? shortage->budget_bytes : 0),
+                   wanted = (uint64_t)(shortage->wanted_bytes > 0 ? shortage->wanted_bytes : 0);
+    const uint64_t scale = held + wanted > budget ? held + wanted : budget;
+    const int columns = canvas.at.columns - 4;
+    char text[FORMAT_ROOM];
+    uint64_t bytes;
+    int count = 0;
+    if (!held) return y;
+    for (int category = 0; category < CATEGORIES; category++) {
+        const struct category_look *look = category_look(category);
+        if (held_bytes(scene->model, category, &bytes) && bytes)
+            segments[count++] = (struct segment){bytes, look->letter, look->pattern, look->style};
+    }
+    segments[count++] = (struct segment){wanted, '!', 0x259a, STYLE_BAD};
+    draw_bar(canvas, 1, y, columns, segments, count, scale);
+    draw_limit(canvas, 1, y, columns, budget, scale);
+    const char *sign = canvas.surface->ascii ? "|" : "┃";
+    int x = draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s held", format_bytes_bare(text, scene->state->units, held));
+    if (budget)
+        x = draw_format(canvas, x + 3, y + 1, STYLE_TEXT, "%s %s budget", sign,
+                        format_bytes_bare(text, scene->state->units, budget));
+    if (wanted)
+        draw_format(canvas, x + 3, y + 1, STYLE_BAD, " %s %s refused ", canvas.surface->ascii ? "!" : "▚",
+                    format_bytes_bare(text, scene->state->units, wanted));
+    return y + 3;
+}
+
+static void draw_tenant(struct canvas canvas, int y, int category, const struct scene *scene)
 {
     const struct category_look *look = category_look(category);
     const struct run_shortage *shortage = &scene->model->shortage;
+    const bool asked = shortage->category == category;
     char text[FORMAT_ROOM], knob[64];
     uint64_t bytes = 0;
-    bool known = held_bytes(scene->model, category, &bytes);
-    int bar = canvas.at.columns >= 120 ? 40 : 10;
+    const bool known = held_bytes(scene->model, category, &bytes);
     draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
     draw_text(canvas, 3, y, STYLE_TEXT, look->name);
     struct pen pen = pen_at(canvas, 15, y);
     pen_right(&pen, bytes_columns(scene->state->units), STYLE_STRONG,
               format_bytes(text, scene->state->units, known, bytes));
-    struct segment segment = {bytes, look->letter, look->pattern, look->style};
-    draw_bar(canvas, pen.x + 1, y, bar, &segment, 1, most);
-    bool asked = shortage->category == category;
     key_short_name(knob, sizeof knob, shortage->knobs[category]);
-    draw_format(canvas, pen.x + bar + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", knob, asked ? " <- asked" : "");
+    draw_format(canvas, pen.x + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", knob, asked ? " <- asked" : "");
 }
 
+/* Returns the next row. */
 static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
 {
-    uint64_t bytes, most = 1, sum = 0;
-    char text[FORMAT_ROOM];
-    for (int category = 0; category < CATEGORIES; category++) {
-        if (!held_bytes(scene->model, category, &bytes)) continue;
-        sum += bytes;
-        if (bytes > most) most = bytes;
-    }
+    uint64_t bytes;
     draw_text(canvas, 1, y++, STYLE_TITLE,
               scene->model->shortage.has_held ? "Bytes at that instant, and the key that decides them"
                                               : "Bytes at the peak of that step, and the key that decides them");
     for (int category = 0; category < CATEGORIES; category++) {
         bool asked = scene->model->shortage.category == category;
-        if (!asked && held_bytes(scene->model, category, &bytes) && bytes == 0) continue;
-        draw_tenant(canvas, y++, category, scene, most);
+        if (asked || !held_bytes(scene->model, category, &bytes) || bytes) draw_tenant(canvas, y++, category, scene);
     }
-    draw_text(canvas, 3, y, STYLE_STRONG, "total");
-    draw_right(canvas, 15 + bytes_columns(scene->state->units), y, STYLE_STRONG,
-               format_bytes(text, scene->state->units, sum > 0, sum));
-    return y + 2;
+    return y + 1;
 }
 
-static const char *way_out(const struct run_shortage *shortage)
+/* ---- what would fit ---- */
+
+/* A setup's commands as a row: without "set", keys by their last name. */
+static void write_setup(char *out, size_t room, const char *commands)
 {
-    for (int i = 0; i < shortage->fit_count; i++)
-        if (command_stage(shortage->fits[i].command) >= 0) return "choose a stage that fits";
-    return shortage->fit_count ? "type one of these (:)" : "type what needs less (:)";
+    size_t at = 0;
+    *out = '\0';
+    for (const char *end; *commands && at + 1 < room; commands = *end ? end + 2 : end) {
+        char path[96], name[64];
+        end = strstr(commands, "; ");
+        if (!end) end = commands + strlen(commands);
+        const bool sets = !strncmp(commands, "set ", 4);
+        const char *key = commands + (sets ? 4 : 0), *value = memchr(key, '=', (size_t)(end - key));
+        if (!value) value = end;
+        snprintf(path, sizeof path, "%.*s", (int)(value - key), key);
+        key_short_name(name, sizeof name, path);
+        at += (size_t)snprintf(out + at, room - at, "%s%s%.*s", at ? ", " : "", sets ? name : path, (int)(end - value),
+                               value);
+    }
 }
 
-static void draw_fits(struct canvas canvas, int y, const struct scene *scene)
+static int chosen_fit(const struct scene *scene)
+{
+    return list_kept(scene->state->row[VIEW_SHORTAGE], scene->model->shortage.fit_count);
+}
+
+/* What a rank's fullest instant would be, as a bar against the budget. Setups that are too large cannot be chosen. */
+static void draw_fit(struct canvas canvas, int y, int i, const struct scene *scene, uint64_t scale)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
-    char text[FORMAT_ROOM];
-    draw_text(canvas, 1, y++, STYLE_TITLE, "What would fit");
-    for (int i = 0; i < shortage->fit_count; i++, y++) {
-        const char *command = shortage->fits[i].command, *next;
-        int indent = 3; /* commands that belong together: further rows are set in */
-        for (; (next = strstr(command, "; ")); command = next + 2, indent = 5)
-            draw_format(canvas, indent, y++, STYLE_STRONG, "%.*s", (int)(next - command), command);
-        int x = draw_format(canvas, indent, y, STYLE_STRONG, "%-*s", 27 - indent, command);
-        if (shortage->fits[i].peak_bytes >= 0)
-            draw_format(canvas, x, y, STYLE_TEXT, " peak %s",
-                        format_bytes_bare(text, scene->state->units, (uint64_t)shortage->fits[i].peak_bytes));
-    }
-    if (!shortage->fit_count)
-        draw_format(canvas, 3, y++, STYLE_DIM, "%s; the keys above lower memory", run_no_fits(shortage));
-    if (!scene->state->live || scene->state->readonly) return;
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "The last whole step is kept. To go on: %s.",
-                way_out(shortage));
+    const bool fits = i < shortage->fit_count, chosen = fits && i == chosen_fit(scene);
+    const int room = canvas.at.columns * 6 / 10 - 3,
+              columns = canvas.at.columns - room - 5 - bytes_columns(scene->state->units) - 1;
+    char text[400], bytes[FORMAT_ROOM];
+    write_setup(text, sizeof text, shortage->fits[i].command);
+    draw_text(canvas, 1, y, STYLE_FOCUS, chosen ? ">" : " ");
+    draw_words(canvas_part(canvas, 3, y, room, 1), 0, 0, chosen ? STYLE_FOCUS : fits ? STYLE_TEXT : STYLE_DIM, text);
+    if (shortage->fits[i].peak_bytes < 0) return;
+    const uint64_t peak = (uint64_t)shortage->fits[i].peak_bytes;
+    const struct segment segment = {peak, 0, 0x2588, fits ? STYLE_HEAT : STYLE_WARN};
+    const int x = room + 4;
+    draw_bar(canvas, x, y, columns, &segment, 1, scale);
+    if (shortage->budget_bytes > 0) draw_limit(canvas, x, y, columns, (uint64_t)shortage->budget_bytes, scale);
+    draw_right(canvas, canvas.at.columns - 1, y, fits ? STYLE_STRONG : STYLE_DIM,
+               format_bytes_bare(bytes, scene->state->units, peak));
+}
+
+/* How to go on, in the lowest rows. */
+static void draw_way(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_shortage *shortage = &scene->model->shortage;
+    char text[480];
+    if (!scene->state->live || scene->model->ended || scene->state->readonly)
+        snprintf(text, sizeof text, "Planned peaks of a rank. In a live run Enter makes the chosen change.");
+    else if (!shortage->fit_count)
+        snprintf(text, sizeof text, "The last whole step is kept. To go on: type what needs less (:).");
+    else
+        snprintf(text, sizeof text, "The last whole step is kept. Enter: %s, and go on.",
+                 shortage->fits[chosen_fit(scene)].command);
+    draw_paragraph(canvas, 0, STYLE_STRONG, text);
+}
+
+static void draw_fits(struct canvas canvas, const struct scene *scene)
+{
+    enum { WAY_ROWS = 2 };
+    const struct run_shortage *shortage = &scene->model->shortage;
+    const int items = shortage->fit_count + shortage->larger_count, rows = canvas.at.rows - 1 - WAY_ROWS,
+              top = list_top(chosen_fit(scene), items, rows);
+    uint64_t scale = (uint64_t)(shortage->budget_bytes > 0 ? shortage->budget_bytes : 0);
+    for (int i = 0; i < items; i++)
+        if (shortage->fits[i].peak_bytes > (int64_t)scale) scale = (uint64_t)shortage->fits[i].peak_bytes;
+    draw_text(canvas, 1, 0, STYLE_TITLE, "What would fit: planned peak of a rank");
+    if (shortage->larger_count) draw_text(canvas, 40, 0, STYLE_DIM, "(grey: too large)");
+    for (int i = top; i < items && i - top < rows; i++) draw_fit(canvas, 1 + i - top, i, scene, scale);
+    if (!shortage->fit_count && !items)
+        draw_format(canvas, 3, 1, STYLE_DIM, "%s; the keys above lower memory", run_no_fits(shortage));
+    draw_way(canvas_part(canvas, 1, canvas.at.rows - WAY_ROWS, canvas.at.columns - 2, WAY_ROWS), scene);
 }
 
 static void shortage_draw(struct canvas page, const struct scene *scene)
@@ -126,9 +227,25 @@ static void shortage_draw(struct canvas page, const struct scene *scene)
         draw_text(page, 1, 2, STYLE_DIM, "this run has not run out of memory (Esc closes)");
         return;
     }
-    int y = draw_request(page, 2, scene);
+    int y = draw_request(page, 1, scene) + 1;
+    y = draw_stack(page, y, scene);
     y = draw_tenants(page, y, scene);
-    draw_fits(page, y, scene);
+    draw_fits(canvas_part(page, 0, y, page.at.columns, page.at.rows - y), scene);
 }
 
-const struct view view_oom = {"oom", "out of memory", .draw = shortage_draw};
+static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
+{
+    const struct run_shortage *shortage = &scene->model->shortage;
+    if (key->action != ACTION_ENTER) return list_act(&state->row[VIEW_SHORTAGE], shortage->fit_count, key);
+    if (!shortage->fit_count) return false;
+    if (!state->live || scene->model->ended)
+        snprintf(state->message, sizeof state->message,
+                 "a recording takes no commands; in a live run Enter makes the chosen change");
+    else if (scene->model->state != RUN_OUT_OF_MEMORY)
+        snprintf(state->message, sizeof state->message, "the run has gone on since");
+    else snprintf(state->command, sizeof state->command, "%s", shortage->fits[chosen_fit(scene)].command);
+    return true;
+}
+
+const struct view view_oom = {
+    "oom", "out of memory", {ACTION_UP, ACTION_DOWN, ACTION_ENTER}, .draw = shortage_draw, .act = act};

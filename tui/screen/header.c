@@ -192,17 +192,18 @@ static void save_text(char *text, size_t room, const struct run_model *model)
 }
 
 /* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
-static const char *way_out(char *text, size_t room, const struct run_shortage *shortage)
+static const char *way_out(char *text, size_t room, const struct run_shortage *shortage, bool shown)
 {
+    const char *why = shown ? "Enter makes the chosen change" : "I shows why";
     char stages[16] = "";
     for (int i = 0; i < shortage->fit_count; i++) {
         const int stage = command_stage(shortage->fits[i].command);
         const size_t at = strlen(stages);
         if (stage >= 0) snprintf(stages + at, sizeof stages - at, "%s%d", at ? " " : "", stage);
     }
-    if (*stages) snprintf(text, room, "I shows why; a stage that fits (%s) goes on", stages);
-    else if (shortage->fit_count) snprintf(text, room, "I shows why; :%.90s goes on", shortage->fits[0].command);
-    else snprintf(text, room, "I shows why");
+    if (*stages) snprintf(text, room, "%s; a stage that fits (%s) goes on", why, stages);
+    else if (shortage->fit_count) snprintf(text, room, "%s; :%.80s goes on", why, shortage->fits[0].command);
+    else snprintf(text, room, "%s", shown ? "" : why);
     return text;
 }
 
@@ -214,8 +215,9 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct badge *badge = &badges[model->state];
     const bool takes_keys =
         view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
-    const char *hint = !takes_keys                         ? badge->hint
-                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage)
+    const bool shown = state->view == VIEW_SHORTAGE;
+    const char *hint = !takes_keys                         ? (shown ? "" : badge->hint)
+                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage, shown)
                                                            : badge->live_hint;
     if (state->held) snprintf(text, room, "an operation begins; , shows its end");
     else if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");

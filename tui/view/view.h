@@ -91,7 +91,7 @@ struct view_state {
     struct { int64_t frames, bytes; } cost; /* frames drawn on this terminal, and bytes sent for them */
     const char *offer;                      /* shown in the header of the overview until it is answered; NULL: none */
     char message[320];        /* the answer to the last key, in as many of the lowest rows as it needs; "": none */
-    char command[160];        /* set by a view's act(): a command for the engine; "": none */
+    char command[400];        /* set by a view's act(): commands for the engine, "; " between them; "": none */
 };
 
 struct scene { const struct run_model *model; const struct history *history; const struct view_state *state; };

@@ -51,7 +51,7 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     double sum = 0;
     bool all_known = true;
     char formula[48], text[64];
-    uint64_t bytes;
+    uint64_t bytes = 0;
     int x = 1;
     for (int array = 0; array < BOARD_ARRAYS; array++) {
         const struct category_look *look = category_look((int)board_categories[array]);
