@@ -133,7 +133,7 @@ static struct op_times times_of(const struct buckets *buckets, int op, uint32_t 
 
 static void draw_rank_states(struct canvas canvas, int x, int y, int columns, const struct buckets *buckets, int op)
 {
-    static const char letters[BUCKET_STATES + 1] = ".f+>=x";
+    static const char letters[BUCKET_STATES + 1] = ".-+>=!";
     static const enum style styles[BUCKET_STATES] = {STYLE_DIM,   STYLE_TEXT, STYLE_STRONG,
                                                      STYLE_SPARK, STYLE_DIM,  STYLE_WARN};
     const struct run_model *model = buckets->scene->model;
@@ -303,7 +303,7 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
     draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
     x += buckets->scene->model->ranks + 2;
     if (x < canvas.at.columns - 58)
-        draw_text(canvas, x, 5, STYLE_DIM, ". to come  f filling  + complete  > in flight  = flushed");
+        draw_text(canvas, x, 5, STYLE_DIM, ". to come  - filling  + complete  > in flight  = flushed");
 }
 
 /* ---- the view ---- */
