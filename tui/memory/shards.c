@@ -14,7 +14,8 @@ enum {
     NAME_COLUMNS = 11,
     HEAD_ROWS = 3,
     LEGEND_ROWS = 3,
-    DETAIL_ROWS = 5
+    DETAIL_ROWS = 5,
+    PITCH_MAX = 6
 }; /* the title is of the head */
 
 /* The least columns of figures: elements and bytes. */
@@ -26,6 +27,7 @@ enum cells_as { AS_SLOTS, AS_LETTERS, AS_LETTER };
 struct grid {
     enum cells_as as;
     int slots, width; /* of a cell */
+    int height, pitch; /* rows of a cell, and of a unit with the blank row below it */
     int first, ranks; /* the ranks that fit */
     int end;          /* column behind the last */
 };
@@ -60,7 +62,7 @@ static struct grid grid_of(int columns, const struct picture *picture)
     int slots = (room - 4) / 3;
     if (slots > 8) slots = 8;
     slots -= slots > 0 ? slots % picture->ranks : 0;
-    struct grid grid = {.first = 0, .ranks = picture->ranks};
+    struct grid grid = {.first = 0, .ranks = picture->ranks, .height = 1, .pitch = 1};
     if (slots > 0 && slots >= picture->ranks && picture->ranks == picture->at.plan->ops.ranks) {
         grid.as = AS_SLOTS;
         grid.slots = slots;
@@ -134,11 +136,12 @@ static const char *row_name(char out[OP_TEXT_ROOM], const struct picture *pictur
     return out;
 }
 
-static void draw_names(struct canvas canvas, int y, int rows, int top, int chosen, const struct picture *picture)
+static void draw_names(struct canvas canvas, int y, int rows, int top, int chosen, const struct grid *grid,
+                       const struct picture *picture)
 {
     char name[OP_TEXT_ROOM];
     for (int unit = top; unit < picture->units && unit < top + rows; unit++)
-        draw_text(canvas_part(canvas, 0, y + unit - top, NAME_COLUMNS - 1, 1), 0, 0,
+        draw_text(canvas_part(canvas, 0, y + (unit - top) * grid->pitch, NAME_COLUMNS - 1, 1), 0, 0,
                   unit == chosen ? STYLE_FOCUS : STYLE_TEXT, row_name(name, picture, unit));
 }
 
@@ -151,12 +154,14 @@ static void draw_grid(struct canvas canvas, int y, int rows, int top, const stru
         const struct progress at = progress_of(picture->scene->model, rank);
         if (at.plan != picture->at.plan || at.lost) {
             for (int unit = top; unit < picture->units && unit < top + rows; unit++)
-                draw_character(canvas, x, y + unit - top, STYLE_DIM, '?');
+                draw_character(canvas, x, y + (unit - top) * grid->pitch, STYLE_DIM, '?');
             continue;
         }
         cells_of(&at, cells, picture->units);
         for (int unit = top; unit < picture->units && unit < top + rows; unit++)
-            draw_cell(canvas, x, y + unit - top, grid, &picture->keep[unit], &cells[unit], rank, picture->ranks);
+            for (int row = 0; row < grid->height; row++)
+                draw_cell(canvas, x, y + (unit - top) * grid->pitch + row, grid, &picture->keep[unit], &cells[unit],
+                          rank, picture->ranks);
     }
 }
 
@@ -171,11 +176,12 @@ static const char *parameters_words(const struct unit_keep *keep, const struct u
     return cell->let_go ? "own shard only (released)" : "own shard only";
 }
 
-static void draw_figures(struct canvas canvas, int x, int y, int rows, int top, const struct picture *picture)
+static void draw_figures(struct canvas canvas, int y, int rows, int top, const struct grid *grid,
+                         const struct picture *picture)
 {
     const enum units units = picture->scene->state->units;
     char text[FORMAT_ROOM], head[32];
-    struct pen pen = pen_at(canvas, x, y - 1);
+    struct pen pen = pen_at(canvas, grid->end, y - 1);
     snprintf(head, sizeof head, "  P on rank %d", picture->rank);
     pen_right(&pen, 11, STYLE_DIM, "elements");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "P here");
@@ -184,7 +190,7 @@ static void draw_figures(struct canvas canvas, int x, int y, int rows, int top, 
         const struct unit_keep *keep = &picture->keep[unit];
         const struct unit_cell *cell = &picture->cells[unit];
         const int64_t bytes = keep->parameter_bytes + keep->tail_bytes + cell->gathered_bytes;
-        pen = pen_at(canvas, x, y + unit - top);
+        pen = pen_at(canvas, grid->end, y + (unit - top) * grid->pitch);
         pen_right(&pen, 11, STYLE_TEXT, format_count(text, (uint64_t)keep->elems));
         pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, true, (uint64_t)bytes));
         pen_left(&pen, 2, STYLE_TEXT, "");
@@ -323,6 +329,13 @@ static void shard_ranks_draw(struct canvas canvas, const struct scene *scene, co
         draw_rank_row(canvas, 2 + i, top + i, top + i == chosen, scene, plan);
 }
 
+/* Units that have room are as tall as they can be. */
+static void raise_rows(struct grid *grid, int rows, int units)
+{
+    grid->pitch = grid->as != AS_SLOTS || rows < 3 * units ? 1 : rows > PITCH_MAX * units ? PITCH_MAX : rows / units;
+    grid->height = grid->pitch > 1 ? grid->pitch - 1 : 1;
+}
+
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct picture picture;
@@ -330,17 +343,18 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         draw_nothing(canvas, false);
         return;
     }
-    const struct grid grid = grid_of(canvas.at.columns, &picture);
+    struct grid grid = grid_of(canvas.at.columns, &picture);
     const int chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
     int rows = canvas.at.rows - HEAD_ROWS - DETAIL_ROWS - LEGEND_ROWS;
+    raise_rows(&grid, rows - 4 - picture.ranks, picture.units); /* four: head and edges of the table of ranks */
     if (rows > picture.units) rows = picture.units;
     const int top = list_top(chosen, picture.units, rows);
     draw_shards_title(canvas, false, &picture);
     draw_head(canvas, 1, &grid, &picture);
-    draw_names(canvas, HEAD_ROWS, rows, top, chosen, &picture);
+    draw_names(canvas, HEAD_ROWS, rows, top, chosen, &grid, &picture);
     draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);
-    if (canvas.at.columns - grid.end >= FIGURES_COLUMNS) draw_figures(canvas, grid.end, HEAD_ROWS, rows, top, &picture);
-    int y = HEAD_ROWS + rows + 1;
+    if (canvas.at.columns - grid.end >= FIGURES_COLUMNS) draw_figures(canvas, HEAD_ROWS, rows, top, &grid, &picture);
+    int y = HEAD_ROWS + rows * grid.pitch + (grid.pitch == 1);
     draw_unit_sizes(canvas, y, chosen, &picture);
     draw_unit_state(canvas, y + 1, chosen, &picture);
     draw_gathers(canvas, y + 2, &picture);
@@ -364,7 +378,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const int top = list_top(chosen, picture.units, rows);
     draw_shards_title(canvas, focused, &picture);
     draw_head(canvas, 1, &grid, &picture);
-    draw_names(canvas, HEAD_ROWS, rows, top, -1, &picture);
+    draw_names(canvas, HEAD_ROWS, rows, top, -1, &grid, &picture);
     draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);
 }
 

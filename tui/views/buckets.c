@@ -222,7 +222,26 @@ static void pen_wide(struct pen *pen, const struct buckets *buckets, int op)
     if (buckets->ops->micro_steps > 1) pen_format(pen, 12, STYLE_TEXT, "%d", flush->micro_step + 1);
 }
 
-static void draw_bucket(struct canvas canvas, int y, int op, bool chosen, const struct buckets *buckets)
+/* The same bucket on the other ranks, a row each. */
+static void draw_other_ranks(struct canvas canvas, int x, int y, int op, const struct buckets *buckets)
+{
+    const struct run_model *model = buckets->scene->model;
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct progress at = progress_of(model, rank);
+        char name[24];
+        if (rank == buckets->rank) continue;
+        snprintf(name, sizeof name, "rank %d", rank);
+        draw_right(canvas, x - 1, y, STYLE_DIM, name);
+        if (at.plan == buckets->at.plan && !at.lost) {
+            const struct filling filling = filling_of(&at, op);
+            draw_filling(canvas, x, y, BAR_COLUMNS, &filling, buckets->ops->ops[op].bytes, bar_scale(buckets));
+            draw_text(canvas, x + BAR_COLUMNS + 3, y, STYLE_DIM, state_name(filling.state));
+        }
+        y++;
+    }
+}
+
+static void draw_bucket(struct canvas canvas, int y, bool all, int op, bool chosen, const struct buckets *buckets)
 {
     const struct op *flush = &buckets->ops->ops[op];
     const struct filling filling = filling_of(&buckets->at, op);
@@ -238,18 +257,20 @@ static void draw_bucket(struct canvas canvas, int y, int op, bool chosen, const 
     const int x = pen.x + 1;
     pen_left(&pen, BAR_COLUMNS + 4, style, "");
     if (!pen.full) draw_filling(canvas, x, y, BAR_COLUMNS, &filling, flush->bytes, bar_scale(buckets));
+    if (all) draw_other_ranks(canvas, x, y + 1, op, buckets);
     pen_left(&pen, 11, filling.state == BUCKET_FLUSHED ? STYLE_DIM : style, state_name(filling.state));
     pen_times(&pen, buckets, op, filling.state);
     pen_wide(&pen, buckets, op);
 }
 
-static void draw_list(struct canvas canvas, const struct buckets *buckets, int chosen)
+/* A bucket takes `pitch` rows: one, or one for each rank and perhaps a blank one. */
+static void draw_list(struct canvas canvas, int pitch, const struct buckets *buckets, int chosen)
 {
-    const int rows = canvas.at.rows - 1, top = list_top(chosen, buckets->sums.count, rows);
+    const int rows = (canvas.at.rows - 1) / pitch, top = list_top(chosen, buckets->sums.count, rows);
     int op = op_of_row(buckets, top);
     draw_list_head(canvas, 0, buckets);
     for (int row = top; row < top + rows && op >= 0; row++, op = bucket_after(buckets->ops, op))
-        draw_bucket(canvas, 1 + row - top, op, row == chosen, buckets);
+        draw_bucket(canvas, 1 + (row - top) * pitch, pitch > 1, op, row == chosen, buckets);
 }
 
 /* ---- the chosen bucket ---- */
@@ -341,9 +362,11 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     if (!draw_none(canvas, false, known ? &buckets : NULL)) return;
     const int columns = canvas.at.columns, chosen = chosen_row(&buckets);
     int rows = canvas.at.rows - 1 - DETAIL_ROWS - KNOB_ROWS - 1;
-    if (rows > buckets.sums.count + 1) rows = buckets.sums.count + 1;
+    const int room = (rows - 1) / buckets.sums.count, ranks = scene->model->ranks;
+    const int pitch = room < ranks ? 1 : room > ranks ? ranks + (ranks > 1) : ranks;
+    if (rows > buckets.sums.count * pitch + 1) rows = buckets.sums.count * pitch + 1;
     draw_buckets_title(canvas, false, &buckets);
-    draw_list(canvas_part(canvas, 0, 1, columns, rows), &buckets, chosen);
+    draw_list(canvas_part(canvas, 0, 1, columns, rows), pitch, &buckets, chosen);
     draw_chosen(canvas_part(canvas, 0, 1 + rows, columns, DETAIL_ROWS), &buckets, chosen);
     draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
     bucket_knobs_draw(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), scene, &buckets.at,
@@ -356,7 +379,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const bool known = buckets_init(&buckets, scene);
     if (!draw_none(canvas, focused, known ? &buckets : NULL)) return;
     draw_buckets_title(canvas, focused, &buckets);
-    draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &buckets, chosen_row(&buckets));
+    draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), 1, &buckets, chosen_row(&buckets));
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
