@@ -158,7 +158,7 @@ static void open_span(struct view_state *state, const struct folded *run)
 static void mark_two(struct view_state *state, const struct folded *run)
 {
     for (int mark = 0; mark < 2; mark++)
-        compare_mark(state, mark, step_of(run, mark ? 8 : 3)->ended_ns, run->model, run->history);
+        moments_mark(state, mark, step_of(run, mark ? 8 : 3)->ended_ns, run->model, run->history);
 }
 
 static void zoom(struct view_state *state, const struct folded *run)

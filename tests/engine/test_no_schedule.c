@@ -210,7 +210,7 @@ static const struct expected {
     {VIEW_STEPS, "n/a   3.2500", NULL},
     {VIEW_TEXT, "none yet", NULL},
     {VIEW_EVENTS, "nothing yet", NULL},
-    {VIEW_COMPARE, "not marked", NULL},
+    {VIEW_MOMENTS, "not marked", NULL},
     {VIEW_SHORTAGE, "has not run out of memory", NULL},
     {VIEW_HELP, "All keys", NULL},
 };

@@ -65,7 +65,7 @@ void typing_key(struct app *app, uint32_t key);
 void act_type(struct app *app, const struct key_row *row);
 void act_find(struct app *app, const struct key_row *row);
 void act_markers(struct app *app, const struct key_row *row);
-void act_compare(struct app *app, const struct key_row *row);
+void act_moments(struct app *app, const struct key_row *row);
 
 void pointing_act(struct app *app); /* the mouse */
 

@@ -79,13 +79,13 @@ void act_markers(struct app *app, const struct key_row *row)
 }
 
 /* Marks A, then B, then opens the comparison of both; then begins again. */
-void act_compare(struct app *app, const struct key_row *row)
+void act_moments(struct app *app, const struct key_row *row)
 {
     struct view_state *state = &app->state;
-    int which = state->mark[0].known && !state->mark[1].known, view = view_named("compare");
+    int which = state->mark[0].known && !state->mark[1].known, view = view_named("moments");
     if (!which) memset(state->mark, 0, sizeof state->mark);
     const struct scene scene = app_scene(app);
-    compare_mark(state, which, state->cursor_ns, scene.model, scene.history);
+    moments_mark(state, which, state->cursor_ns, scene.model, scene.history);
     if (!which) app_say(app, "A is here; at another moment %s marks B and compares", row->label);
     else if (view >= 0) state->view = (enum view_id)view;
 }

@@ -118,8 +118,8 @@ struct view {
 #include "tui/view/views.def"
 #undef VIEW
 
-/* Marks the moment of this model and history as A or B (side 0, 1): compare.c. */
-void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
+/* Marks the moment of this model and history as A or B (side 0, 1): moments.c. */
+void moments_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model, const struct history *history);
 
 /* What happens at the scene's moment, and why, in one or two sentences; "": no schedule is known. */
 void whiteboard_sentence(char *out, size_t room, const struct scene *scene);

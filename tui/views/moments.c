@@ -30,7 +30,7 @@ static void read_step(struct marked *moment, const struct run_model *model, cons
     memcpy(moment->peak.held_bytes, step->memory[TIER_DEVICE].at_peak_bytes, sizeof moment->peak.held_bytes);
 }
 
-void compare_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model,
+void moments_mark(struct view_state *state, int side, uint64_t time_ns, const struct run_model *model,
                   const struct history *history)
 {
     struct marked moment = {.known = true, .time_ns = time_ns, .rank = state->rank};
@@ -223,7 +223,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     const struct marked *sides = scene->state->mark;
     const int width = name_columns(&canvas) + 3 * cell_columns(scene->state->units) + 1, columns = canvas.at.columns;
-    draw_title(canvas, 0, false, "compare two moments");
+    draw_title(canvas, 0, false, "two moments");
     draw_times(canvas, 1, scene, sides);
     if (!sides[0].known || !sides[1].known) {
         draw_text(canvas, 1, 3, STYLE_DIM,
@@ -240,4 +240,4 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     if (wide) draw_knobs(right, draw_figures(right, scene, sides) + 1, sides);
 }
 
-const struct view view_compare = {"compare", "compare", .keys = {ACTION_COMPARE, ACTION_UNITS}, .draw = draw_view};
+const struct view view_moments = {"moments", "moments", .keys = {ACTION_MOMENTS, ACTION_UNITS}, .draw = draw_view};
