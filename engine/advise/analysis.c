@@ -129,31 +129,24 @@ static bool add_step(struct analysis *analysis, const struct history_step *when)
 
 /* ---- reading ---- */
 
-struct reading {
-    struct analysis *analysis;
-    const struct analysis_options *options;
-    uint64_t added_ns; /* when the step that was added last began */
-};
-
 static bool in_window(const struct analysis_options *options, uint32_t step)
 {
     return step >= options->from_step && (!options->to_step || step <= options->to_step);
 }
 
 /* False: no memory. */
-static bool fold(struct reading *reading, const struct trace_record *record)
+static bool fold(struct analysis *analysis, const struct analysis_options *options, const struct trace_record *record)
 {
-    struct analysis *analysis = reading->analysis;
     run_model_fold(analysis->model, record);
     history_fold(analysis->history, analysis->model, record);
-    if (++analysis->records % PROGRESS_EVERY == 0 && reading->options->progress) {
+    if (++analysis->records % PROGRESS_EVERY == 0 && options->progress) {
         const struct run_step *last = run_last_step(analysis->model);
-        reading->options->progress(reading->options->user, analysis->records, last ? last->step : 0);
+        options->progress(options->user, analysis->records, last ? last->step : 0);
     }
-    if (record->kind != TRACE_STEP_END || !in_window(reading->options, record->step_end.step)) return true;
+    if (record->kind != TRACE_STEP_END || !in_window(options, record->step_end.step)) return true;
     const struct history_step *when = history_step_numbered(analysis->history, record->step_end.step);
-    if (!when || !when->ended_ns || when->begun_ns <= reading->added_ns) return true;
-    reading->added_ns = when->begun_ns;
+    if (!when || !when->ended_ns || when->begun_ns <= analysis->added_ns) return true;
+    analysis->added_ns = when->begun_ns;
     return add_step(analysis, when);
 }
 
@@ -167,17 +160,28 @@ static void note_defect(struct analysis *analysis, const struct source *source, 
     snprintf(analysis->defect, sizeof analysis->defect, "%s", defect);
 }
 
-static int read_all(struct reading *reading, struct source *source, struct error *err)
+int analysis_begin(struct analysis *analysis, const char *path, struct error *err)
+{
+    *analysis = (struct analysis){.path = strdup(path),
+                                  .model = run_model_new(&(struct run_model_options){.steps = 256, .notices = 256}),
+                                  .history = history_new(0)};
+    if (analysis->path && analysis->model && analysis->history) return STATUS_OK;
+    analysis_release(analysis);
+    return error_set(err, STATUS_RUN, "no memory to analyze %s", path);
+}
+
+int analysis_take(struct analysis *analysis, struct source *source, const struct analysis_options *options,
+                  struct error *err)
 {
     struct trace_record record;
     enum source_result result;
     while ((result = source_next(source, &record)) == SOURCE_RECORD)
-        if (!fold(reading, &record)) return error_set(err, STATUS_RUN, "no memory to analyze the trace");
-    note_defect(reading->analysis, source, result);
-    if (reading->analysis->section_count) return STATUS_OK;
+        if (!fold(analysis, options, &record)) return error_set(err, STATUS_RUN, "no memory to analyze the trace");
+    note_defect(analysis, source, result);
+    if (analysis->section_count || result == SOURCE_WAIT) return STATUS_OK;
     if (result == SOURCE_BAD) return error_set(err, STATUS_INPUT, "%s", source_error(source));
-    return error_set(err, STATUS_INPUT, "%s: no whole step %s", reading->analysis->path,
-                     reading->options->from_step || reading->options->to_step ? "in that window" : "in this trace");
+    return error_set(err, STATUS_INPUT, "%s: no whole step %s", analysis->path,
+                     options->from_step || options->to_step ? "in that window" : "in this trace");
 }
 
 int analysis_read(struct analysis *analysis, const char *path, const struct analysis_options *options,
@@ -187,12 +191,8 @@ int analysis_read(struct analysis *analysis, const char *path, const struct anal
     *analysis = (struct analysis){0};
     int status = source_open_file(&source, path, err);
     if (status) return status;
-    analysis->path = strdup(path);
-    analysis->model = run_model_new(&(struct run_model_options){.steps = 256, .notices = 256});
-    analysis->history = history_new(0);
-    if (analysis->path && analysis->model && analysis->history)
-        status = read_all(&(struct reading){.analysis = analysis, .options = options}, source, err);
-    else status = error_set(err, STATUS_RUN, "no memory to analyze %s", path);
+    status = analysis_begin(analysis, path, err);
+    if (!status) status = analysis_take(analysis, source, options, err);
     source_close(source);
     if (status) analysis_release(analysis);
     return status;

@@ -42,6 +42,7 @@ struct analysis {
     struct analysis_section *sections;
     int section_count;
     uint64_t records;
+    uint64_t added_ns;       /* when the step that was added last began */
     char defect[256];        /* why the trace has no proper end; "": it has */
 };
 
@@ -56,6 +57,12 @@ struct analysis_options {
  * only sets `defect`. */
 int analysis_read(struct analysis *analysis, const char *path, const struct analysis_options *options, struct error *err);
 void analysis_release(struct analysis *analysis);
+
+/* The same for a run in progress: begin it, then take the records that have arrived, as often as wanted. */
+struct source;
+int analysis_begin(struct analysis *analysis, const char *path, struct error *err);
+int analysis_take(struct analysis *analysis, struct source *source, const struct analysis_options *options,
+                  struct error *err);
 
 /* Sums of one rank, or (-1) of all. Returns the divisor that makes them means per rank and step; 0: every step has lost
  * records. */
@@ -113,6 +120,14 @@ struct analysis_key { const char *path; char value[2][80]; };
 
 /* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
 int analysis_keys(struct analysis_key **keys, const struct analysis *left, const struct analysis *right);
+
+/* A figure that differs, as analysis_diff_print() writes it. */
+struct analysis_difference { char label[48], value[2][32]; };
+
+/* The figures that a screen of two runs highlights, most important first: of the pair whose section of A has that step, or of the
+ * first pair. Returns how many, at most `room`; *pair: the pair, of which a side is NULL where that trace has no section. */
+int analysis_differences(struct analysis_difference *out, int room, struct analysis_pair *pair, const struct analysis *left,
+                         const struct analysis *right, uint32_t step);
 
 /* The figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses and
  * measured peaks are not compared. The caller frees the JSON; NULL: no memory. */

@@ -1,8 +1,10 @@
 /* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.c) are
  * held against each other figure by figure: those of the JSON that have a label. Bytes, counts and what was planned are exact, and
  * decide whether the traces are equal; times, waits, losses and measured peaks are shown. */
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
@@ -147,6 +149,60 @@ bool analysis_diff_print(const struct analysis *left, const struct analysis *rig
     free(pairs);
     fprintf(out, "\n%s\n", equal ? "all bytes and counts are equal" : "bytes or counts differ");
     return equal;
+}
+
+/* ---- the figures that a screen highlights ---- */
+
+static bool has_step(const struct analysis_section *section, uint32_t step)
+{
+    return section && section->first_step <= step && step <= section->last_step;
+}
+
+/* Zeroes: there is no pair. */
+static struct analysis_pair pair_at(const struct analysis *left, const struct analysis *right, uint32_t step)
+{
+    struct analysis_pair *pairs, chosen = {0};
+    const int count = analysis_pairs(&pairs, left, right);
+    for (int i = count - 1; i >= 0; i--)
+        if (i == 0 || has_step(pairs[i].side[0], step)) {
+            chosen = pairs[i];
+            break;
+        }
+    free(pairs);
+    return chosen;
+}
+
+int analysis_differences(struct analysis_difference *out, int room, struct analysis_pair *pair,
+                         const struct analysis *left, const struct analysis *right, uint32_t step)
+{
+    static const char *const shown[] = {"device: parameters at peak",
+                                        "device: gradients at peak",
+                                        "device: optimizer at peak",
+                                        "device: peak",
+                                        "step",
+                                        "exposed",
+                                        "*: sent",
+                                        "gathers *",
+                                        "device: [abtw]* at peak",
+                                        "device: gathered at peak",
+                                        "host: peak",
+                                        "nvme: peak"};
+    struct both both;
+    int count = 0;
+    *pair = pair_at(left, right, step);
+    if (!pair->side[0] || !pair->side[1]) return 0;
+    read_both(&both, pair);
+    for (size_t s = 0; s < sizeof shown / sizeof *shown; s++)
+        for (int i = 0; i < both.left.count && count < room; i++) {
+            const struct figure *a = &both.left.at[i], *b = &both.right.at[i];
+            char text[2][32];
+            if (fnmatch(shown[s], a->label, 0) || figure_same(a, b) || !worth_saying(a, b)) continue;
+            struct analysis_difference *row = &out[count++];
+            memcpy(row->label, a->label, sizeof row->label);
+            snprintf(row->value[0], sizeof row->value[0], "%s", figure_show(text[0], a));
+            snprintf(row->value[1], sizeof row->value[1], "%s", figure_show(text[1], b));
+        }
+    return count;
 }
 
 /* ---- JSON ---- */
