@@ -8,7 +8,7 @@
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
-enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 6, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 4 };
+enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 6, ROWS_SMALL = 18, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 4 };
 enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
 
 const enum category board_categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
@@ -207,9 +207,10 @@ static void draw_legend(struct canvas canvas, int y, int rows, const struct boar
     for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
-/* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. */
+/* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. A small canvas, such
+ * as half a screen, has only the bars below the tiles, and where rows are left, a sentence and lanes. */
 struct rows {
-    bool host, tiers, copies, saved;
+    bool small, host, tiers, copies, saved;
     int lanes, legend;
     struct board_rows tiles;
 };
@@ -219,12 +220,27 @@ static int within(int value, int least, int most)
     return value < least ? least : value > most ? most : value;
 }
 
+static void share_few_rows(struct rows *share, int room, const struct board *board)
+{
+    const int left = room - board->units - SENTENCE_ROWS;
+    share->lanes = left >= 4 ? within(left - 2, 2, share->lanes) : 0;
+    share->tiers = share->copies = share->saved = false;
+    share->legend = 0;
+    room -= (left >= 0 ? SENTENCE_ROWS : 0) + (share->lanes ? 2 + share->lanes : 0);
+    board_group_units(&share->tiles, room, board);
+}
+
 static void share_rows(struct rows *share, int rows, const struct board *board)
 {
     share->host = tier_is_used(board->scene->model, TIER_HOST);
     share->tiers = board_has_tiers(board);
     share->copies = board->sharded[0];
     share->lanes = board_lanes(board);
+    share->small = rows < ROWS_SMALL;
+    if (share->small) {
+        share_few_rows(share, rows - ABOVE_ROWS - 1 - share->host, board);
+        return;
+    }
     int room = rows - ABOVE_ROWS - (4 + share->copies + share->tiers + share->host) - 2 - SENTENCE_ROWS;
     share->saved = room - 2 >= board->units; /* the bar has them, too */
     room += !share->saved;
@@ -239,10 +255,10 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
 {
     int y = ABOVE_ROWS + share->tiles.used;
     board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
-    board_link(canvas, y++, board);
+    if (!share->small) board_link(canvas, y++, board);
     if (share->tiers) draw_text(canvas, 0, y++, STYLE_DIM, "tiers");
     if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
-    draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
+    if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
     if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
     if (share->host) draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_HOST));
@@ -253,13 +269,13 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
 static void draw_rank(struct canvas canvas, const struct rows *share, int i, const struct board *board)
 {
     struct board_rank of;
-    int y = ABOVE_ROWS + share->tiles.used + 1;
+    int y = ABOVE_ROWS + share->tiles.used + !share->small;
     board_rank_init(&of, board, i);
     board_head(canvas, ABOVE_ROWS - 1, &of, board);
     board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
     if (share->tiers) board_tiers(canvas, y++, &of, board);
     if (share->copies) board_copies(canvas, y++, &of, board);
-    board_buckets(canvas, y++, &of, board);
+    if (!share->small) board_buckets(canvas, y++, &of, board);
     if (share->saved) board_saved(canvas, y++, &of, board);
     draw_bar_of(canvas, y++, &of, board, TIER_DEVICE);
     if (share->host) draw_bar_of(canvas, y++, &of, board, TIER_HOST);
@@ -306,7 +322,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     share_rows(&share, canvas.at.rows, &board);
     int y = draw_labels(canvas, &share, &board);
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
-    y += board_moments(canvas, y, 2 + share.lanes, &board);
+    if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
     const int rows = canvas.at.rows - share.legend - y;
     draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, STYLE_STRONG, sentence);
