@@ -49,14 +49,25 @@ static int write_difference(const struct cli *cli, const struct analysis *left, 
     return front_close(out, cli->output, err);
 }
 
-static int analyze_two(const struct cli *cli, const struct analysis *left, struct error *err)
+static void rename_trace(struct analysis *analysis, const char *name)
 {
-    struct analysis right;
+    char *copy = strdup(name);
+    if (!copy) return;
+    free(analysis->path);
+    analysis->path = copy;
+}
+
+int front_difference(const struct cli *cli, const char *const file[2], const char *const name[2], struct error *err)
+{
+    struct analysis side[2] = {0};
     bool equal = false;
-    int status = read_trace(&right, cli->diff, cli, err);
-    if (status) return status;
-    status = write_difference(cli, left, &right, &equal, err);
-    analysis_release(&right);
+    int status = STATUS_OK;
+    for (int s = 0; s < 2 && !status; s++) {
+        status = read_trace(&side[s], file[s], cli, err);
+        if (!status) rename_trace(&side[s], name[s]);
+    }
+    if (!status) status = write_difference(cli, &side[0], &side[1], &equal, err);
+    for (int s = 0; s < 2; s++) analysis_release(&side[s]);
     return status || equal ? status : STATUS_CHECK; /* the last line of the figures says so */
 }
 
@@ -147,9 +158,11 @@ int front_analyze(const struct cli *cli, struct error *err)
     if (cli->from > 0 && cli->to > 0 && cli->from > cli->to)
         return error_set(err, STATUS_USAGE, "--from %lld comes after --to %lld", (long long)cli->from,
                          (long long)cli->to);
+    const char *const files[2] = {cli->operand, cli->diff};
+    if (cli->diff) return front_difference(cli, files, files, err);
     int status = read_trace(&analysis, cli->operand, cli, err);
     if (status) return status;
-    status = cli->diff ? analyze_two(cli, &analysis, err) : write_figures(cli, &analysis, err);
+    status = write_figures(cli, &analysis, err);
     analysis_release(&analysis);
     return status;
 }

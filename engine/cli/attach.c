@@ -126,28 +126,32 @@ static int await_answer(const struct source *source, const struct rundir_found *
                      (long long)run->pid);
 }
 
-static int watch(const struct cli *cli, const struct rundir_found *run, struct error *err)
+int front_open_run(struct source **source, const char *name, bool watches, struct error *err)
 {
+    struct rundir_found found[RUNS_MAX];
+    const struct rundir_found *chosen = NULL;
     char path[96];
-    struct app_options options = {.readonly = cli->readonly};
-    int status = front_look(&options.look, cli, err);
-    if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
-    snprintf(path, sizeof path, "%s/socket", run->path);
+    int status = choose(&chosen, found, rundir_list(found, RUNS_MAX), name, err);
     if (status) return status;
-    status = (cli->readonly ? source_watch_socket : source_open_socket)(&options.source, path, err);
+    snprintf(path, sizeof path, "%s/socket", chosen->path);
+    status = (watches ? source_watch_socket : source_open_socket)(source, path, err);
     if (status) return status;
-    status = await_answer(options.source, run, err);
-    if (!status) status = app_run(&options, err);
-    source_close(options.source);
+    status = await_answer(*source, chosen, err);
+    if (status) source_close(*source), *source = NULL;
     return status;
 }
 
 int front_attach(const struct cli *cli, struct error *err)
 {
     struct rundir_found found[RUNS_MAX];
-    const struct rundir_found *chosen = NULL;
-    int count = rundir_list(found, RUNS_MAX);
-    if (cli->json) return print_runs(stdout, found, count, true), STATUS_OK;
-    int status = choose(&chosen, found, count, cli->operand, err);
-    return status ? status : watch(cli, chosen, err);
+    struct app_options options = {.readonly = cli->readonly};
+    if (cli->json) return print_runs(stdout, found, rundir_list(found, RUNS_MAX), true), STATUS_OK;
+    int status = front_look(&options.look, cli, err);
+    if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
+    if (status) return status;
+    status = front_open_run(&options.source, cli->operand, cli->readonly, err);
+    if (status) return status;
+    status = app_run(&options, err);
+    source_close(options.source);
+    return status;
 }

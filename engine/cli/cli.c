@@ -13,7 +13,7 @@
 
 #define V(verb)  (1u << VERB_##verb)
 #define RUNS     (V(VIEW) | V(TRAIN))
-#define SCREENS  (RUNS | V(ATTACH) | V(REPLAY) | V(LAB))
+#define SCREENS  (RUNS | V(ATTACH) | V(REPLAY) | V(COMPARE) | V(LAB))
 #define CONVERTS (V(CHECKPOINT_CONVERT) | V(CHECKPOINT_EXPORT))
 #define ALL      (~0u)
 
@@ -249,6 +249,7 @@ int cli_check_files(const struct cli *cli, struct error *err)
     const struct verb_info *verb = &cli_verbs[cli->verb];
     struct uses uses = {.count = 0};
     if (verb->operand) add(&uses, verb->operand, cli->operand, "", verb->operands + (*verb->operands == '['));
+    if (verb->operand && cli->second) add(&uses, verb->operand, cli->second, "", "B");
     for (int o = 0; o < cli_option_count; o++) {
         const struct option_info *option = &cli_options[o];
         const bool written = option->type == OPTION_WRITES;

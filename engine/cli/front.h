@@ -21,4 +21,12 @@ FILE *front_open(const char *path, struct error *err);                   /* the 
 int front_close(FILE *out, const char *path, struct error *err);
 void front_drop(FILE *out); /* instead of front_close(): discards the new file and keeps the old one */
 
+/* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
+struct source;
+int front_open_run(struct source **source, const char *name, bool watches, struct error *err);
+/* analyze.c: prints what differs between two traces, as text or JSON. STATUS_CHECK: bytes or counts differ. */
+int front_difference(const struct cli *cli, const char *const file[2], const char *const name[2], struct error *err);
+/* look.c: the options of a frame, and printing it. `compare`: NULL, or the second of two traces. */
+int front_frame(const struct cli *cli, const char *file, const struct app_compare *compare, struct error *err);
+
 #endif

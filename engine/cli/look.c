@@ -21,7 +21,7 @@ static int frame_options(struct app_frame_options *options, const struct cli *cl
                                      [APP_AS_CAST] = "cast"};
     char end;
     *options = (struct app_frame_options){
-        .file = cli->operand, .columns = 100, .rows = 30, .view = cli->view, .at = cli->where, .steps = cli->stretch};
+        .columns = 100, .rows = 30, .view = cli->view, .at = cli->where, .steps = cli->stretch};
     if (cli->frame && (sscanf(cli->frame, "%dx%d%c", &options->columns, &options->rows, &end) != 2 ||
                        options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000))
         return error_set(err, STATUS_USAGE, "--frame %s: give a size like 100x30", cli->frame);
@@ -32,11 +32,13 @@ static int frame_options(struct app_frame_options *options, const struct cli *cl
     return front_look(&options->look, cli, err);
 }
 
-static int print_frame(const struct cli *cli, struct error *err)
+int front_frame(const struct cli *cli, const char *file, const struct app_compare *compare, struct error *err)
 {
     struct app_frame_options options;
     char *text = NULL;
     int status = frame_options(&options, cli, err);
+    options.file = file;
+    options.compare = compare;
     if (!status && (options.steps || options.as >= APP_AS_HTML) && !cli->output && isatty(STDOUT_FILENO))
         status = error_set(err, STATUS_USAGE, "--as %s is for a file, not for a terminal; add -o FILE", cli->as);
     if (!status) status = app_frame(&options, &text, err);
@@ -103,7 +105,7 @@ int front_replay(const struct cli *cli, struct error *err)
 {
     const bool folder = is_folder(cli->operand);
     const bool prints = cli->frame || cli->as;
-    if (prints && !folder) return print_frame(cli, err);
+    if (prints && !folder) return front_frame(cli, cli->operand, NULL, err);
     if (!prints && (cli->view || cli->where || cli->stretch || cli->output))
         return error_set(err, STATUS_USAGE,
                          "--view, --at, --steps and --output belong to --frame COLSxROWS or --as FORM");

@@ -107,7 +107,7 @@ static void print_fit(FILE *out, const struct config *config)
 enum page { PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, ANALYZE, DIFF, REPORT, PAGES };
 static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",
                                           "zerolab plan --explain --json", "zerolab plan --accounting NAME --json",
-                                          "zerolab analyze --json",        "zerolab analyze --diff --json",
+                                          "zerolab analyze --json",        "zerolab analyze --diff --json, zerolab compare --json",
                                           "zerolab train --report"};
 
 static void collect_plan(struct names *names, enum page page)

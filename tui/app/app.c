@@ -19,12 +19,8 @@ struct scene app_scene(struct app *app)
     return (struct scene){feed_model(&app->feed), history, &app->state};
 }
 
-void app_tell_time(struct app *app)
+void feed_tell_time(const struct feed *feed, struct view_state *state)
 {
-    const struct feed *feed = &app->feed;
-    struct view_state *state = &app->state;
-    const int ranks = feed_model(feed)->ranks;
-    if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may be gone */
     state->behind = feed->behind;
     state->held = feed->hold.holds;
     state->newest_ns = feed->newest.model->now_ns;
@@ -32,6 +28,15 @@ void app_tell_time(struct app *app)
     state->playing = feed->playing;
     state->speed = feed_speed(feed);
     state->trouble = feed->newest.trouble[0] ? feed->newest.trouble : NULL;
+}
+
+void app_tell_time(struct app *app)
+{
+    const struct feed *feed = &app->feed;
+    struct view_state *state = &app->state;
+    const int ranks = feed_model(feed)->ranks;
+    if (state->view != VIEW_TIMELINE && ranks > 0) state->rank = list_kept(state->rank, ranks); /* it may be gone */
+    feed_tell_time(feed, state);
     state->trace_file = app->options->trace_file ? app->options->trace_file
                         : feed->recording        ? feed->recorded
                                                  : app->options->replay_file;
@@ -123,8 +128,13 @@ static void draw(struct app *app, uint64_t now_ns)
     struct terminal_cost cost = terminal_cost(app->terminal);
     app->state.cost.frames = cost.frames;
     app->state.cost.bytes = cost.bytes;
-    struct scene scene = app_scene(app);
-    view_draw(scene.model, scene.history, &app->state, &app->surface);
+    if (app->two) {
+        if (app->state.view == VIEW_OVERVIEW) app->state.view = VIEW_WHITEBOARD; /* panes need the whole screen */
+        compared_draw(app->two, &app->feed, &app->state, &app->surface);
+    } else {
+        struct scene scene = app_scene(app);
+        view_draw(scene.model, scene.history, &app->state, &app->surface);
+    }
     terminal_show(app->terminal, &app->surface);
     app->drawn_ns = now_ns;
     app->changed = app->urgent = false;
@@ -150,6 +160,12 @@ static int64_t until(uint64_t then_ns, uint64_t now_ns)
     return then_ns > now_ns ? (int64_t)(then_ns - now_ns) : 0;
 }
 
+/* Whether more records may wait: of the run, or of either of two. */
+static bool flows(const struct app *app)
+{
+    return feed_flows(&app->feed) || (app->two && feed_flows(&app->two->feed));
+}
+
 /* Sleeps until there is a key, a record to read, a frame to draw, a message to remove, or work for `tended`. */
 static void wait_for_work(struct app *app)
 {
@@ -157,24 +173,27 @@ static void wait_for_work(struct app *app)
     const int soon_ms = tended->tend ? tended->tend(tended->user) : -1;
     uint64_t now_ns = clock_ns();
     const bool live = app->feed.live;
-    int64_t rest_ns = feed_flows(&app->feed) ? 0 : until(app->taken_ns + FRAME_NS, now_ns);
+    int64_t rest_ns = flows(app) ? 0 : until(app->taken_ns + FRAME_NS, now_ns);
     int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
     if (app->feed.playing && wait_ns >= (live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
-    struct pollfd fds[3] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
+    const int other = app->two ? feed_fd(&app->two->feed) : -1;
+    struct pollfd fds[4] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
                             {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN},
-                            {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN}};
-    if (rest_ns && feed_fd(&app->feed) >= 0) sooner(&wait_ns, rest_ns);
+                            {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN},
+                            {.fd = rest_ns ? -1 : other, .events = POLLIN}};
+    if (rest_ns && (feed_fd(&app->feed) >= 0 || other >= 0)) sooner(&wait_ns, rest_ns);
     if (soon_ms >= 0) sooner(&wait_ns, (int64_t)soon_ms * 1000000);
     if (app->changed) sooner(&wait_ns, until(app->drawn_ns + FRAME_NS, now_ns));
     if (app->message_ns) sooner(&wait_ns, until(app->message_ns, now_ns));
     struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    if (terminal_poll(fds, 3, wait_ns < 0 ? NULL : &wait) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+    if (terminal_poll(fds, 4, wait_ns < 0 ? NULL : &wait) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
         app->quit = true;
 }
 
 static void take_records(struct app *app, uint64_t now_ns)
 {
-    if (!feed_advance(&app->feed, now_ns)) return;
+    const bool other = app->two && compared_advance(app->two, now_ns);
+    if (!feed_advance(&app->feed, now_ns) && !other) return;
     feed_hold(&app->feed);
     app->changed = true;
     app_hear_answer(app);
@@ -189,7 +208,7 @@ static void loop(struct app *app, bool goes_on)
     app->changed = app->urgent = !goes_on;
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
-        if (now_ns >= app->taken_ns + FRAME_NS || feed_flows(&app->feed) || feed_wait_ns(&app->feed, now_ns) == 0)
+        if (now_ns >= app->taken_ns + FRAME_NS || flows(app) || feed_wait_ns(&app->feed, now_ns) == 0)
             take_records(app, now_ns);
         playing_tick(app, now_ns);
         if (app->quit) break; /* the lab wants another run */
@@ -203,6 +222,24 @@ static void loop(struct app *app, bool goes_on)
 
 /* ---- opening and leaving ------------------------------------------------------------------------------------------- */
 
+static int open_second(struct app *app, struct error *err)
+{
+    struct compared *two = calloc(1, sizeof *two);
+    if (!two) return error_set(err, STATUS_RUN, "no memory for a second run");
+    const int status = compared_open(two, app->options->compare, app->options->replay_file, err);
+    if (status) free(two);
+    else app->two = two;
+    return status;
+}
+
+static void close_feeds(struct app *app)
+{
+    if (app->two) compared_close(app->two);
+    free(app->two);
+    app->two = NULL;
+    feed_close(&app->feed);
+}
+
 static int open_feed(struct app *app, struct error *err)
 {
     const struct app_options *options = app->options;
@@ -211,6 +248,7 @@ static int open_feed(struct app *app, struct error *err)
     if (status) return status;
     if (options->source) status = lesson_record(app, err);
     else if (!lesson_open(app)) feed_play(&app->feed, true, clock_ns());
+    if (!status && options->compare) status = open_second(app, err);
     if (status) feed_close(&app->feed);
     return status;
 }
@@ -335,7 +373,7 @@ int app_run(const struct app_options *options, struct error *err)
     int status = open_feed(app, err);
     if (!status) {
         status = run_on_stage(app, goes_on, err);
-        feed_close(&app->feed);
+        close_feeds(app);
     }
     if (!status && app->again && options->stage) *options->stage = app;
     else app_close(app);

@@ -47,6 +47,15 @@ struct app_tended {
     void *user;
 };
 
+/* A second run beside the first one: A is that of the other options. Two of them have one cursor. */
+struct app_compare {
+    const char *name[2];      /* of A and B: a file, or the number of a run */
+    const char *file;         /* B: a trace; NULL: source */
+    struct source *source;    /* B: live, borrowed */
+    struct source *totals[2]; /* live: a second connection to the run, whose records are totalled; NULL: the trace is */
+    bool by_time;             /* B is as far from its first record as A; false: in the same step, as far from its begin */
+};
+
 struct app; /* a screen, and what its user has chosen; it can stay while one run ends and the next begins */
 
 struct app_options {
@@ -64,6 +73,7 @@ struct app_options {
     int part, parts;            /* replay: this part of a lesson, from 0, and number of parts; parts 0: no lesson */
     int *turned;                /* ... out: 1 or -1 when the user wants the next or previous part */
     bool from_end;              /* ... begins at the part's last page */
+    struct app_compare *compare; /* NULL: one run */
     struct app **stage;         /* in and out: the screen, kept open between runs; NULL: it closes after this run */
 };
 
@@ -87,6 +97,7 @@ struct app_frame_options {
     const char *steps;      /* "3:5" or "3": all moments of these steps, as HTML, asciicast or animated SVG; NULL: one screen, or
                              * without `at` as HTML or asciicast the last whole step */
     enum app_frame_as as;
+    const struct app_compare *compare; /* two traces; `at` is a moment of A; NULL: one */
 };
 
 /* Draws screens of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place, steps or theme. */

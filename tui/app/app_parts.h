@@ -1,9 +1,10 @@
 /* State and functions that the files of the app share: app.c (the loop), actions.c (keys and mouse), act_time.c (keys
- * that move in time), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons), look.c
+ * that move in time), compared.c (a second run), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons), look.c
  * (themes). */
 #ifndef TUI_APP_APP_PARTS_H
 #define TUI_APP_APP_PARTS_H
 
+#include "engine/advise/analysis.h"
 #include "tui/app/app.h"
 #include "tui/app/feed.h"
 #include "tui/app/settings.h"
@@ -13,11 +14,29 @@
 /* A value that was sent to the run, and the value before. */
 struct asked { double was, value; uint64_t sent_ns; };
 
+/* compared.c: the second of two runs, B, and what differs from the first. */
+struct compared {
+    const struct app_compare *options;
+    struct feed feed;
+    struct view_state state[2]; /* made for each frame: A's, and the same with the times of B */
+    struct analysis analysis[2];
+    uint64_t followed_ns;    /* the cursor of A that B stands for; 0: none yet */
+    int64_t ahead_ns;        /* what is added to a time of A for the one of B */
+};
+
+/* file: the trace of A; NULL: it is live. compared_close() after each success. */
+int compared_open(struct compared *two, const struct app_compare *options, const char *file, struct error *err);
+void compared_close(struct compared *two);
+bool compared_advance(struct compared *two, uint64_t now_ns); /* as feed_advance() */
+/* Moves B's cursor to where A's is, and draws both. */
+void compared_draw(struct compared *two, struct feed *a, const struct view_state *state, struct surface *surface);
+
 struct app {
     const struct app_options *options; /* of the current run */
     struct terminal *terminal;
     struct surface surface;
     struct feed feed;
+    struct compared *two; /* NULL: one run */
     struct view_state state;
     struct settings settings; /* in force */
     struct settings saved;    /* the file's settings with later changes by keys */
@@ -48,6 +67,7 @@ void app_hear_answer(struct app *app); /* called after records: shows a refusal 
 struct scene app_scene(struct app *app);
 /* Copies the feed's cursor, newest time and pace into the state of the views. */
 void app_tell_time(struct app *app);
+void feed_tell_time(const struct feed *feed, struct view_state *state);
 
 /* On a narrow screen the page of a lab covers the view: shows the view instead. True: the page was open. */
 bool app_show_view(struct app *app);

@@ -114,17 +114,42 @@ static bool paint(struct surface *surface, const struct record_reader *reader, e
     return true;
 }
 
-/* NULL: no memory. */
-static char *print(const struct record_reader *reader, enum view_id view, const struct app_frame_options *options,
-                   enum theme theme)
+/* Two traces: the cursor of A goes to the reader's moment, and B's follows. */
+static int paint_two(struct surface *surface, const struct record_reader *reader, enum view_id view,
+                     const struct app_frame_options *options, enum theme theme, struct error *err)
+{
+    struct view_state state = state_of(reader, view, options);
+    struct feed a;
+    struct compared two;
+    int status = feed_open_replay(&a, options->file, err);
+    if (status) return status;
+    status = compared_open(&two, options->compare, options->file, err);
+    if (!status && !surface_init(surface, options->columns, options->rows, theme, options->look.ascii))
+        status = error_set(err, STATUS_RUN, "no memory for a frame"), compared_close(&two);
+    if (!status) {
+        surface->depth = DEPTH_TRUE;
+        feed_go_time(&a, reader->model->now_ns);
+        feed_tell_time(&a, &state);
+        compared_draw(&two, &a, &state, surface);
+        compared_close(&two);
+    }
+    feed_close(&a);
+    return status;
+}
+
+static int print(char **out, const struct record_reader *reader, enum view_id view,
+                 const struct app_frame_options *options, enum theme theme, struct error *err)
 {
     struct surface surface;
-    if (!paint(&surface, reader, view, options, theme)) return NULL;
-    char *text = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
-                 : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
-                                              : surface_to_text(&surface);
+    int status = STATUS_OK;
+    if (options->compare) status = paint_two(&surface, reader, view, options, theme, err);
+    else if (!paint(&surface, reader, view, options, theme)) status = error_set(err, STATUS_RUN, "no memory for a frame");
+    if (status) return status;
+    *out = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
+           : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
+                                        : surface_to_text(&surface);
     surface_release(&surface);
-    return text;
+    return *out ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a frame");
 }
 
 /* ---- a stretch of steps: the screen before it, at each begin and end of an operation of rank 0, and after each step. Between two
@@ -259,7 +284,7 @@ static int print_stretch(char **out, enum view_id view, const struct app_frame_o
 
 int app_frame(const struct app_frame_options *options, char **out, struct error *err)
 {
-    const char *name = options->view ? options->view : "overview";
+    const char *name = options->view ? options->view : options->compare ? "whiteboard" : "overview";
     int view = view_named(name);
     enum theme theme;
     struct record_reader reader;
@@ -273,8 +298,7 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
         return print_stretch(out, (enum view_id)view, options, theme, err);
     status = open_recording(&reader, options->file, err);
     if (!status) status = go_to(&reader, options->at, err);
-    if (!status) *out = print(&reader, (enum view_id)view, options, theme);
-    if (!status && !*out) status = error_set(err, STATUS_RUN, "no memory for a frame");
+    if (!status) status = print(out, &reader, (enum view_id)view, options, theme, err);
     record_reader_release(&reader, true);
     return status;
 }

@@ -54,9 +54,18 @@ int view_header_rows(const struct view_state *state, int columns)
     return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
 }
 
-/* The view, and a lab beside it or in its place. */
-static void draw_body(struct canvas canvas, const struct scene *scene)
+/* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
+static struct view_state with_rank(const struct view_state *state, const struct run_model *model)
 {
+    struct view_state kept = *state;
+    if (state->view != VIEW_TIMELINE && model->ranks > 0) kept.rank = list_kept(state->rank, model->ranks);
+    return kept;
+}
+
+void view_draw_body(struct canvas canvas, const struct scene *asked)
+{
+    const struct view_state state = with_rank(asked->state, asked->model);
+    const struct scene kept = {asked->model, asked->history, &state}, *scene = &kept;
     struct lab_layout layout = lab_layout(scene->state, canvas.at.columns, canvas.at.rows);
     if (layout.pane.columns) lab_draw(canvas_at(canvas, layout.pane), scene);
     for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
@@ -67,18 +76,9 @@ static void draw_body(struct canvas canvas, const struct scene *scene)
     else view->pane(canvas_at(canvas, layout.view), scene, false);
 }
 
-/* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
-static struct view_state with_rank(const struct view_state *state, const struct run_model *model)
-{
-    struct view_state kept = *state;
-    if (state->view != VIEW_TIMELINE && model->ranks > 0) kept.rank = list_kept(state->rank, model->ranks);
-    return kept;
-}
-
-void view_draw(const struct run_model *model, const struct history *history, const struct view_state *asked,
+void view_draw(const struct run_model *model, const struct history *history, const struct view_state *state,
                struct surface *surface)
 {
-    const struct view_state there = with_rank(asked, model), *state = &there;
     struct scene scene = {model, history, state};
     struct canvas all = canvas_of(surface);
     int columns = surface->columns, rows = surface->rows, header = view_header_rows(state, columns);
@@ -88,7 +88,7 @@ void view_draw(const struct run_model *model, const struct history *history, con
         return;
     }
     header_draw(canvas_part(all, 0, 0, columns, header), &scene);
-    draw_body(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
+    view_draw_body(canvas_part(all, 0, header, columns, rows - header - 1), &scene);
     const int lowest = footer_rows(all, state);
     footer_draw(canvas_part(all, 0, rows - lowest, columns, lowest), &scene);
 }

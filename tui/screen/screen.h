@@ -17,6 +17,9 @@ int view_header_rows(const struct view_state *state, int columns);
 /* Erases the surface and draws header, view and footer; on a surface under 80x24, the size that is needed. */
 void view_draw(const struct run_model *model, const struct history *history, const struct view_state *state, struct surface *surface);
 
+/* The view, and a lab beside it or in its place. */
+void view_draw_body(struct canvas canvas, const struct scene *scene);
+
 /* header.c: four rows, or the two that change. footer.c: the lowest rows; footer_rows(): how many rows the footer
  * needs; footer_key_at(): the key shown at column x (NULL: none). */
 void header_draw(struct canvas canvas, const struct scene *scene);

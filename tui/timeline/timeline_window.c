@@ -8,7 +8,9 @@ static struct window window_of_step(const struct scene *scene, const struct hist
 {
     const struct history_step *before = shown_whole_at(scene->history, step->begun_ns);
     uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = shown_now(scene);
-    if (step->ended_ns > step->begun_ns) return (struct window){step->begun_ns, step->ended_ns};
+    const uint64_t least_ns = step->begun_ns + scene->state->window_least_ns;
+    if (step->ended_ns > step->begun_ns)
+        return (struct window){step->begun_ns, step->ended_ns > least_ns ? step->ended_ns : least_ns};
     if (room_ns < WINDOW_LEAST_NS) room_ns = WINDOW_LEAST_NS;
     while (step->begun_ns + room_ns < now_ns) room_ns += room_ns / 2;
     return (struct window){step->begun_ns, step->begun_ns + room_ns};

@@ -65,6 +65,7 @@ struct view_state {
     /* The timeline's window. Both 0: the whole step under the cursor; to_ns UINT64_MAX: the whole run as far as it is
      * known. */
     uint64_t from_ns, to_ns;
+    uint64_t window_least_ns; /* two runs: a step's window is this long at least, so that both have one scale; 0: one run */
     struct selection selected;
     /* 'v': shows totals of this window, from its anchor (the selection when it was opened; to 0: none yet) to the
      * selection */
