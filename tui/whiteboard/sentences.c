@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
 
@@ -100,7 +101,7 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "ahead")) snprintf(out, 96, "%s", of->op->prefetch ? " ahead" : "");
     else if (!strcmp(word, "others")) snprintf(out, 96, "%d", ops->ranks - 1);
     else if (!strcmp(word, "ranks")) snprintf(out, 96, "%d", ops->ranks);
-    else if (!strcmp(word, "samples")) snprintf(out, 96, "%d", ops->B);
+    else if (!strcmp(word, "samples")) snprintf(out, 96, "%d sample%s", ops->B, plural(ops->B));
     else if (!strcmp(word, "tokens")) snprintf(out, 96, "%d", ops->T);
     else if (!strcmp(word, "sent")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->sent_bytes));
     else if (!strcmp(word, "bytes")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->bytes));
