@@ -102,6 +102,13 @@ int board_draw_marks(struct canvas canvas, int y)
         draw_part(canvas, 2, y, 0, slot, 0, false);
         draw_text(canvas, 4, y, STYLE_TEXT, words[slot]);
     }
+    static const char *const others[] = {
+        "▕ small tensors that stay gathered: less than a quarter of a column",
+        "h what follows is kept in host memory (n: on NVMe, d: on the device)",
+        "≠ ranks of a group hold different numbers of bytes; shown is the largest",
+        "┃ in the bar of a tier: its budget, or else the planned peak",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) draw_text(canvas, 2, y++, STYLE_TEXT, others[i]);
     return y;
 }
 
