@@ -1,6 +1,7 @@
 /* Every view in every look of a table (as text at three sizes; with colours and in ASCII at 80x24), and what is special: each
- * against a file in tests/golden/views, named VIEW[-WHAT]-COLSxROWS[.THEME][.ascii].txt|ansi|svg. Most show moments of one recorded run
- * (docs/example.zlt: 4 ranks, stage 0, then 3), some a run that never was (synthetic.h). After a change that is meant:
+ * against a file in tests/golden/views, named
+ * VIEW[-WHAT]-COLSxROWS[.THEME][.ascii].txt|ansi|256.ansi|true.ansi|svg. Most show moments of one recorded run (docs/example.zlt: 4
+ * ranks, stage 0, then 3), some a run that never was (synthetic.h). After a change that is meant:
  *
  *     ACCEPT=1 build/release/tests/test_golden; git diff --stat tests/golden/views        and look at them */
 #include <setjmp.h>

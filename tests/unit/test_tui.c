@@ -200,10 +200,19 @@ static void bars_have_letters_and_patterns(void **state)
     struct surface utf8 = painted(10, 1, THEME_MONO, false), ascii = painted(10, 1, THEME_MONO, true),
                    colour = painted(10, 1, THEME_DEFAULT, false);
     (void)state;
-    for (int category = 0; category <= CATEGORIES; category++) {
+    for (int category = 0; category < LOOKS; category++) {
         draw_character(canvas_of(&utf8), 0, 0, STYLE_TEXT, category_look(category)->pattern);
         assert_int_equal(surface_at(&utf8, 0, 0)->character, category_look(category)->pattern);
     }
+    for (int category = 0; category <= LOOK_FREE; category++) {
+        draw_category(canvas_of(&utf8), category, 0, category);
+        draw_category(canvas_of(&ascii), category, 0, category);
+    }
+    assert_int_equal(surface_at(&utf8, CATEGORY_SECONDARY, 0)->character, 'H');
+    assert_int_equal(surface_at(&utf8, LOOK_FREE, 0)->character, 0xb7);
+    assert_int_equal(surface_at(&ascii, LOOK_FREE, 0)->character, '.');
+    draw_category(canvas_of(&utf8), 0, 0, LOOK_UNATTRIBUTED);
+    assert_int_equal(surface_at(&utf8, 0, 0)->character, '?');
     draw_bar(canvas_of(&utf8), 0, 0, 10, segments, 2, 10);
     draw_bar(canvas_of(&ascii), 0, 0, 10, segments, 2, 10);
     draw_bar(canvas_of(&colour), 0, 0, 10, segments, 2, 10);

@@ -92,7 +92,7 @@ static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int categ
     }
     const struct category_look *look = category_look(category);
     if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, all);
-    else draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    else draw_category(canvas, 1, y, category);
     draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
     for (int i = 0; i < columns; i++)
         draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, tier, i, columns, category), most);
@@ -139,7 +139,7 @@ void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bo
     for (int i = 0; i < LOOKS; i++) {
         if (!is_in_legend(scene->model, i)) continue;
         const struct category_look *look = category_look(i);
-        draw_bar(canvas, x, y, 1, &(struct segment){1, look->letter, look->pattern, look->style}, 1, 1);
+        draw_category(canvas, x, y, i);
         x = draw_text(canvas, x + 2, y, STYLE_TEXT, brief ? look->brief : look->name) + gap;
     }
     if (!planned) return;

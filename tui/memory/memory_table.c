@@ -135,11 +135,10 @@ static struct row row_of_sum(const struct run_model *model, const struct run_tie
 
 static void draw_free(struct canvas canvas, int y, enum units units, const struct run_tier *of)
 {
-    const struct category_look *look = category_look(CATEGORIES);
     const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 3, y);
-    draw_bar(canvas, 1, y, 1, &(struct segment){1, look->letter, look->pattern, look->style}, 1, 1);
+    draw_category(canvas, 1, y, LOOK_FREE);
     pen_left(&pen, NAMES_END - 3, STYLE_TEXT, "free in pool");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT,
               format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));

@@ -118,7 +118,7 @@ static void draw_tenant(struct canvas canvas, int y, int category, const struct 
     char text[FORMAT_ROOM], knob[64];
     uint64_t bytes = 0;
     const bool known = held_bytes(scene->model, category, &bytes);
-    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    draw_category(canvas, 1, y, category);
     draw_text(canvas, 3, y, STYLE_TEXT, look->name);
     struct pen pen = pen_at(canvas, 15, y);
     pen_right(&pen, bytes_columns(scene->state->units), STYLE_STRONG,

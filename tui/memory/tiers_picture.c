@@ -84,7 +84,7 @@ static void draw_categories(struct canvas box, int y, const struct scene *scene,
     for (int category = 0; category < CATEGORIES && y < box.at.rows; category++) {
         const struct category_look *look = category_look(category);
         if (!holds(of, category)) continue;
-        draw_character(box, 0, y, look->style, (uint32_t)look->letter);
+        draw_category(box, 0, y, category);
         draw_text(box, 2, y, STYLE_TEXT, box.at.columns < 30 ? look->brief : look->name);
         draw_right(box, box.at.columns, y++, STYLE_TEXT,
                    format_bytes(text, scene->state->units, instant->known, instant->held_bytes[category]));

@@ -64,19 +64,19 @@ static int draw_own_keys(struct canvas canvas, int y, const struct view *view, b
     return y + 2;
 }
 
-static const char *const category_help[] = {
+static const char *const category_help[LOOKS] = {
 #define X(id, letter, name, help) help,
     CATEGORY_TABLE(X)
 #undef X
         "reserved by the pool, not used by any tensor",
+    "of a trace with categories that are not known here",
 };
 
 static int draw_letters(struct canvas canvas, int y)
 {
-    for (int i = 0; i <= CATEGORIES; i++) {
-        const struct category_look *look = category_look(i);
-        draw_character(canvas, 2, y, look->style, (uint32_t)look->letter);
-        draw_format(canvas, 4, y, STYLE_STRONG, "%-15s", look->name);
+    for (int i = 0; i < LOOKS; i++) {
+        draw_category(canvas, 2, y, i);
+        draw_format(canvas, 4, y, STYLE_STRONG, "%-15s", category_look(i)->name);
         y = draw_beside(canvas, 20, y, category_help[i]);
     }
     return y;

@@ -31,6 +31,12 @@ const struct category_look *category_look(int category)
     return &looks[category];
 }
 
+void draw_category(struct canvas canvas, int x, int y, int look)
+{
+    const struct category_look *of = category_look(look);
+    draw_bar(canvas, x, y, 1, &(struct segment){1, of->letter, of->pattern, of->style}, 1, 1);
+}
+
 int fullest_rank(const struct run_model *model, enum tier tier)
 {
     int best = -1;

@@ -26,6 +26,8 @@ void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tie
 enum { LOOK_FREE = CATEGORIES, LOOK_UNATTRIBUTED, LOOKS };
 struct category_look { char letter; uint32_t pattern; enum style style; const char *name, *brief; };
 const struct category_look *category_look(int category);
+void draw_category(struct canvas canvas, int x, int y,
+                   int look); /* its letter, or the sign of free memory, as in a bar */
 
 /* Staging and secondary are not shown if no rank ever used them. */
 bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */

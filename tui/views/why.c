@@ -132,7 +132,7 @@ static void draw_tenant_row(struct canvas canvas, int y, const struct scene *sce
     const struct category_look *look = category_look(tenant->category);
     enum style style = chosen ? STYLE_FOCUS : STYLE_TEXT;
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
-    draw_character(canvas, 1, y, look->style, (uint32_t)look->letter);
+    draw_category(canvas, 1, y, tenant->category);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 12, style, look->name);
     draw_amounts(&pen, scene->state->units, style, tenant->measured, tenant->bytes, tenant->planned_bytes);
