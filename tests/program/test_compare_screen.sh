@@ -25,6 +25,12 @@ ok "Tab shows the timelines" $?
 keys M
 eventually eval '[ "$(screen | grep -cE "^─ device memory of rank 0")" = 2 ]'
 ok "a view's key shows that view of both" $?
+keys c
+waits_for "two moments are of one run" 'two moments of one run: replay one'
+keys Y e
+eventually eval '[ "$(screen | grep -cE "^block 0 ")" = 2 ]'
+ok "half a screen of 24 rows has no room for the whiteboard's large form" $?
+keys e
 keys '?'
 waits_for "the help page has the whole screen" '^─ help'
 keys Escape

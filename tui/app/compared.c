@@ -1,12 +1,11 @@
 /* Two runs on one screen: keys move the cursor of A, and B follows it, before a frame is drawn. What differs is totalled of both
  * runs as a whole (engine/advise/analysis.h): of a trace once, of a run in progress from a connection of its own. */
-#include <string.h>
-
 #include "tui/app/app_parts.h"
 #include "tui/app/feed_parts.h"
 #include "tui/screen/two.h"
 #include "tui/view/shown.h"
 
+enum { ROWS_LARGE = 50 }; /* large figures need half of so many rows */
 static const struct analysis_options whole = {0};
 
 /* ---- opening ------------------------------------------------------------------------------------------------------- */
@@ -125,9 +124,10 @@ void compared_draw(struct compared *two, struct feed *a, const struct view_state
     struct feed *b = &two->feed;
     struct view_state *states = two->state;
     follow(two, a);
-    states[0] = states[1] = *state;
+    states[0] = *state;
+    states[0].large &= surface->rows >= ROWS_LARGE;
+    states[1] = states[0];
     feed_tell_time(b, &states[1]);
-    memset(states[1].mark, 0, sizeof states[1].mark); /* moments of A */
     if (state->to_ns && state->to_ns != UINT64_MAX) {
         states[1].from_ns += (uint64_t)two->ahead_ns;
         states[1].to_ns += (uint64_t)two->ahead_ns;

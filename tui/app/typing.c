@@ -83,6 +83,10 @@ void act_moments(struct app *app, const struct key_row *row)
 {
     struct view_state *state = &app->state;
     int which = state->mark[0].known && !state->mark[1].known, view = view_named("moments");
+    if (app->two) {
+        app_say(app, "%s compares two moments of one run: replay one of the two", row->label);
+        return;
+    }
     if (!which) memset(state->mark, 0, sizeof state->mark);
     const struct scene scene = app_scene(app);
     moments_mark(state, which, state->cursor_ns, scene.model, scene.history);
