@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
@@ -63,10 +64,12 @@ void board_link(struct canvas canvas, int y, const struct board *board)
     write_packet(packet, board, running);
     const int free_columns = room - utf8_columns(packet);
     const double done = done_of(board, board->rank, LANE_COMM, running);
-    const enum op_kind kind = board->at.plan->ops.ops[running].kind;
-    const enum category of = kind == OP_GATHER || kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
-    draw_text(canvas, BOARD_LABEL + (free_columns > 0 ? (int)(done * free_columns) : 0), y,
-              kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet);
+    const struct op *op = &board->at.plan->ops.ops[running];
+    const enum category of = op->kind == OP_GATHER || op->kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
+    const int end = draw_text(canvas, BOARD_LABEL + (free_columns > 0 ? (int)(done * free_columns) : 0), y,
+                              op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet);
+    if (op->kind != OP_AGREE) /* a packet is coloured by what it holds, its arrow by the operation */
+        draw_shape(canvas, end - 1, y, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).style, 0x25b8);
 }
 
 static const enum lane tier_lanes[] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
