@@ -147,7 +147,8 @@ static void add_why_ahead(char out[SENTENCE_ROOM], const struct subject *of)
 {
     const struct gathered sum = gathered_of(&of->board->at);
     char now[FORMAT_ROOM], most[FORMAT_ROOM], text[160];
-    snprintf(text, sizeof text, " Within stage3_max_live_parameters: %s of %s.", format_short(now, (uint64_t)sum.elems),
+    snprintf(text, sizeof text, " %s live of %s allowed (stage3_max_live_parameters).",
+             format_short(now, (uint64_t)sum.elems),
              format_short(most, (uint64_t)of->board->at.plan->ops.knobs.max_live_parameters));
     append(out, text);
 }
