@@ -106,6 +106,14 @@ bool run_recent(const struct run_model *model, struct run_recent *recent)
     return run_recent_until(model, UINT32_MAX, recent);
 }
 
+bool run_is_fast(const struct run_model *model)
+{
+    enum { FAST_NS = 500 * 1000 * 1000 };
+    struct run_recent recent;
+    return model->has_state && model->state == RUN_RUNNING && run_recent(model, &recent) &&
+           recent.total_ns / (uint64_t)recent.steps < FAST_NS;
+}
+
 bool run_tokens_per_second(const struct run_model *model, double *value)
 {
     struct run_recent recent;

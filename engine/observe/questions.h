@@ -42,6 +42,8 @@ struct run_recent {
 bool run_recent(const struct run_model *model, struct run_recent *recent);
 bool run_recent_until(const struct run_model *model, uint32_t step,
                       struct run_recent *recent); /* no step after this one */
+/* Whether it runs, and its steps are too short to follow on a screen. */
+bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
 /* The kind of traffic of an operation that does not run on the compute lane. */

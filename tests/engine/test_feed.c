@@ -397,6 +397,50 @@ static void a_live_operation_is_held_at_its_begin(void **state)
     wire_close(&wire);
 }
 
+/* The last whole step of a live run is played on a clock of its own: every begin and end of the rank's operations for its time, then the
+ * step that is the last one then. */
+static void the_last_step_is_played_slowly(void **state)
+{
+    enum { RANK = 2, MS = 1000000 };
+    struct wire wire;
+    struct trace_record record;
+    struct feed *feed = &wire.feed;
+    uint64_t now_ns = 77, before_ns = 0;
+    (void)state;
+    wire_open(&wire);
+    assert_false(feed_play_last(feed, RANK, now_ns)); /* there is no whole step yet */
+    for (int i = 0; i < 4 * 3; i++) assert_true(wire_until(&wire, TRACE_STEP_END, -1, &record));
+    assert_true(feed_play_last(feed, RANK, now_ns));
+    const struct last_step *last = &feed->last;
+    assert_int_equal(last->step, 3);
+    assert_true(feed->behind && feed->cursor_ns == last->times[0]);
+    assert_true(last->each_ns >= 120 * MS && last->count > 10);
+    const uint64_t whole_ns = last->each_ns * (uint64_t)last->count;
+    const int count = last->count;
+    assert_true(whole_ns >= 9900u * MS && feed_last_slowness(last) > 100);
+    for (int i = 0; i < 4; i++) assert_true(wire_until(&wire, TRACE_STEP_END, -1, &record)); /* the run goes on */
+    for (int i = 0, changes = 0; i < count; i++) {
+        changes += feed_play_last(feed, RANK, now_ns);
+        assert_int_equal(feed->cursor_ns, last->times[i]);
+        assert_true(feed->cursor_ns > before_ns && changes == i);
+        assert_int_equal(feed_last_wait_ns(feed, now_ns), last->each_ns);
+        before_ns = feed->cursor_ns;
+        if (i == 2) { /* between two moments, evenly */
+            feed_play_last(feed, RANK, now_ns + last->each_ns / 2);
+            assert_true(labs((long)(feed->cursor_ns - (last->times[2] + last->times[3]) / 2)) <= 1);
+        }
+        now_ns += last->each_ns;
+    }
+    assert_true(feed_play_last(feed, RANK, now_ns)); /* the next one */
+    assert_int_equal(last->step, 4);
+    (void)feed_play_last(feed, RANK + 1, now_ns); /* another rank has other moments */
+    assert_int_equal(last->rank, RANK + 1);
+    feed_newest(feed);
+    assert_int_equal(last->step, 0);
+    assert_int_equal(feed_last_wait_ns(feed, now_ns), -1);
+    wire_close(&wire);
+}
+
 static void frames_are_printed_or_refused(void **state)
 {
     struct app_frame_options options = {.file = trace_path, .columns = 80, .rows = 24, .at = "step:3"};
@@ -472,6 +516,7 @@ int main(void)
         cmocka_unit_test(replay_keeps_the_recorded_pace),
         cmocka_unit_test(looking_back_while_it_goes_on),
         cmocka_unit_test(a_live_operation_is_held_at_its_begin),
+        cmocka_unit_test(the_last_step_is_played_slowly),
         cmocka_unit_test(frames_are_printed_or_refused),
         cmocka_unit_test(no_terminal_is_refused),
     };

@@ -269,6 +269,56 @@ static void full_speed_is_calm(void **state)
     end(&told);
 }
 
+/* Where the packet of an operation is drawn, from 0 to 1 of its way; -1: nowhere. */
+static double packet_at(const struct told *told, uint64_t motion_ns)
+{
+    struct view_state state = {.view = VIEW_WHITEBOARD, .units = UNITS_BYTES, .motion_ns = motion_ns};
+    const struct scene scene = scene_of(told, &state);
+    struct surface surface;
+    double at = -1;
+    char text[COLUMNS + 1];
+    if (!surface_init(&surface, COLUMNS, ROWS, THEME_MONO, true)) fail();
+    view_whiteboard.draw(canvas_of(&surface), &scene);
+    for (int y = 0; y < ROWS && at < 0; y++) {
+        read_row(text, &surface, y);
+        const char *packet = strpbrk(text, "[(");
+        const int columns = packet ? (int)strcspn(packet, "])") + 2 : 0;
+        if (strncmp(text, "link", 4) || !packet) continue;
+        at = (double)(packet - text - BOARD_LABEL) / (COLUMNS - BOARD_LABEL - columns);
+    }
+    surface_release(&surface);
+    return at;
+}
+
+/* A packet is where its operation's time is: by its end where that is known, else by the step before, and then never quite there. */
+static void packets_travel(void **state)
+{
+    struct told told = begin("docs/example.zlt"), newest = begin("docs/example.zlt");
+    struct trace_record record;
+    const struct run_lane *comm = &told.model->rank[0].lane[LANE_COMM];
+    (void)state;
+    while (fold_next(&newest, &record))
+        ;
+    while (fold_next(&told, &record))
+        if (record.kind == TRACE_OP_BEGIN && record.rank == 0 && record.op_begin.step == STEP) {
+            comm = &told.model->rank[0].lane[LANE_COMM];
+            if (comm->busy && comm->op == record.op_begin.op) break;
+        }
+    const int64_t before = history_span_of(told.history, 0, LANE_COMM, STEP - 1, comm->op);
+    const struct span *span = history_span(told.history, 0, LANE_COMM, before);
+    assert_non_null(span);
+    const uint64_t begun_ns = comm->started_ns, guessed_ns = span->ended_ns - span->started_ns;
+    assert_float_equal(packet_at(&told, begun_ns + guessed_ns / 2), 0.5, 0.02);
+    assert_float_equal(packet_at(&told, begun_ns + guessed_ns * 20), 0.9, 0.02);
+    span = history_span(newest.history, 0, LANE_COMM, history_span_of(newest.history, 0, LANE_COMM, STEP, comm->op));
+    const struct told known = {told.model, newest.history, NULL};
+    assert_non_null(span);
+    for (int i = 1; i <= 4; i++)
+        assert_float_equal(packet_at(&known, begun_ns + (span->ended_ns - begun_ns) * (uint64_t)i / 4), i / 4.0, 0.02);
+    end(&told);
+    end(&newest);
+}
+
 /* ---- groups ---- */
 
 static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
@@ -573,6 +623,7 @@ int main(void)
         cmocka_unit_test(sentences_of_stage_3),
         cmocka_unit_test(sentences_of_nvme),
         cmocka_unit_test(full_speed_is_calm),
+        cmocka_unit_test(packets_travel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,26 @@ ok "another word is refused" $?
 "$zerolab" replay recorded.zlt --frame 80x24 --at time:0 | grep -q 'no step yet'
 ok "a moment in time" $?
 
+# ---- the whiteboard of a run at full speed plays a step; keys go to the run, and the newest moment is shown when it pauses
+
+start 80 24 -- "$zerolab" train --set zero_optimization.stage=3
+comes 'step [2-9]'
+keys Y
+waits_for "the last step is played" 'playing step ([0-9]+) at 1/[0-9]+; training is at step'
+waits_for "... on the clock of the run's screen" 'LIVE'
+playing() { screen | sed -nE 's/.*playing step ([0-9]+) .*/\1/p'; }
+played=$(playing)
+moves_on() { [ "$(playing)" -gt "$played" ]; }
+eventually moves_on
+ok "... and then a later one" $?
+keys Space
+waits_for "a pause ends it" 'PAUSED.*LIVE'
+waits_for "... and the screen shows the newest step" '!playing step'
+keys ,
+waits_for "an operation is shown at its begin" 'an operation begins.*LIVE'
+keys q
+waits_for "leaves" 'status 0'
+
 # ---- what is kept between runs
 
 rm -r config

@@ -11,7 +11,7 @@
 #include "tui/screen/lab.h"
 #include "tui/term/terminfo.h"
 
-enum { FRAME_NS = 100000000, RECORDING_ENDS_MS = 3000 };
+enum { FRAME_NS = 100000000, MOTION_NS = 50000000, FAST_FOR_NS = 300000000, RECORDING_ENDS_MS = 3000 };
 
 struct scene app_scene(struct app *app)
 {
@@ -23,6 +23,10 @@ void feed_tell_time(const struct feed *feed, struct view_state *state)
 {
     state->behind = feed->behind;
     state->held = feed->hold.holds;
+    state->last.step = feed->last.step;
+    state->last.slowness = feed_last_slowness(&feed->last);
+    state->last.newest = record_reader_steps_done(&feed->newest);
+    state->motion_ns = feed->behind ? feed->cursor_ns : feed_model(feed)->state == RUN_RUNNING ? clock_ns() : 0;
     state->newest_ns = feed->newest.model->now_ns;
     state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
     state->playing = feed->playing;
@@ -40,6 +44,35 @@ void app_tell_time(struct app *app)
     state->trace_file = app->options->trace_file ? app->options->trace_file
                         : feed->recording        ? feed->recorded
                                                  : app->options->replay_file;
+}
+
+/* Whether the screen shows something on its way: of it, more frames are drawn. */
+static bool is_moving(const struct app *app)
+{
+    const struct feed *feed = &app->feed;
+    const struct run_model *model = feed_model(feed);
+    const int rank = app->state.rank;
+    if (app->state.view != VIEW_WHITEBOARD || rank >= model->ranks || !model->rank[rank].lane[LANE_COMM].busy)
+        return false;
+    return feed->playing || feed->last.step ||
+           (feed->live && !feed->behind && model->state == RUN_RUNNING && !run_is_fast(model));
+}
+
+static uint64_t frame_ns(const struct app *app)
+{
+    return is_moving(app) ? MOTION_NS : FRAME_NS;
+}
+
+/* The whiteboard of a run at full speed plays the last whole step; a run that is stepped is never so for long. */
+static void play_last_step(struct app *app, uint64_t now_ns)
+{
+    struct feed *feed = &app->feed;
+    const bool fast = feed->live && !app->two && !feed->newest.over && run_is_fast(feed->newest.model);
+    if (!fast) app->slow_ns = now_ns;
+    if (app->state.lab_frozen || (feed->behind && !feed->last.step)) return;
+    if (app->state.view == VIEW_WHITEBOARD && now_ns > app->slow_ns + FAST_FOR_NS)
+        app->changed |= feed_play_last(feed, app->state.rank, now_ns);
+    else if (feed->last.step) feed_newest(feed), app->changed = true;
 }
 
 /* ---- keys ---------------------------------------------------------------------------------------------------------- */
@@ -173,7 +206,7 @@ static void wait_for_work(struct app *app)
     const int soon_ms = tended->tend ? tended->tend(tended->user) : -1;
     uint64_t now_ns = clock_ns();
     const bool live = app->feed.live;
-    int64_t rest_ns = flows(app) ? 0 : until(app->taken_ns + FRAME_NS, now_ns);
+    int64_t rest_ns = flows(app) ? 0 : until(app->taken_ns + frame_ns(app), now_ns);
     int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
     if (app->feed.playing && wait_ns >= (live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
     const int other = app->two ? feed_fd(&app->two->feed) : -1;
@@ -183,7 +216,8 @@ static void wait_for_work(struct app *app)
                             {.fd = rest_ns ? -1 : other, .events = POLLIN}};
     if (rest_ns && (feed_fd(&app->feed) >= 0 || other >= 0)) sooner(&wait_ns, rest_ns);
     if (soon_ms >= 0) sooner(&wait_ns, (int64_t)soon_ms * 1000000);
-    if (app->changed) sooner(&wait_ns, until(app->drawn_ns + FRAME_NS, now_ns));
+    sooner(&wait_ns, feed_last_wait_ns(&app->feed, now_ns));
+    if (app->changed || is_moving(app)) sooner(&wait_ns, until(app->drawn_ns + frame_ns(app), now_ns));
     if (app->message_ns) sooner(&wait_ns, until(app->message_ns, now_ns));
     struct timespec wait = {wait_ns / 1000000000, wait_ns % 1000000000};
     if (terminal_poll(fds, 4, wait_ns < 0 ? NULL : &wait) > 0 && fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
@@ -208,13 +242,15 @@ static void loop(struct app *app, bool goes_on)
     app->changed = app->urgent = !goes_on;
     while (!app->quit) {
         uint64_t now_ns = clock_ns();
-        if (now_ns >= app->taken_ns + FRAME_NS || flows(app) || feed_wait_ns(&app->feed, now_ns) == 0)
+        if (now_ns >= app->taken_ns + frame_ns(app) || flows(app) || feed_wait_ns(&app->feed, now_ns) == 0)
             take_records(app, now_ns);
         playing_tick(app, now_ns);
+        play_last_step(app, now_ns);
         if (app->quit) break; /* the lab wants another run */
         follow_run(app);
         take_away_message(app, now_ns);
-        if (app->urgent || (app->changed && now_ns >= app->drawn_ns + FRAME_NS)) draw(app, now_ns);
+        app->changed |= is_moving(app);
+        if (app->urgent || (app->changed && now_ns >= app->drawn_ns + frame_ns(app))) draw(app, now_ns);
         wait_for_work(app);
         read_keys(app);
     }

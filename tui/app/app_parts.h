@@ -55,6 +55,7 @@ struct app {
     bool waits_answer;        /* a command was sent; notices to come may hold its refusal */
     uint64_t notices;         /* how many notices have been searched for that refusal */
     bool again;               /* after quit, another run follows on this screen */
+    uint64_t slow_ns;         /* when the run last was not at full speed */
     uint64_t taken_ns, drawn_ns, message_ns; /* times of the last records and frame; end of the message (0: none) */
 };
 

@@ -4,11 +4,17 @@
 
 #include "tui/app/feed_parts.h"
 
+static void forget_stepping(struct feed *feed)
+{
+    feed->hold = (struct hold){0};
+    feed->last.step = 0;
+}
+
 void feed_newest(struct feed *feed)
 {
     record_reader_release(&feed->back, true);
     feed->behind = feed->playing = false;
-    feed->hold = (struct hold){0};
+    forget_stepping(feed);
     feed->cursor_ns = feed->newest.model->now_ns;
 }
 
@@ -59,7 +65,7 @@ static bool place_cursor(struct feed *feed, uint64_t time_ns)
 {
     const struct run_model *model = feed->back.model;
     feed->cursor_ns = time_ns > model->now_ns ? time_ns : model->now_ns;
-    feed->hold = (struct hold){0};
+    forget_stepping(feed);
     if (model->revision >= feed->newest.model->revision) feed_newest(feed);
     return true;
 }

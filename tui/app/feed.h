@@ -28,6 +28,15 @@ struct hold {
     uint64_t after_ns;
 };
 
+/* Live: the whole step that is played slowly; step 0: none. Moment i, times[i] of the trace, is shown from clock time
+ * begun_ns + i * each_ns on. */
+enum { LAST_STEP_MOMENTS = 4096 };
+struct last_step {
+    uint32_t step, schedule;
+    int rank, count;
+    uint64_t begun_ns, each_ns, times[LAST_STEP_MOMENTS];
+};
+
 struct feed {
     bool live, owns_model, owns_source;
     struct record_reader newest;
@@ -44,6 +53,7 @@ struct feed {
     struct record_reader back;            /* folded to the cursor */
     struct part part;
     struct hold hold;
+    struct last_step last;
     /* pace: at clock time base_ns the cursor was at from_ns */
     bool playing;
     int speed;                   /* steps of the scale above or below the recording's own speed */
@@ -85,6 +95,15 @@ void feed_newest(struct feed *feed);
  * an operation run, and feed_hold() after records: once the operation has ended, it moves the cursor back to its begin. */
 void feed_hold_next(struct feed *feed, int rank);
 void feed_hold(struct feed *feed);
+
+/* ---- last_step.c ---- */
+
+/* Live: moves the cursor through the moments of the last whole step of this rank, slowly, while the run goes on. Call it again after
+ * feed_last_wait_ns() (-1: nothing plays), or sooner for motion between two moments. Any other move ends it. True: the picture
+ * may have changed. */
+bool feed_play_last(struct feed *feed, int rank, uint64_t now_ns);
+int64_t feed_last_wait_ns(const struct feed *feed, uint64_t now_ns);
+double feed_last_slowness(const struct last_step *last); /* how many times as long as it took */
 
 /* Goes to the first matching record after the cursor, or the last before it. False: none; the cursor stays. */
 typedef bool feed_match(const struct run_model *model, const struct trace_record *record, const void *user);

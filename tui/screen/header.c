@@ -260,7 +260,7 @@ static int place_text(char *out, size_t room, const struct scene *scene)
     if (!state->speed) return 0;
     format_speed(speed, state->speed);
     if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
-    if (!state->behind || state->held)
+    if (!state->behind || state->held || state->last.step)
         return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
     return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
                     state->playing ? speed : "");
@@ -310,7 +310,7 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
              (unsigned long long)(seconds % 60));
     draw_right(canvas, canvas.at.columns - 1, 0,
-               scene->state->behind && scene->state->live && !scene->state->held ? STYLE_WARN : STYLE_DIM, text);
+               scene->state->live && view_key_mode(scene) == KEY_MODE_ALWAYS ? STYLE_WARN : STYLE_DIM, text);
     return canvas.at.columns - 1 - utf8_columns(text);
 }
 

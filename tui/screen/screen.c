@@ -20,7 +20,7 @@ const struct view *view_of(enum view_id id)
 enum key_mode view_key_mode(const struct scene *scene)
 {
     if (!scene->state->live || scene->model->ended) return KEY_MODE_REPLAY;
-    return scene->state->behind && !scene->state->held ? KEY_MODE_ALWAYS : KEY_MODE_LIVE;
+    return scene->state->behind && !scene->state->held && !scene->state->last.step ? KEY_MODE_ALWAYS : KEY_MODE_LIVE;
 }
 
 int view_named(const char *name)

@@ -59,6 +59,11 @@ struct view_state {
     bool live, readonly;      /* live: keys send commands */
     bool watches;             /* live: the run takes no commands from this viewer: another drives, or it only watches */
     bool behind;              /* the cursor is in the past; false: it is at the newest record */
+    struct {
+        uint32_t step, newest;
+        double slowness;
+    } last;                   /* live: the step that is played slowly (0: none), and the newest one */
+    uint64_t motion_ns;       /* what is on its way is drawn as of this time; 0: of the model's */
     bool held;                /* live: ... at the begin of an operation; its end is shown next */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* time of the newest record */

@@ -11,24 +11,30 @@
 
 enum { PACKET_ROOM = 160 };
 
+static uint64_t length_ns(const struct span *span)
+{
+    return span && span->ended_ns > span->started_ns ? span->ended_ns - span->started_ns : 0;
+}
+
 /* How much of an operation is done, from 0 to 1: by its end if that is in the history, else by the time that it took in the step
  * before. */
 static double done_of(const struct board *board, int rank, enum lane lane, int op)
 {
+    enum { GUESSED_PERCENT = 90 };
     const struct history *history = board->scene->history;
     const struct run_lane *of = &board->scene->model->rank[rank].lane[lane];
-    const struct span *span =
-        history_span(history, rank, lane, history_span_of(history, rank, lane, of->step, (uint32_t)op));
-    const struct span *before =
-        of->step ? history_span(history, rank, lane, history_span_of(history, rank, lane, of->step - 1, (uint32_t)op))
-                 : NULL;
-    const double now = (double)(board->scene->model->now_ns - of->started_ns);
-    if (span && span->ended_ns > span->started_ns) return now / (double)(span->ended_ns - span->started_ns);
-    if (before && before->ended_ns > before->started_ns) {
-        const double done = now / (double)(before->ended_ns - before->started_ns);
-        return done < 0.9 ? done : 0.9;
-    }
-    return 0.5;
+    const uint64_t shown_ns = board->scene->state->motion_ns, model_ns = board->scene->model->now_ns,
+                   now_ns = shown_ns > model_ns ? shown_ns : model_ns;
+    const uint64_t known_ns =
+        length_ns(history_span(history, rank, lane, history_span_of(history, rank, lane, of->step, (uint32_t)op)));
+    const uint64_t before_ns =
+        of->step ? length_ns(history_span(history, rank, lane,
+                                          history_span_of(history, rank, lane, of->step - 1, (uint32_t)op)))
+                 : 0;
+    if (!known_ns && !before_ns) return 0.5;
+    const double done = (double)(now_ns - of->started_ns) / (double)(known_ns ? known_ns : before_ns),
+                 most = known_ns ? 1 : GUESSED_PERCENT / 100.0;
+    return done < most ? done : most;
 }
 
 static void write_packet(char out[PACKET_ROOM], const struct board *board, int number)

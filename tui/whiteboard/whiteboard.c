@@ -9,7 +9,6 @@
 #include "tui/whiteboard/board.h"
 
 enum { GAP = 2, SCALE_MAX = 3, UNITS_LEAST = 6, ROWS_SMALL = 18, ABOVE_ROWS = 3, SENTENCE_ROWS = 2, LEGEND_ROWS = 4 };
-enum { CALM_NS = 500 * 1000 * 1000 }; /* a shorter step cannot be followed while it runs */
 
 const enum category board_categories[BOARD_ARRAYS] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
 
@@ -71,15 +70,6 @@ static void lay_out(struct board *board, int columns)
     if (board->scene->state->large) board->tile = board->column - GAP;
 }
 
-/* A live run at full speed. Paused, stepped or in slow motion, its moves are shown. */
-static bool is_calm(const struct scene *scene)
-{
-    struct run_recent recent;
-    return scene->state->live && !scene->state->behind && scene->model->has_state &&
-           scene->model->state == RUN_RUNNING && run_recent(scene->model, &recent) && recent.steps > 0 &&
-           recent.total_ns / (uint64_t)recent.steps < CALM_NS;
-}
-
 bool board_init(struct board *board, const struct scene *scene, int columns)
 {
     *board = (struct board){.scene = scene, .ranks = scene->model->ranks};
@@ -93,7 +83,7 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     measure_arrays(board);
     find_tiers(board);
     if (scene->state->large) memset(board->divided, 0, sizeof board->divided);
-    board->calm = is_calm(scene);
+    board->calm = scene->state->live && !scene->state->behind && run_is_fast(scene->model);
     if (board->calm) board->at.open = false;
     if (board->units == 0 || board->width[0] == 0) return false;
     lay_out(board, columns);
@@ -160,12 +150,22 @@ static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of
 
 /* ---- the whole ---- */
 
+/* "playing step 812 at 1/260; training is at step 1,340" */
+static const char *playing_text(char out[OP_TEXT_ROOM], const struct view_state *state)
+{
+    char step[FORMAT_ROOM], newest[FORMAT_ROOM];
+    snprintf(out, OP_TEXT_ROOM, "playing step %s at 1/%.0f; training is at step %s",
+             format_count(step, state->last.step), state->last.slowness, format_count(newest, state->last.newest));
+    return out;
+}
+
 static void draw_heading(struct canvas canvas, const struct board *board)
 {
-    char title[96], moment[OP_TEXT_ROOM];
-    snprintf(title, sizeof title, "whiteboard: stage %d, %s%s", board->at.plan->stage,
-             board->calm ? "memory at the fullest instant of a step"
-                         : moment_text(moment, board->scene->model, &board->at),
+    char title[112], moment[OP_TEXT_ROOM];
+    snprintf(title, sizeof title, "whiteboard: stage %d, %.80s%s", board->at.plan->stage,
+             board->calm                      ? "memory at the fullest instant of a step"
+             : board->scene->state->last.step ? playing_text(moment, board->scene->state)
+                                              : moment_text(moment, board->scene->model, &board->at),
              board->at.lost ? " (records lost)" : "");
     const int x = draw_title(canvas, 0, false, title);
     const int more = board->group[0].count == 1 && board->ranks > 1 && board->group[1].count > 1
