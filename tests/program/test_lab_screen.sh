@@ -34,10 +34,10 @@ waits_for "... nor is it made another one" 'your prediction comes first'
 keys K
 comes 'Enter: type your prediction in MB'
 keys '3'
-waits_for "a digit begins the prediction" 'your prediction in MB +3$'
+waits_for "a digit begins the prediction" 'your prediction in MB +3( |$)'
 keys '/' '2' Enter
 waits_for "what is no number stays, to be mended" '3/2: give a number in MB'
-comes 'your prediction in MB +3/2$'
+comes 'your prediction in MB +3/2( |$)'
 keys C-u '3' ',' '3' Enter
 waits_for "a wrong prediction, with a decimal comma, is answered with the number ..." 'You said 3.30 MB; it is 13.35 MB'
 waits_for "... with what one may have thought ..." 'parameters alone'
