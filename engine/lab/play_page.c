@@ -140,6 +140,18 @@ static void judge_prediction(struct lab_play *play, const struct lab_step *step,
     if (right.known && !play->right) say_wrong(play, step, scene);
 }
 
+/* After a wrong choice: which one was right, and why. */
+static void say_right(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    int right = 0;
+    while (right < step->choice_count && !step->choice[right].right) right++;
+    if (right == step->choice_count) return;
+    char *text = prose_fill(&step->choice[right].text, scene), *reply = prose_fill(&step->choice[right].reply, scene);
+    page_say(&play->page, TONE_GOOD, "Right is %c, %s. %s", 'a' + right, text ? text : "", reply ? reply : "");
+    free(text);
+    free(reply);
+}
+
 static void judge_quiz(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
 {
     const struct lab_choice *choice = &step->choice[play->chosen];
@@ -148,6 +160,7 @@ static void judge_quiz(struct lab_play *play, const struct lab_step *step, const
     page_say(&play->page, choice->right ? TONE_GOOD : TONE_BAD, "%s %s", choice->right ? "Right." : "No.",
              reply ? reply : "");
     free(reply);
+    if (!choice->right) say_right(play, step, scene);
 }
 
 void play_fold(struct lab_play *play, enum lab_input_kind kind, const char *said)

@@ -56,7 +56,7 @@ static char *frame_of(const struct stage_hand *hand, struct size size, struct dr
     state.cursor_ns = state.newest_ns = hand->engine.model->now_ns;
     const int top = view_header_rows(&state, size.columns), rows = size.rows - top - 1;
     *pane = lab_layout(&state, size.columns, rows).pane;
-    if (told) state.lab_scroll = lab_scroll_to_newest(&state, pane->columns, rows);
+    if (told) state.lab_scroll = lab_scroll_to_newest(&state, pane->columns, pane->rows);
     pane->y += top;
     assert_true(surface_init(&surface, size.columns, size.rows, look.theme, look.ascii));
     view_draw(hand->engine.model, hand->engine.history, &state, &surface);

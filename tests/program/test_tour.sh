@@ -53,7 +53,8 @@ tm pipe-pane -t 0 "cat >'$work/sent'"
 comes "$offer"
 keys Enter
 waits_for "Enter begins the tour, on the same screen" 'step 1 of 3'
-waits_for "... which first shows what a rank holds" 'takes 13.35 MB on each'
+waits_for "... which first shows what a rank holds" 'together 13.35'
+waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* a tile: 16 bytes a parameter'
 keys n; comes 'choose: a to c'
 keys a
 waits_for "... switches a stage" 'without a restart: 1.67 MB'

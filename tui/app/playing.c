@@ -72,7 +72,7 @@ static void fulfil(struct app *app, struct lab_play *play)
 /* Opens the view of a step, once, when the learner reaches the step. */
 static void look(struct app *app, const struct lab_play *play)
 {
-    if (app->playing_step == play->progress.step || play->phase != PLAY_ASKING) return;
+    if (app->playing_step == play->progress.step || (play->phase != PLAY_ASKING && play->phase != PLAY_TOLD)) return;
     app->playing_step = play->progress.step;
     const char *name = lab_play_step(play)->look;
     int view = name ? view_named(name) : -1;
@@ -84,8 +84,8 @@ void playing_scroll(struct app *app)
     app->state.lab_scroll = 0;
     if (app->surface.columns < VIEW_COLUMNS_MIN) return;
     int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
-    int pane = lab_layout(&app->state, columns, rows).pane.columns;
-    if (pane) app->state.lab_scroll = lab_scroll_to_newest(&app->state, pane, rows);
+    const struct rect pane = lab_layout(&app->state, columns, rows).pane;
+    if (pane.columns) app->state.lab_scroll = lab_scroll_to_newest(&app->state, pane.columns, pane.rows);
 }
 
 static void follow_page(struct app *app, const struct lab_play *play)
@@ -250,14 +250,15 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
 static bool scroll(struct app *app, uint32_t key)
 {
     int columns = app->surface.columns, rows = app->surface.rows - view_header_rows(&app->state, columns) - 1;
-    int page = lab_room(rows) - 1;
+    const struct rect pane = lab_layout(&app->state, columns, rows).pane;
+    int page = lab_room(pane.rows) - 1;
     int by = key == INPUT_DOWN        ? 1
              : key == INPUT_UP        ? -1
              : key == INPUT_PAGE_DOWN ? page
              : key == INPUT_PAGE_UP   ? -page
                                       : 0;
-    int pane = lab_layout(&app->state, columns, rows).pane.columns, most = lab_rows(&app->state, pane) - lab_room(rows);
-    if (!by || !pane) return false;
+    if (!by || !pane.columns) return false;
+    int most = lab_rows(&app->state, pane.columns) - lab_room(pane.rows);
     int scroll = app->state.lab_scroll + by;
     app->state.lab_scroll = scroll < 0 || most < 0 ? 0 : scroll > most ? most : scroll;
     return true;

@@ -5,24 +5,16 @@
 #include <string.h>
 
 enum { BESIDE_COLUMNS = 120, WIDE_COLUMNS = 160, HEAD_ROWS = 3, FOOT_ROWS = 2, INDENT = 1 };
-
-struct lab_layout lab_layout(const struct view_state *state, int columns, int rows)
-{
-    struct lab_layout layout = {.view = {0, 0, columns, rows}};
-    if (!state->lab) return layout;
-    if (columns < BESIDE_COLUMNS) {
-        if (state->lab_focus) layout.pane = layout.view;
-        return layout;
-    }
-    int wide = columns < WIDE_COLUMNS ? columns - VIEW_COLUMNS_MIN - 1 : columns / 3;
-    layout.pane = (struct rect){0, 0, wide, rows};
-    layout.view = (struct rect){wide + 1, 0, columns - wide - 1, rows};
-    return layout;
-}
+enum { STRIP_ROWS_LEAST = 3, STRIP_BARS_ROWS = 6 };
 
 bool lab_is_page(const struct view_state *state, int columns)
 {
-    return lab_layout(state, columns, 1).pane.columns == columns;
+    return state->lab && state->lab_focus && columns < BESIDE_COLUMNS;
+}
+
+bool lab_strip_is_view(const struct view_state *state)
+{
+    return state->view == VIEW_WHITEBOARD || state->view == VIEW_TIMELINE;
 }
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
@@ -79,13 +71,46 @@ static int measured(const struct lab_page *of, int columns, int from, int until)
     return page((struct canvas){&nothing, {0, 0, columns, 0}}, &part, 0, PAGE_MAX);
 }
 
+int lab_room(int rows)
+{
+    return rows - HEAD_ROWS - FOOT_ROWS;
+}
+
+/* On a narrow screen the picture is as high as the text leaves it, so that a question or a verdict is read in one piece. */
+static int strip_rows(const struct view_state *state, int columns, int rows)
+{
+    const struct lab_pane *lab = state->lab;
+    const bool told = lab->page->count > lab->told_from && !state->lab_hides, bars = !lab_strip_is_view(state);
+    const int text = measured(lab->page, columns, told ? lab->told_from : 0, told ? PAGE_MAX : lab->told_from),
+              left = lab_room(rows) - text, most = bars && rows / 2 > STRIP_BARS_ROWS ? STRIP_BARS_ROWS : rows / 2;
+    if (left < STRIP_ROWS_LEAST) return told ? 0 : STRIP_ROWS_LEAST; /* hints scroll */
+    return left < most ? left : most;
+}
+
+struct lab_layout lab_layout(const struct view_state *state, int columns, int rows)
+{
+    struct lab_layout layout = {.view = {0, 0, columns, rows}};
+    if (!state->lab) return layout;
+    if (columns < BESIDE_COLUMNS) {
+        if (!state->lab_focus) return layout;
+        const int strip = strip_rows(state, columns, rows);
+        layout.view.rows = strip;
+        layout.pane = (struct rect){0, strip, columns, rows - strip};
+        return layout;
+    }
+    int wide = columns < WIDE_COLUMNS ? columns - VIEW_COLUMNS_MIN - 1 : columns / 3;
+    layout.pane = (struct rect){0, 0, wide, rows};
+    layout.view = (struct rect){wide + 1, 0, columns - wide - 1, rows};
+    return layout;
+}
+
 bool lab_fits_smallest(const struct lab_pane *pane)
 {
     const struct lab_page *page_of = pane->page;
-    int question = 0, room = lab_room(VIEW_ROWS_MIN - 3); /* header and footer */
+    int question = 0, room = lab_room(VIEW_ROWS_MIN - 3); /* header, footer */
     while (question < pane->told_from && question < page_of->count && page_of->at[question].tone != TONE_HINT)
         question++;
-    return measured(page_of, VIEW_COLUMNS_MIN, 0, question) <= room &&
+    return measured(page_of, VIEW_COLUMNS_MIN, 0, question) <= room - STRIP_ROWS_LEAST &&
            measured(page_of, VIEW_COLUMNS_MIN, pane->told_from, PAGE_MAX) <= room;
 }
 
@@ -98,11 +123,6 @@ static int shown(const struct view_state *state)
 int lab_rows(const struct view_state *state, int columns)
 {
     return measured(state->lab->page, columns, 0, shown(state));
-}
-
-int lab_room(int rows)
-{
-    return rows - HEAD_ROWS - FOOT_ROWS;
 }
 
 int lab_scroll_to_newest(const struct view_state *state, int columns, int rows)

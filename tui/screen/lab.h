@@ -1,12 +1,14 @@
-/* Draws a lab: a pane beside the view if there is room for both, else a page in place of the view. */
+/* Draws a lab: a pane beside the view if there is room for both, else a page below a strip with a picture. */
 #ifndef TUI_SCREEN_LAB_H
 #define TUI_SCREEN_LAB_H
 
 #include "tui/view/view.h"
 
-/* The rectangles of pane and view below the header; a pure function. A pane that is not shown has no columns. */
+/* The rectangles of pane and view below the header; a pure function. A pane that is not shown has no columns. Above a page
+ * the view is a strip: whiteboard or timeline in small, in other views the memory bars. */
 struct lab_layout { struct rect pane, view; };
-bool lab_is_page(const struct view_state *state, int columns); /* the lab is shown in place of the view */
+bool lab_is_page(const struct view_state *state, int columns); /* of the view there is a strip at most */
+bool lab_strip_is_view(const struct view_state *state);        /* false: the strip has memory bars */
 struct lab_layout lab_layout(const struct view_state *state, int columns, int rows);
 
 void lab_draw(struct canvas canvas, const struct scene *scene);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "tui/memory/tiers.h"
 #include "tui/screen/lab.h"
 
 static const struct view *const views[VIEWS] = {
@@ -54,6 +55,17 @@ int view_header_rows(const struct view_state *state, int columns)
     return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
 }
 
+static void draw_strip(struct canvas canvas, const struct scene *scene)
+{
+    const int wanted = bars_rows(scene->model, canvas.at.columns, canvas.at.rows);
+    if (canvas.at.rows == 0) return;
+    if (scene->state->view == VIEW_TIMELINE) view_timeline.pane(canvas, scene, false);
+    else if (lab_strip_is_view(scene->state)) views[scene->state->view]->draw(canvas, scene);
+    else
+        bars_draw(canvas_part(canvas, 0, 0, canvas.at.columns, wanted < canvas.at.rows ? wanted : canvas.at.rows),
+                  scene);
+}
+
 /* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */
 static struct view_state with_rank(const struct view_state *state, const struct run_model *model)
 {
@@ -70,7 +82,10 @@ void view_draw_body(struct canvas canvas, const struct scene *asked)
     if (layout.pane.columns) lab_draw(canvas_at(canvas, layout.pane), scene);
     for (int y = 0; layout.view.x && y < canvas.at.rows; y++)
         draw_character(canvas, layout.view.x - 1, y, STYLE_FRAME, 0x2502);
-    if (lab_is_page(scene->state, canvas.at.columns)) return;
+    if (lab_is_page(scene->state, canvas.at.columns)) {
+        draw_strip(canvas_at(canvas, layout.view), scene);
+        return;
+    }
     const struct view *view = views[scene->state->view];
     if (view->draw) view->draw(canvas_at(canvas, layout.view), scene);
     else view->pane(canvas_at(canvas, layout.view), scene, false);
