@@ -33,6 +33,26 @@ static void add_line(struct rows *rows, int kind, enum tier tier, int number)
     rows->count += kind != LINE_TIER;
 }
 
+/* Against the stage below: what this stage should have saved. */
+static int other_stage(const struct why *why)
+{
+    return why->stage > 0 ? why->stage - 1 : 1;
+}
+
+/* The tenant that grew most against the stage of the sentence, which names it, if the peak is higher; else the largest. */
+static int grown_tenant(const struct why *why)
+{
+    const struct why_plan *than = &why->stages[other_stage(why)].plan;
+    int best = 0;
+    int64_t most = 0;
+    for (int t = 0; than->known && why->plan.peak_bytes > than->peak_bytes && t < why->tenant_count; t++) {
+        const enum category c = why->tenants[t].category;
+        const int64_t more = (int64_t)why->plan.at_peak_bytes[c] - (int64_t)than->at_peak_bytes[c];
+        if (more > most) most = more, best = t;
+    }
+    return best;
+}
+
 /* The plans behind an answer take milliseconds, a frame should not: the last answers stay, and are made anew when what they
  * were made from has changed. So this is still a function of the scene alone. */
 static struct rows rows_of(const struct scene *scene)
@@ -49,7 +69,10 @@ static struct rows rows_of(const struct scene *scene)
     for (enum tier tier = 0; tier < TIERS; tier++) {
         const int tenants = rows.why[tier] ? rows.why[tier]->tenant_count : 0;
         if (tenants && tiers > 1) add_line(&rows, LINE_TIER, tier, 0);
-        for (int t = 0; t < tenants; t++) add_line(&rows, LINE_TENANT, tier, t);
+        const int first = tenants && tier == TIER_DEVICE ? grown_tenant(rows.why[tier]) : 0; /* chosen by default */
+        if (tenants) add_line(&rows, LINE_TENANT, tier, first);
+        for (int t = 0; t < tenants; t++)
+            if (t != first) add_line(&rows, LINE_TENANT, tier, t);
     }
     const int switches = why_switches(scene->model, rows.switches, SWITCHES_SHOWN);
     for (int i = 0; i < switches; i++) add_line(&rows, LINE_SWITCH, TIER_DEVICE, i);
@@ -69,12 +92,6 @@ static int chosen_line(const struct scene *scene, const struct rows *rows)
 }
 
 /* ---- the sentence ---- */
-
-/* Against the stage below: what this stage should have saved. */
-static int other_stage(const struct why *why)
-{
-    return why->stage > 0 ? why->stage - 1 : 1;
-}
 
 /* Of the device what a stage does to it; of the others, and where the other stage cannot be, who is there. */
 static void say_why(char *text, size_t room, const struct why *why, int than_stage, enum units units)
