@@ -236,6 +236,10 @@ static void shortage_draw(struct canvas page, const struct scene *scene)
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
+    if (shortage->known && key->action == ACTION_VIEW && !strcmp(key->argument, "oom")) {
+        snprintf(state->message, sizeof state->message, "this is the out-of-memory report; Esc closes it");
+        return true;
+    }
     if (key->action != ACTION_ENTER) return list_act(&state->row[VIEW_SHORTAGE], shortage->fit_count, key);
     if (!shortage->fit_count) return false;
     if (!state->live || scene->model->ended)
