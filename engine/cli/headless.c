@@ -83,9 +83,17 @@ static double mib(int64_t bytes)
     return (double)bytes / (1 << 20);
 }
 
+static void in_mib(char out[32], uint64_t bytes)
+{
+    snprintf(out, 32, "%.2f MiB", mib((int64_t)bytes));
+}
+
 /* Prints what each category held when memory ran out, and what would fit. */
 static void show_shortage(FILE *out, const struct run_shortage *shortage)
 {
+    char text[512];
+    run_shortage_text(text, sizeof text, shortage, in_mib);
+    fprintf(out, "oom: %s\n", text);
     if (shortage->has_held) {
         fprintf(out, "  rank %d held", shortage->rank);
         const char *comma = "", *nothing = " nothing";
@@ -115,8 +123,9 @@ static void show_notices(struct headless *headless, const struct run_model *mode
         if (!is_worth_a_line(notice)) continue;
         close_line(headless);
         if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
-        fprintf(headless->out, "%s\n", notice->text);
-        if (notice->kind == NOTICE_EVENT && strncmp(notice->text, "oom", 3) == 0) show_shortage(headless->out, &model->shortage);
+        struct run_shortage shortage;
+        if (run_notice_shortage(&shortage, notice)) show_shortage(headless->out, &shortage);
+        else fprintf(headless->out, "%s\n", notice->text);
         fflush(headless->out);
     }
     headless->shown_notices = run_notices_seen(model);

@@ -76,6 +76,15 @@ void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     shortage->larger_count = read_fits(shortage, shortage->fit_count, json_get(detail, "larger"));
 }
 
+bool run_notice_shortage(struct run_shortage *shortage, const struct run_notice *notice)
+{
+    if (notice->kind != NOTICE_EVENT || strncmp(notice->text, "oom", 3) != 0 || !notice->json) return false;
+    cJSON *json = cJSON_Parse(notice->json);
+    shortage_read(shortage, json_get(json, "detail"));
+    cJSON_Delete(json);
+    return true;
+}
+
 void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64_t time_ns)
 {
     const char *state = json_get_text(detail, "state");

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/plan/footprint.h"
 
 const struct run_part *run_present_part(const struct run_model *model)
@@ -184,6 +185,47 @@ int run_notices_since(const struct run_model *model, uint64_t seen)
 {
     const uint64_t here = seen > model->notices_dropped ? seen - model->notices_dropped : 0;
     return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
+}
+
+/* "; refused on rank 2", "; refused on ranks 0-3, 6" */
+static void append_ranks(char *text, size_t room, uint64_t ranks)
+{
+    for (int r = 0, listed = 0; r < 64; r++) {
+        if (!(ranks >> r & 1)) continue;
+        int last = r;
+        while (last < 63 && ranks >> (last + 1) & 1) last++;
+        text_append(text, room,
+                    listed++              ? ", %d"
+                    : ranks & (ranks - 1) ? "; refused on ranks %d"
+                                          : "; refused on rank %d",
+                    r);
+        if (last > r) text_append(text, room, "-%d", last);
+        r = last;
+    }
+}
+
+void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes)
+{
+    char wanted[32], budget[32], left[32];
+    const bool has_rank = shortage->rank >= 0 && shortage->rank < 64;
+    const uint64_t ranks = shortage->also_ranks | (has_rank ? UINT64_C(1) << shortage->rank : 0);
+    int64_t held = 0;
+    for (int c = 0; c < CATEGORIES; c++) held += shortage->held_bytes[c];
+    const int64_t left_bytes = shortage->budget_bytes > held ? shortage->budget_bytes - held : 0;
+    const bool told = shortage->has_held && shortage->tier >= 0 && shortage->category >= 0 &&
+                      shortage->wanted_bytes >= 0 && shortage->budget_bytes > 0;
+    bytes(wanted, (uint64_t)shortage->wanted_bytes);
+    bytes(budget, (uint64_t)shortage->budget_bytes);
+    bytes(left, (uint64_t)left_bytes);
+    if (!told) snprintf(text, room, "%s", shortage->text);
+    else if (shortage->wanted_bytes > left_bytes)
+        snprintf(text, room, "out of %s memory: %s asks for %s, %s of the budget of %s are left",
+                 tier_name(shortage->tier), category_name(shortage->category), wanted, left, budget);
+    else
+        snprintf(text, room,
+                 "out of %s memory: %s of the update will ask for %s, more than the budget of %s leaves then",
+                 tier_name(shortage->tier), category_name(shortage->category), wanted, budget);
+    append_ranks(text, room, ranks);
 }
 
 const char *run_no_fits(const struct run_shortage *shortage)

@@ -3,6 +3,7 @@
 #ifndef ENGINE_OBSERVE_QUESTIONS_H
 #define ENGINE_OBSERVE_QUESTIONS_H
 
+#include "engine/base/grouped.h"
 #include "engine/observe/model.h"
 
 const struct run_part *run_present_part(const struct run_model *model); /* NULL: the header is not known */
@@ -56,6 +57,13 @@ const struct run_outside *run_outside_of(const struct run_model *model, int rank
 
 /* The planned peak in bytes of a rank's whole tier. False: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
+
+/* "out of device memory: activations asks for 1.25 MiB, 708 KiB of the budget of 14.3 MiB are left; refused on
+ * ranks 0-3", amounts in the reader's unit; the event's own text where it does not tell these amounts, or where the update asks ahead of time. */
+void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes);
+
+/* The shortage that a notice of kind NOTICE_EVENT tells of. False: it tells of something else. */
+bool run_notice_shortage(struct run_shortage *shortage, const struct run_notice *notice);
 
 /* Why a shortage's list of fitting changes is empty. */
 const char *run_no_fits(const struct run_shortage *shortage);

@@ -7,6 +7,7 @@ budget="--set memory.device_budget"
 check "without a command left: exit status 4" [ $? -eq 4 ]
 check "... outcome" grep -q '"outcome":.*"out_of_memory"' out.json
 check "... who held what" grep -q 'held parameters .* MiB, gradients .* MiB, optimizer .* MiB' out
+check "... in one unit system, with all refused ranks" grep -q 'asks for [0-9.]* MiB, [0-9.]* MiB of the budget of 16.00 MiB are left; refused on ranks 0-3' out
 check "... what would fit" grep -q 'would fit: stage=2 .*, stage=3 .*, budget=' out
 "$zerolab" train --headless --steps 4 $threads $budget=12MiB --set zero_optimization.stage=2 >out 2>err
 check "where no stage would do: making activations again" grep -qE 'would fit: set model.recompute=full \(9.72 MiB\), ' out

@@ -200,6 +200,13 @@ static void shortage_is_taken_apart_and_its_step_taken_again(void **state)
     assert_int_equal(model->shortage.held_bytes[CATEGORY_OPTIMIZER], 8 * PSI);
     assert_int_equal(model->shortage.fit_count, 2);
     assert_string_equal(model->shortage.fits[1].command, "stage=3");
+    char text[256];
+    run_shortage_text(text, sizeof text, &model->shortage, write_bytes);
+    assert_string_equal(text, "out of device memory: gradients asks for 793,088 B, 288,352 B of the budget of "
+                              "12,500,000 B are left; refused on rank 2");
+    model->shortage.also_ranks = UINT64_C(1) << 3 | UINT64_C(1) << 63;
+    run_shortage_text(text, sizeof text, &model->shortage, write_bytes);
+    assert_non_null(strstr(text, "; refused on ranks 2-3, 63"));
     assert_true(run_last_step(model)->skipped);
     assert_int_equal(run_last_step(model)->step, 22);
     assert_int_equal(model->steps_seen, 21);

@@ -16,6 +16,18 @@ static int level_of(const struct run_notice *notice)
     return notice->level < 0 || notice->level >= LEVELS ? LEVELS - 1 : notice->level;
 }
 
+/* The notice's line, with amounts in the chosen units where it tells of memory that ran out. */
+enum { TEXT_ROOM = 400 };
+static const char *notice_text(char out[TEXT_ROOM], const struct scene *scene, const struct run_notice *notice)
+{
+    struct run_shortage shortage;
+    if (!run_notice_shortage(&shortage, notice)) return notice->text;
+    char said[TEXT_ROOM - 8];
+    run_shortage_text(said, sizeof said, &shortage, format_writer(scene->state->units));
+    snprintf(out, TEXT_ROOM, "oom: %s", said);
+    return out;
+}
+
 static void draw_notice(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
 {
     const uint64_t first_ns = scene->model->first_ns;
@@ -26,8 +38,10 @@ static void draw_notice(struct canvas canvas, int y, const struct scene *scene, 
     if (notice->has_step) draw_format(canvas, 8, y, STYLE_DIM, "step %-6u", notice->step);
     draw_character(canvas, 19, y, by_level[level], (uint32_t)level_letters[level]);
     bool found = text_contains(notice->text, scene->state->search);
-    draw_text(canvas, 20, y, found && !level ? STYLE_GOOD : by_level[level], notice->text);
-    if (20 + utf8_columns(notice->text) > canvas.at.columns)
+    char room[TEXT_ROOM];
+    const char *text = notice_text(room, scene, notice);
+    draw_text(canvas, 20, y, found && !level ? STYLE_GOOD : by_level[level], text);
+    if (20 + utf8_columns(text) > canvas.at.columns)
         draw_character(canvas, canvas.at.columns - 1, y, STYLE_DIM, 0x2026);
 }
 
@@ -105,11 +119,11 @@ static void draw_outcome(struct canvas canvas, int y, const struct scene *scene,
 
 static void draw_details(struct canvas canvas, const struct scene *scene, const struct run_notice *notice)
 {
-    char title[64];
+    char title[64], text[TEXT_ROOM];
     snprintf(title, sizeof title, "%.3f s into the run", (double)(notice->time_ns - scene->model->first_ns) / 1e9);
     draw_title(canvas, 0, false, title);
     draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 2), 0, by_level[level_of(notice)],
-                   notice->text);
+                   notice_text(text, scene, notice));
     draw_outcome(canvas, canvas.at.rows - 1, scene, notice);
 }
 
