@@ -152,6 +152,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     const int device_shard = gatherer->device_shard[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
+    op->held = gatherer->held;
     op->phase = phase_of(step);
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     builder_take(builder, ROLE_PARAMETERS, buffer);
@@ -194,17 +195,21 @@ int gatherer_before(struct gatherer *gatherer, int at, int serial)
      * again: it has to be let go before it can be gathered anew, and nothing may overtake it. */
     const int from = past_same_unit(gatherer, at);
     int64_t ahead = 0;
-    for (int next = from; next < gatherer->walk->length && ahead < knobs->prefetch_bucket_elems; next++) {
+    enum held held = HELD_NONE;
+    for (int next = from; next < gatherer->walk->length && !held; next++) {
         const struct walk_step *step = &gatherer->walk->steps[next];
-        if (step->unit == gatherer->walk->steps[at].unit) break;
+        if (ahead >= knobs->prefetch_bucket_elems) held = HELD_BUCKET;
+        else if (step->unit == gatherer->walk->steps[at].unit) held = HELD_AGAIN;
+        if (held) break;
         if (!step->needs_parameters || seen_since(gatherer, from, next)) continue;
         int64_t elems = gathered_elems(gatherer, step->unit);
         if (missing(gatherer, next)) {
-            if (gatherer->live_elems + elems > knobs->max_live_parameters) break;
-            newest = gather(gatherer, next, true, serial);
+            if (gatherer->live_elems + elems > knobs->max_live_parameters) held = HELD_LIVE;
+            else newest = gather(gatherer, next, true, serial);
         }
         ahead += elems;
     }
+    gatherer->held = held;
     return newest;
 }
 

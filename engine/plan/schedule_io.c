@@ -46,7 +46,7 @@ static void put_op(struct text *text, const struct op *op)
     put(text, "],[");
     for (int d = 0; d < op->dependency_count; d++)
         put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
-    put(text, "],%d,%d]", op->extent, op->tile);
+    put(text, "],%d,%d,%d]", op->extent, op->tile, op->held);
 }
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
@@ -178,6 +178,7 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     if (!reader->next || reader->bad) return; /* an older trace */
     op->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
     op->tile = (int)number(reader, 0, 1e9);
+    if (reader->next) op->held = (enum held)number(reader, 0, HELD_AGAIN);
 }
 
 static bool read_all(struct schedule *s, const cJSON *root)

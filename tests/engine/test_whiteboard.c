@@ -319,6 +319,36 @@ static void packets_travel(void **state)
     end(&newest);
 }
 
+/* The sentence of a gather gives the planner's reason, and only that. */
+static void gathers_say_what_held_them(void **state)
+{
+    static const char *const said[] = {[HELD_NONE] = NULL,
+                                       [HELD_BUCKET] = "Not earlier: stage3_prefetch_bucket_size",
+                                       [HELD_LIVE] = "Not earlier: stage3_max_live_parameters",
+                                       [HELD_AGAIN] = "Not earlier: the unit was in use"};
+    struct told told = begin("docs/example.zlt");
+    struct trace_record record;
+    struct view_state view = {.units = UNITS_GIB};
+    struct board board;
+    char sentence[SENTENCE_ROOM];
+    (void)state;
+    while (fold_next(&told, &record))
+        if (record.kind == TRACE_OP_BEGIN && record.rank == 0 && record.op_begin.step == STEP) {
+            const struct scene scene = scene_of(&told, &view);
+            if (board_init(&board, &scene, COLUMNS) && board.newest >= 0 &&
+                board.at.plan->ops.ops[board.newest].kind == OP_GATHER)
+                break;
+        }
+    struct op *op = &board.at.plan->ops.ops[board.newest];
+    assert_int_equal(op->kind, OP_GATHER);
+    for (int held = HELD_NONE; held <= HELD_AGAIN; held++) {
+        op->held = (enum held)held;
+        board_sentence(sentence, &board);
+        assert_true(said[held] ? strstr(sentence, said[held]) != NULL : !strstr(sentence, "Not earlier"));
+    }
+    end(&told);
+}
+
 /* ---- groups ---- */
 
 static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
@@ -624,6 +654,7 @@ int main(void)
         cmocka_unit_test(sentences_of_nvme),
         cmocka_unit_test(full_speed_is_calm),
         cmocka_unit_test(packets_travel),
+        cmocka_unit_test(gathers_say_what_held_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -259,6 +259,39 @@ static void test_knobs_cost_memory(void **state)
     model_release(&model);
 }
 
+/* How many gathers of a step the planner put off for each reason. */
+static void count_held(int count[HELD_AGAIN + 1], const struct model *model, const struct config_zero *knobs)
+{
+    struct schedule schedule = built(model, knobs, PURPOSE_TRAIN, 4, 1);
+    memset(count, 0, (HELD_AGAIN + 1) * sizeof *count);
+    for (int i = 0; i < schedule.op_count; i++)
+        if (schedule.ops[i].kind == OP_GATHER) count[schedule.ops[i].held]++;
+        else assert_int_equal(schedule.ops[i].held, HELD_NONE);
+    schedule_release(&schedule);
+}
+
+/* A gather says which limit ended the gathers ahead of the use before it. */
+static void test_gathers_say_what_held_them(void **state)
+{
+    (void)state;
+    struct model model;
+    int count[HELD_AGAIN + 1];
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    struct config_zero knobs = knobs_of(3, 198272);
+    knobs.max_live_parameters = 1000000000;
+    knobs.prefetch_bucket_elems = 1;
+    count_held(count, &model, &knobs);
+    assert_true(count[HELD_BUCKET] > 4 && !count[HELD_LIVE]);
+    assert_true(count[HELD_NONE] >= 1); /* the first, before which there is no use */
+    knobs.prefetch_bucket_elems = 1000000000;
+    count_held(count, &model, &knobs);
+    assert_true(!count[HELD_BUCKET] && !count[HELD_LIVE] && count[HELD_AGAIN] > 0);
+    knobs.max_live_parameters = 250000;
+    count_held(count, &model, &knobs);
+    assert_true(!count[HELD_BUCKET] && count[HELD_LIVE] > 4);
+    model_release(&model);
+}
+
 /* Without overlap_comm lanes take turns, however many buckets a block has: what stands above an operation on the other lane
  * is done before it begins. With it some are not. */
 static int beside(const struct schedule *schedule)
@@ -496,7 +529,7 @@ int main(void)
         cmocka_unit_test(test_traffic_is_the_papers), cmocka_unit_test(test_number_of_collectives),
         cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
         cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
-        cmocka_unit_test(test_json_holds_every_knob),
+        cmocka_unit_test(test_json_holds_every_knob), cmocka_unit_test(test_gathers_say_what_held_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,8 +12,18 @@ struct sentence {
 
 static const struct sentence sentences[OP_KINDS] = {
 #define SENTENCE(KIND, begins, ended) [OP_##KIND] = {begins, ended},
+#define HELD(REASON, text)
 #include "tui/whiteboard/sentences.def"
 #undef SENTENCE
+#undef HELD
+};
+
+static const char *const reasons[] = {
+#define SENTENCE(KIND, begins, ended)
+#define HELD(REASON, text) [HELD_##REASON] = text,
+#include "tui/whiteboard/sentences.def"
+#undef SENTENCE
+#undef HELD
 };
 
 /* What a sentence is about. */
@@ -108,6 +118,10 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "gradient"))
         snprintf(out, 96, "%s", bytes_text(text, of, keep ? keep->elems * board->width[1] : 0));
     else if (!strcmp(word, "flush")) snprintf(out, 96, "%s", flush_text(of->op->flush));
+    else if (!strcmp(word, "bucket_size"))
+        snprintf(out, 96, "%s", format_short(text, (uint64_t)ops->knobs.prefetch_bucket_elems));
+    else if (!strcmp(word, "most_live"))
+        snprintf(out, 96, "%s", format_short(text, (uint64_t)ops->knobs.max_live_parameters));
     else if (!strcmp(word, "elems")) snprintf(out, 96, "%s", keep ? format_count(text, (uint64_t)keep->elems) : "n/a");
     else if (!strcmp(word, "own"))
         snprintf(out, 96, "%s",
@@ -153,6 +167,14 @@ static void add_why_ahead(char out[SENTENCE_ROOM], const struct subject *of)
     append(out, text);
 }
 
+/* Why a gather does not stand earlier, as the planner says. */
+static void add_held(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    char text[SENTENCE_ROOM];
+    fill_in(text, reasons[of->op->held], of);
+    append(out, text);
+}
+
 /* What it waited for last. */
 static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
 {
@@ -194,7 +216,8 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     const struct sentence *sentence = &sentences[of.op->kind];
     fill_in(out, of.ended && *sentence->ended ? sentence->ended : sentence->begins, &of);
     if (of.ended) return;
-    if (of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
+    if (of.op->kind == OP_GATHER && of.op->held) add_held(out, &of);
+    else if (of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
     else add_waited(out, &of);
 }
 
