@@ -83,6 +83,14 @@ waits_for "a long answer stands whole" 'checkpoint=TAG, stop'
 keys q
 waits_for "q leaves" 'status 0'
 
+# After a switch between two steps the whiteboard shows what ranks hold by the new plan.
+switched() {
+    train switched "$root/configs/nano-stage3.json" --steps 3 --at 3:stage=0 --trace switched.zlt || return 1
+    "$zerolab" replay switched.zlt --frame 80x24 --view whiteboard --at step:2 >switched.frame || return 1
+    grep -q 'whiteboard: stage 0, before step 3' switched.frame && grep -q '= 16.00 of 16 bytes a parameter (16)' switched.frame
+}
+check "a switch between steps shows on the whiteboard at once" switched
+
 # ---- a recording
 
 start 80 24 TERM=xterm-256color -- "$zerolab" replay live.zlt

@@ -114,8 +114,8 @@ static void add_own_keys(struct footer *footer, const struct scene *scene)
 }
 
 /* Codes of the keys that go before all others of the table, '0' for the four of the stages: in the overview, and elsewhere. */
-enum { FIRST_KEYS = 5 };
-static const uint32_t first_keys[2][FIRST_KEYS] = {{'?', ' ', '0', 'T', 'q'}, {'?', 'q', ' ', '0', 'T'}};
+enum { FIRST_KEYS = 6 };
+static const uint32_t first_keys[2][FIRST_KEYS] = {{'?', ' ', '0', 'Y', 'T', 'q'}, {'?', 'q', ' ', '0', 'Y', 'T'}};
 
 static bool is_first(uint32_t code)
 {

@@ -123,10 +123,12 @@ static int fill_segments(struct segment segments[], const struct run_instant *in
     return LOOKS;
 }
 
-static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale)
+/* Not left of what is held while that is within the plan: each category has a column at least. */
+static void draw_mark(struct canvas canvas, int x, int y, int columns, const struct memory_scale *scale, int end)
 {
     if (!scale->has_planned || !scale->full) return;
     int at = (int)((double)scale->planned / (double)scale->full * columns);
+    if (at < end) at = end;
     draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
 }
 
@@ -138,9 +140,16 @@ void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier wh
     struct segment segments[SEGMENTS_MAX];
     draw_character(canvas, at.x, at.y, STYLE_FRAME, '[');
     draw_character(canvas, at.x + at.columns - 1, at.y, STYLE_FRAME, ']');
-    if (instant->known && scale->used)
-        draw_bar(canvas, at.x + 1, at.y, inner, segments, fill_segments(segments, instant), scale->full);
-    if (scale->used) draw_mark(canvas, at.x + 1, at.y, inner, scale);
+    int end = 0;
+    if (instant->known && scale->used) {
+        int shares[SEGMENTS_MAX];
+        const int count = fill_segments(segments, instant);
+        draw_bar(canvas, at.x + 1, at.y, inner, segments, count, scale->full);
+        bar_shares(shares, segments, count, scale->full, inner);
+        for (int i = 0; i < count - 1 && instant->live_bytes <= scale->planned; i++)
+            end += shares[i]; /* not what is free */
+    }
+    if (scale->used) draw_mark(canvas, at.x + 1, at.y, inner, scale, end);
 }
 
 void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
@@ -70,12 +71,17 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     else if (x + (int)strlen(formula) + 3 <= canvas.at.columns)
         x = draw_format(canvas, x, y, STYLE_TEXT, " (%s)", formula);
     static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
-    for (size_t i = 0; i < sizeof passing / sizeof *passing; i++) {
-        if (board->calm || parameters <= 0 || x > canvas.at.columns - 8) break;
+    uint64_t all_passing = 0;
+    char letters[8] = "", one_by_one[64] = "";
+    for (size_t i = 0; i < sizeof passing / sizeof *passing && !board->calm && parameters > 0; i++) {
         if (!board_held(rank, passing[i], &bytes) || bytes == 0) continue;
-        x = draw_format(canvas, x, y, STYLE_TEXT, " + %c %.2f", category_look((int)passing[i])->letter,
-                        (double)bytes / parameters);
+        const char letter = category_look((int)passing[i])->letter;
+        text_append(one_by_one, sizeof one_by_one, " + %c %.2f", letter, (double)bytes / parameters);
+        text_append(letters, sizeof letters, "%s%c", *letters ? "+" : "", letter);
+        all_passing += bytes;
     }
+    if (x + (int)strlen(one_by_one) <= canvas.at.columns) draw_text(canvas, x, y, STYLE_TEXT, one_by_one);
+    else draw_format(canvas, x, y, STYLE_TEXT, " + %s %.2f", letters, (double)all_passing / parameters);
 }
 
 /* "ranks 4-7 ×4", or less of it where `room` columns are less. */

@@ -70,12 +70,21 @@ static void lay_out(struct board *board, int columns)
     if (board->scene->state->large) board->tile = board->column - GAP;
 }
 
+/* Where a rank stands. A switch since its last step has changed what it holds: then between steps, by the new plan. */
+static struct progress at_of(const struct run_model *model, int rank)
+{
+    const struct progress at = progress_of(model, rank);
+    const struct run_schedule *training = run_training(model);
+    const bool switched = !at.open && !at.lost && training && training->has_ops && at.plan != training;
+    return switched ? (struct progress){.plan = training} : at;
+}
+
 bool board_init(struct board *board, const struct scene *scene, int columns)
 {
     *board = (struct board){.scene = scene, .ranks = scene->model->ranks};
     if (board->ranks <= 0) return false;
     board->rank = list_kept(scene->state->rank, board->ranks);
-    board->at = progress_of(scene->model, board->rank);
+    board->at = at_of(scene->model, board->rank);
     if (!board->at.plan) return false;
     board->units = units_of(&board->at.plan->ops);
     if (board->units > BOARD_UNITS_MAX) board->units = BOARD_UNITS_MAX;
@@ -111,7 +120,7 @@ void board_rank_init(struct board_rank *of, const struct board *board, int i)
     of->unequal = false;
     choose_rank(of, board);
     of->x = BOARD_LABEL + i * board->column;
-    of->at = progress_of(board->scene->model, of->rank);
+    of->at = at_of(board->scene->model, of->rank);
     if (board->calm) of->at = (struct progress){.plan = of->at.plan};
     of->known = of->at.plan == board->at.plan && !of->at.lost;
     if (of->known) cells_of(&of->at, of->cells, board->units);
