@@ -195,7 +195,7 @@ int gatherer_before(struct gatherer *gatherer, int at, int serial)
      * again: it has to be let go before it can be gathered anew, and nothing may overtake it. */
     const int from = past_same_unit(gatherer, at);
     int64_t ahead = 0;
-    enum held held = HELD_NONE;
+    enum held_by held = HELD_NONE;
     for (int next = from; next < gatherer->walk->length && !held; next++) {
         const struct walk_step *step = &gatherer->walk->steps[next];
         if (ahead >= knobs->prefetch_bucket_elems) held = HELD_BUCKET;

@@ -30,7 +30,7 @@ struct gatherer {
     int *host_shard, *host_shard_op;   /* ... read from NVMe into the host tier (-1: not), and by which */
     int *consumed;                /* by unit: the own shard it was gathered from, which nobody has given back yet (-1: none) */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
-    enum held held;                      /* what ended the gathers ahead of the use before */
+    enum held_by held;                   /* what ended the gathers ahead of the use before */
     bool active;
 };
 

@@ -88,7 +88,7 @@ struct dependency { int op; enum why_wait why; };
 enum flush { FLUSH_NONE, FLUSH_FULL, FLUSH_END };
 
 /* Why a gather does not stand before an earlier use: what ended the gathers ahead of that use. NONE: nothing did, or unknown. */
-enum held {
+enum held_by {
     HELD_NONE,
     HELD_BUCKET,
     HELD_LIVE,
@@ -109,7 +109,7 @@ struct op {
     int tile;                     /* ... and which part of that, in parts of sub_group_size elements, from 0 on */
     bool droppable;               /* after the last backward: skipped when the step is dropped */
     bool prefetch;                /* a gather issued ahead of need */
-    enum held held;               /* a gather; older traces do not say it */
+    enum held_by held;            /* a gather; older traces do not say it */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */
     int64_t bytes;                /* of a collective: the payload of all ranks; of a copy: of one rank, mean over ranks; else 0 */

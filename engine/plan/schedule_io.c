@@ -178,7 +178,7 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     if (!reader->next || reader->bad) return; /* an older trace */
     op->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
     op->tile = (int)number(reader, 0, 1e9);
-    if (reader->next) op->held = (enum held)number(reader, 0, HELD_AGAIN);
+    if (reader->next) op->held = (enum held_by)number(reader, 0, HELD_AGAIN);
 }
 
 static bool read_all(struct schedule *s, const cJSON *root)

@@ -342,7 +342,7 @@ static void gathers_say_what_held_them(void **state)
     struct op *op = &board.at.plan->ops.ops[board.newest];
     assert_int_equal(op->kind, OP_GATHER);
     for (int held = HELD_NONE; held <= HELD_AGAIN; held++) {
-        op->held = (enum held)held;
+        op->held = (enum held_by)held;
         board_sentence(sentence, &board);
         assert_true(said[held] ? strstr(sentence, said[held]) != NULL : !strstr(sentence, "Not earlier"));
     }
