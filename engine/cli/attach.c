@@ -144,9 +144,12 @@ int front_open_run(struct source **source, const char *name, bool watches, struc
 int front_attach(const struct cli *cli, struct error *err)
 {
     struct rundir_found found[RUNS_MAX];
+    const struct rundir_found *chosen = NULL;
     struct app_options options = {.readonly = cli->readonly};
-    if (cli->json) return print_runs(stdout, found, rundir_list(found, RUNS_MAX), true), STATUS_OK;
-    int status = front_look(&options.look, cli, err);
+    const int count = rundir_list(found, RUNS_MAX);
+    if (cli->json) return print_runs(stdout, found, count, true), STATUS_OK;
+    int status = choose(&chosen, found, count, cli->operand, err);
+    if (!status) status = front_look(&options.look, cli, err);
     if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
     if (status) return status;
     status = front_open_run(&options.source, cli->operand, cli->readonly, err);

@@ -295,7 +295,7 @@ static void packets_travel(void **state)
 {
     struct told told = begin("docs/example.zlt"), newest = begin("docs/example.zlt");
     struct trace_record record;
-    const struct run_lane *comm = &told.model->rank[0].lane[LANE_COMM];
+    const struct run_lane *comm = NULL;
     (void)state;
     while (fold_next(&newest, &record))
         ;

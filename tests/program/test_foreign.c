@@ -18,6 +18,7 @@ static const struct {
     [VERB_TRAIN] = {"config.json", {"--headless", "--steps", "1"}, true},
     [VERB_ATTACH] = {NULL, {NULL}, true},
     [VERB_REPLAY] = {"run.zlt", {"--frame", "80x24"}, true},
+    [VERB_COMPARE] = {"run.zlt", {"run.zlt", "--frame", "80x24"}, true},
     [VERB_ANALYZE] = {"run.zlt", {NULL}, true},
     [VERB_CHECK] = {"run.zlt", {NULL}, true},
     [VERB_PLAN] = {"config.json", {NULL}, true},

@@ -29,7 +29,7 @@ check "a number that is none" refuses 2 "whole number" train --steps many
 check "unknown key, nearest named" refuses 2 "reduce_bucket_size" train --headless --set zero_optimization.reduce_bucket_sze=5
 check "unknown stage" refuses 2 "stage" train --headless --set zero_optimization.stage=4
 check "unknown command of --at" refuses 2 "did you mean" train --headless --at 3:stgae=1
-check "--at before the first step of a recorded run" refuses 2 "give a step from 1 on" replay "$root/docs/example.zlt" \
+check "--at before the first step of a recorded run" refuses 2 "steps from 1 on" replay "$root/docs/example.zlt" \
     --frame 80x24 --at step:-1
 check "--at after the last step" refuses 2 "after the last step" train --headless --steps 5 --at 6:stage=1
 check "missing configuration" refuses 3 "nosuch.json" train --headless nosuch.json
