@@ -331,10 +331,11 @@ static void gathers_say_what_held_them(void **state)
     struct view_state view = {.units = UNITS_GIB};
     struct board board;
     char sentence[SENTENCE_ROOM];
+    struct scene scene;
     (void)state;
     while (fold_next(&told, &record))
         if (record.kind == TRACE_OP_BEGIN && record.rank == 0 && record.op_begin.step == STEP) {
-            const struct scene scene = scene_of(&told, &view);
+            scene = scene_of(&told, &view);
             if (board_init(&board, &scene, COLUMNS) && board.newest >= 0 &&
                 board.at.plan->ops.ops[board.newest].kind == OP_GATHER)
                 break;
