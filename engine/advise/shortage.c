@@ -8,6 +8,7 @@
 #include "engine/advise/why_parts.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
+#include "engine/config/command.h"
 #include "engine/plan/schedule_io.h"
 
 static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
@@ -87,7 +88,8 @@ static void try_moves(cJSON *list, cJSON *larger, const struct zero_shortage *sh
         why_plan_of(&change.plan, &changed, 0, shortage->tier);
         if (change.plan.peak_bytes <= shortage->budget_bytes && fits_elsewhere(&change.plan, here, shortage->tier))
             add_fit(list, change.command, change.plan.peak_bytes);
-        else if (moves[m] <= MOVE_STAGE_3 && change.plan.known) add_fit(larger, change.command, change.plan.peak_bytes);
+        else if (command_stage(change.command) >= 0 && change.plan.known)
+            add_fit(larger, change.command, change.plan.peak_bytes);
     }
 }
 

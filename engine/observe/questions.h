@@ -41,8 +41,8 @@ struct run_recent {
     double phase_ns[PHASES], exposed_ns;    /* over the same steps, mean over ranks */
 };
 bool run_recent(const struct run_model *model, struct run_recent *recent);
-bool run_recent_until(const struct run_model *model, uint32_t step,
-                      struct run_recent *recent); /* no step after this one */
+/* The same of the steps up to this one. */
+bool run_recent_until(const struct run_model *model, uint32_t step, struct run_recent *recent);
 /* Whether it runs, and its steps are too short to follow on a screen. */
 bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);

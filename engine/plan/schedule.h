@@ -90,10 +90,10 @@ enum flush { FLUSH_NONE, FLUSH_FULL, FLUSH_END };
 /* Why a gather does not stand before an earlier use: what ended the gathers ahead of that use. NONE: nothing did, or unknown. */
 enum held_by {
     HELD_NONE,
-    HELD_BUCKET,
-    HELD_LIVE,
-    HELD_AGAIN
-}; /* prefetch bucket size, max live parameters, its unit comes again */
+    HELD_BUCKET, /* stage3_prefetch_bucket_size */
+    HELD_LIVE,   /* stage3_max_live_parameters */
+    HELD_AGAIN   /* the walk came to the unit in use, which has to be let go first */
+};
 
 enum { OP_DEPENDENCIES_MAX = 8 };
 

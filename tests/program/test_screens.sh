@@ -44,7 +44,7 @@ waits_for "out of memory opens the report" 'Bytes at that instant'
 keys I
 waits_for "I keeps an open report, and says what closes it" 'Esc closes it'
 check "... open" shows 'Bytes at that instant'
-waits_for "with what was refused, and where else" 'and 3\.|so were ranks 1, 2'
+waits_for "with what was refused, and where else" 'refused on|ranks 0-3'
 waits_for "with what would fit" 'stage=3 +[^ ]'
 keys 3
 waits_for "stage 3 goes on" 'RUNNING'

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/config/keys.h"
+#include "engine/observe/questions.h"
 #include "tui/view/tier_bar.h"
 
 static enum tier short_tier(const struct run_shortage *shortage)
@@ -34,38 +34,16 @@ static uint64_t held_in_all(const struct run_model *model)
     return sum;
 }
 
-/* "; so were ranks 1, 2 and 3" */
-static void write_also(char out[LINE_ROOM], uint64_t ranks)
-{
-    const char *before = *plural(__builtin_popcountll(ranks)) ? "; so were ranks" : "; so was rank";
-    size_t at = 0;
-    *out = '\0';
-    for (int r = 0; ranks; r++, ranks >>= 1) {
-        if (!(ranks & 1)) continue;
-        if (at + 16 < LINE_ROOM) at += (size_t)snprintf(out + at, LINE_ROOM - at, "%s %d", before, r);
-        before = (ranks >> 1) & ((ranks >> 1) - 1) ? "," : " and";
-    }
-}
-
-/* Where the event tells it in figures, a sentence with the units of the screen; else the event's own. Returns the next row. */
+/* Returns the next row. */
 static int draw_request(struct canvas canvas, int y, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
-    const enum units units = scene->state->units;
-    const uint64_t held = held_in_all(scene->model), budget = (uint64_t)shortage->budget_bytes;
-    char wanted[FORMAT_ROOM], left[FORMAT_ROOM], limit[FORMAT_ROOM], also[LINE_ROOM], text[400];
-    int at = snprintf(text, sizeof text, "Step %u stopped", shortage->step);
-    if (shortage->rank != RUN_UNKNOWN) at += snprintf(text + at, sizeof text - (size_t)at, ": rank %d", shortage->rank);
-    if (shortage->op[0]) at += snprintf(text + at, sizeof text - (size_t)at, ", at %s", shortage->op);
-    if (shortage->wanted_bytes >= 0 && shortage->category >= 0 && shortage->has_held && budget >= held && budget) {
-        write_also(also, shortage->also_ranks);
-        snprintf(text + at, sizeof text - (size_t)at, ", was refused %s of %s: %s of the %s budget of %s are left%s.",
-                 format_bytes_bare(wanted, units, (uint64_t)shortage->wanted_bytes),
-                 category_look(shortage->category)->name, format_bytes_bare(left, units, budget - held),
-                 tiers_name(short_tier(shortage)), format_bytes_bare(limit, units, budget), also);
-    } else {
-        snprintf(text + at, sizeof text - (size_t)at, ". %s", shortage->text);
-    }
+    char said[400], where[128] = "", text[600];
+    if (shortage->rank != RUN_UNKNOWN && shortage->op[0])
+        snprintf(where, sizeof where, " (rank %d, at %s)", shortage->rank, shortage->op);
+    else if (shortage->rank != RUN_UNKNOWN) snprintf(where, sizeof where, " (rank %d)", shortage->rank);
+    run_shortage_text(said, sizeof said, shortage, format_writer(scene->state->units));
+    snprintf(text, sizeof text, "Step %u stopped%s: %s.", shortage->step, where, said);
     return y + draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 4), 0, STYLE_TEXT, text);
 }
 

@@ -69,7 +69,7 @@ static void draw_box(struct canvas canvas, int x, const struct column columns[],
         for (int i = 0; i < count; i++)
             draw_character(canvas, x + i, y, style, column_filling(canvas.surface, &columns[i]));
     const int edges = selected && count > 2 ? 1 : 0;
-    for (int y = 1; y < canvas.at.rows && columns->mark < MARK_WAIT; y++) /* where the letter stands above */
+    for (int y = 1; y < canvas.at.rows && columns->mark < MARK_WAIT; y++) /* the begin, in the rows below its letter */
         draw_character(canvas, x, y, style, 0x258f);
     name_box(name, count - 2 * edges, scene, rank, lane, columns);
     draw_text(canvas, x + edges, 0, style, name);

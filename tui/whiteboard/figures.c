@@ -51,7 +51,7 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     const int all = board->width[0] + board->width[1] + board->width[2];
     double sum = 0;
     bool all_known = true;
-    char formula[48], text[64];
+    char formula[48];
     uint64_t bytes = 0;
     int x = 1;
     for (int array = 0; array < BOARD_ARRAYS; array++) {
@@ -66,10 +66,6 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     }
     const double planned = write_formula(formula, board);
     if (all_known) x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
-    snprintf(text, sizeof text, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
-    if (x + (int)strlen(text) <= canvas.at.columns) x = draw_text(canvas, x, y, STYLE_TEXT, text);
-    else if (x + (int)strlen(formula) + 3 <= canvas.at.columns)
-        x = draw_format(canvas, x, y, STYLE_TEXT, " (%s)", formula);
     static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
     uint64_t all_passing = 0;
     char letters[8] = "", one_by_one[64] = "";
@@ -80,8 +76,17 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
         text_append(letters, sizeof letters, "%s%c", *letters ? "+" : "", letter);
         all_passing += bytes;
     }
-    if (x + (int)strlen(one_by_one) <= canvas.at.columns) draw_text(canvas, x, y, STYLE_TEXT, one_by_one);
-    else draw_format(canvas, x, y, STYLE_TEXT, " + %s %.2f", letters, (double)all_passing / parameters);
+    char ways[5][128], *way = ways[0], whole[64], brief[64], together[64] = "";
+    if (all_passing) snprintf(together, sizeof together, " + %s %.2f", letters, (double)all_passing / parameters);
+    snprintf(brief, sizeof brief, " (%s)", formula);
+    snprintf(whole, sizeof whole, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
+    snprintf(ways[0], sizeof *ways, "%s%s", whole, one_by_one);
+    snprintf(ways[1], sizeof *ways, "%s%s", whole, together);
+    snprintf(ways[2], sizeof *ways, "%s%s", brief, together);
+    snprintf(ways[3], sizeof *ways, "%s", brief);
+    ways[4][0] = '\0';
+    while (x + utf8_columns(way) > canvas.at.columns && *way) way += sizeof *ways; /* the longest that fits whole */
+    draw_text(canvas, x, y, STYLE_TEXT, way);
 }
 
 /* "ranks 4-7 ×4", or less of it where `room` columns are less. */
