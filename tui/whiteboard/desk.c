@@ -63,8 +63,9 @@ void board_link(struct canvas canvas, int y, const struct board *board)
     draw_text(canvas, 0, y, STYLE_DIM, "link");
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
     if (running < 0) {
-        draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM,
-                  board->at.open ? " nothing moves between ranks now " : " nothing moves between steps ");
+        if (board->at.open)
+            draw_format(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves to rank %d now ", board->rank);
+        else draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves between steps ");
         return;
     }
     write_packet(packet, board, running);
