@@ -51,6 +51,9 @@ check "... with its report" eventually grep -q '"outcome":.*"out_of_memory"' alo
 check "one to be stopped" "$zerolab" train --detach $threads
 number=$(runs) engine=$(cat /proc/$number/task/$number/children)
 kill -STOP $engine
+# Its threads go on until the first of them has taken the signal.
+is_stopped() { ! cat /proc/$engine/task/*/stat | grep -qv ') T '; }
+eventually is_stopped
 for i in $(seq 20); do timeout 30 "$zerolab" attach --json >waits.$i & done
 wait
 check "a run that is stopped is listed: it does not answer" eval 'timeout 30 "$zerolab" attach --json >all && grep -q "\"run\":$number.*\"state\":\"does not answer\"" all'

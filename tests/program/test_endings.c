@@ -252,6 +252,17 @@ static bool follow(struct job *job, const char *enough, int *status, int patienc
     return false;
 }
 
+/* The kernel hands on what was written to a terminal when it finds time for it: some of it may come after an event. */
+static void take_rest(struct job *job)
+{
+    const struct screen *screen = &job->screen;
+    int status;
+    follow(job, NULL, &status, 1);
+    for (int i = 0;
+         i < 50 && (screen->alternate || screen->hidden || screen->mouse || screen->pastes || screen->coloured); i++)
+        follow(job, NULL, &status, 40);
+}
+
 /* ---- processes ---- */
 
 struct pids {
@@ -332,6 +343,7 @@ static bool reach(struct trial *trial, struct job *job, struct pids *engine)
     if (state->flags & STOPS) kill(job->pid, SIGSTOP);
     if (state->flags & (CTRL_Z | STOPS) && (!follow(job, NULL, &status, PATIENCE_MS) || !WIFSTOPPED(status)))
         return wrong(trial, "did not stop");
+    if (state->flags & CTRL_Z) take_rest(job);
     if (state->flags & CTRL_Z && (job->screen.alternate || job->screen.hidden || job->screen.mouse))
         return wrong(trial, "suspended, and the screen is not left");
     return true;
@@ -380,7 +392,7 @@ static bool end_job(struct trial *trial, struct job *job, const struct pids *eng
     if (!follow(job, NULL, &status, END_MS)) return wrong(trial, "did not end within %d ms", END_MS);
     if (!has_status(trial, status)) return false;
     if (!all_gone(engine, end_ns)) return wrong(trial, "the engine had not ended after %d ms", END_MS);
-    follow(job, NULL, &status, 1); /* what is left in the terminal */
+    take_rest(job);
     return is_restored(trial, job);
 }
 
