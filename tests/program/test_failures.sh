@@ -33,6 +33,17 @@ check "... before the numbers" [ "$(tail -n 1 said)" = "5 passed, 5 failed" ]
 run test_good && ! grep -q "not ok" said
 ok "where nothing fails there is no such line" $?
 
+# Of more than ten programs, what fails beside others is tried again.
+for i in 1 2 3 4 5 6 7 8 9; do program tree/tests/program/test_good$i.sh <<<'echo "ok 1 - fine"'; done
+program tree/tests/program/test_late.sh <<<'[ -e late ] && echo "ok 1 - in time" && exit; touch late; echo "not ok 1 - in time"; exit 1'
+run test_two test_late test_good{1..9}
+check "what fails twice is a failure" [ $? -ne 0 ]
+check "... that has its line" grep -qx "not ok - test_two.sh: live: f" said
+check "what passes when it is tried again is unsteady" grep -qx "unsteady - test_late.sh: in time" said
+check "... and passed" [ "$(tail -n 1 said)" = "11 passed, 2 failed" ]
+run test_late test_c test_good{1..9}
+check "what a sanitizer reports is not tried again" grep -qx "not ok - test_c: exit status 1, runtime error: .*" said
+
 # Of CI every part fails: its make says what one of run-tests says, and nothing else is there.
 program bin/make <<<'printf "not ok - test_keys.sh: live: f\n3 passed, 1 failed\n"; exit 1'
 program bin/timeout <<<'exit 124'
