@@ -350,6 +350,85 @@ static void gathers_say_what_held_them(void **state)
     end(&told);
 }
 
+/* The array that an operation writes or uses, by its kind; -1: none. */
+static int array_of(const struct op *op)
+{
+    switch (op->kind) {
+    case OP_GATHER:
+    case OP_REFRESH:
+    case OP_FORWARD: return 0;
+    case OP_BACKWARD:
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_REDUCE:
+    case OP_GRAD_NORM: return 1;
+    case OP_UPDATE: return 2;
+    default: return -1;
+    }
+}
+
+static bool works_on(const struct schedule *ops, const struct op *op, int unit)
+{
+    for (int p = 0; p < op->piece_count; p++)
+        if (ops->pieces[op->first_piece + p].unit == unit) return true;
+    return !op->piece_count && (op->unit < 0 || op->unit == unit);
+}
+
+/* Of the operation that began last: cells of its units' array have another ground, and its letter stands behind the tile, on ranks
+ * that have begun it, and nowhere else. In ASCII, too; a screen without colours underlines. */
+static void tiles_of_the_operation_are_lit(const char *path, uint32_t step)
+{
+    int lit = 0, away = 0;
+    struct told told = begin(path);
+    struct trace_record record;
+    struct view_state view = {.units = UNITS_GIB};
+    const struct scene scene = scene_of(&told, &view);
+    while (fold_next(&told, &record)) {
+        struct board board;
+        struct surface surface[3];
+        if (record.kind != TRACE_OP_BEGIN || record.rank != 0 || record.op_begin.step != step) continue;
+        assert_true(board_init(&board, &scene, COLUMNS));
+        const int number = (int)record.op_begin.op;
+        const struct op *op = &board.at.plan->ops.ops[number];
+        for (int s = 0; s < 3; s++) {
+            if (!surface_init(&surface[s], COLUMNS, 24, s ? THEME_DEFAULT : THEME_MONO, s == 2)) fail();
+            view_whiteboard.draw(canvas_of(&surface[s]), &scene);
+        }
+        for (int r = 0; r < board.ranks; r++)
+            for (int unit = 0; unit < board.units; unit++) {
+                const struct progress at = progress_of(told.model, r);
+                const bool begun = at.step == step && at.begun[op->lane] > number;
+                const int x = BOARD_LABEL + r * board.column,
+                          array = begun && works_on(&board.at.plan->ops, op, unit) ? array_of(op) : -1;
+                for (int a = 0; a < BOARD_ARRAYS; a++) {
+                    int from, last;
+                    board_span(&board, a, &from, &last);
+                    for (int c = x + from; c < x + last; c++) {
+                        assert_int_equal(
+                            (surface_at(&surface[0], c, 3 + unit)->look.attributes & ATTRIBUTE_UNDERLINE) != 0,
+                            a == array);
+                        for (int s = 1; s < 3; s++)
+                            assert_int_equal(surface_at(&surface[s], c, 3 + unit)->look.background == 8, a == array);
+                    }
+                }
+                for (int s = 0; s < 3 && array >= 0; s++)
+                    assert_int_equal(surface_at(&surface[s], x + board.tile, 3 + unit)->character,
+                                     (uint32_t) "PGO"[array]);
+                lit += array >= 0;
+                away += array_of(op) >= 0 && !begun;
+            }
+        for (int s = 0; s < 3; s++) surface_release(&surface[s]);
+    }
+    assert_true(lit > 60 && away > 10);
+    end(&told);
+}
+
+static void operations_are_lit(void **state)
+{
+    (void)state;
+    tiles_of_the_operation_are_lit("docs/example.zlt", STEP);
+    tiles_of_the_operation_are_lit("docs/example.zlt", 2);
+}
+
 /* ---- groups ---- */
 
 static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
@@ -656,6 +735,7 @@ int main(void)
         cmocka_unit_test(full_speed_is_calm),
         cmocka_unit_test(packets_travel),
         cmocka_unit_test(gathers_say_what_held_them),
+        cmocka_unit_test(operations_are_lit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,16 @@ void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t c
     cell->look = (struct look){cell->look.background, COLOUR_DEFAULT, 0};
 }
 
+void draw_lit(struct canvas canvas, int x, int y, enum style style)
+{
+    struct cell *cell = cell_at(canvas, x, y);
+    if (!cell) return;
+    const struct look look = surface_look(canvas.surface, style);
+    if (cell->character == 0x2588) cell->character = 0x2587;
+    if (look.background != COLOUR_DEFAULT) cell->look.background = look.background;
+    cell->look.attributes |= look.attributes;
+}
+
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character)
 {
     for (int i = 0; i < columns; i++) draw_character(canvas, x + i, y, style, character);

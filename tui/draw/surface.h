@@ -42,6 +42,8 @@ void draw_character(struct canvas canvas, int x, int y, enum style style, uint32
 void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 /* Draws a block character in the colour with which the style fills areas: for areas that end inside a cell. */
 void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character);
+/* Marks a drawn cell by the background of a style, or its attributes where it has none. A full block becomes a little lower. */
+void draw_lit(struct canvas canvas, int x, int y, enum style style);
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character);
 /* text is UTF-8. Returns the column after the text, also if the text was clipped. */
 int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text);

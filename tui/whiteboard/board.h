@@ -35,6 +35,7 @@ struct board {
     int column, tile;             /* screen columns of a rank, and of its tiles with their dividers */
     int newest;                   /* of rank's operations, the one that began or ended last; -1: none in this step */
     bool newest_ended;
+    bool worked_on[BOARD_UNITS_MAX]; /* units of the newest operation; of which array: board_array_of() */
     bool calm; /* live, and steps are too short to follow: what ranks hold between steps is shown */
 };
 
@@ -90,12 +91,15 @@ void board_group_units(struct board_rows *out, int rows, const struct board *boa
 /* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows; of all units
  * together one array, over the whole tile. */
 void board_span(const struct board *board, int array, int *from, int *end);
-int board_draw_marks(struct canvas canvas,
-                     int y); /* for the help page: each mark with its meaning; returns the row below */
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board);
 void board_band(struct canvas canvas, int y, int rows, int array, const struct board_rank *of, const struct board *board);
 void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,
                  const struct board *board);
+
+/* legend.c: for the help page, each mark with its meaning (returns the row below); in `rows` rows, the marks on the board, whose tiles
+ * end above row `end`. */
+int board_draw_marks(struct canvas canvas, int y);
+void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board);
 
 /* desk.c: a row each: packets between ranks; then, of a rank: transfers between tiers, gathered copies, buckets, saved activations. */
 void board_link(struct canvas canvas, int y, const struct board *board);
@@ -113,7 +117,10 @@ void board_find_newest(struct board *board); /* sets `newest` and `newest_ended`
 /* "F forward  G gather ...": the marks of all operations of the step. */
 void board_marks(char *out, size_t room, const struct board *board);
 
-/* sentences.c: what happens now, and why, in one or two sentences. */
+/* sentences.c: the array of a tile that an operation works on (-1: none), and the units (`worked_on`); what happens now, and why, in one or
+ * two sentences. */
+int board_array_of(const struct op *op);
+void board_find_worked_on(struct board *board);
 enum { SENTENCE_ROOM = 400 };
 void board_sentence(char out[SENTENCE_ROOM], const struct board *board);
 

@@ -113,5 +113,5 @@ void board_head(struct canvas canvas, int y, const struct board_rank *of, const 
     const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
     if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);
     if (board->column - board->tile > 11 && alone)
-        draw_right(canvas, of->x + board->column - 2, y, STYLE_DIM, "planned");
+        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "planned");
 }

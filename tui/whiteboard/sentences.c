@@ -7,11 +7,11 @@
 #include "tui/whiteboard/board.h"
 
 struct sentence {
-    const char *begins, *ended;
+    const char *array, *begins, *ended;
 };
 
 static const struct sentence sentences[OP_KINDS] = {
-#define SENTENCE(KIND, begins, ended) [OP_##KIND] = {begins, ended},
+#define SENTENCE(KIND, array, begins, ended) [OP_##KIND] = {array, begins, ended},
 #define HELD(REASON, text)
 #include "tui/whiteboard/sentences.def"
 #undef SENTENCE
@@ -19,12 +19,36 @@ static const struct sentence sentences[OP_KINDS] = {
 };
 
 static const char *const reasons[] = {
-#define SENTENCE(KIND, begins, ended)
+#define SENTENCE(KIND, array, begins, ended)
 #define HELD(REASON, text) [HELD_##REASON] = text,
 #include "tui/whiteboard/sentences.def"
 #undef SENTENCE
 #undef HELD
 };
+
+int board_array_of(const struct op *op)
+{
+    const char *array = sentences[op->kind].array;
+    const char letter = array[*array && array[1] && op->phase == PHASE_OPTIMIZER];
+    for (int i = 0; letter && i < BOARD_ARRAYS; i++)
+        if (category_letter(board_categories[i]) == letter) return i;
+    return -1;
+}
+
+/* The units of an operation: its own, or those of its pieces, or of its bucket; an operation without them works on all units. */
+void board_find_worked_on(struct board *board)
+{
+    const struct schedule *ops = &board->at.plan->ops;
+    if (board->newest < 0) return;
+    const struct op *op = &ops->ops[board->newest], *flush = op;
+    for (int at = bucket_after(ops, -1); at >= 0 && op->bucket >= 0; at = bucket_after(ops, at))
+        if (ops->ops[at].bucket == op->bucket && ops->ops[at].micro_step == op->micro_step) flush = &ops->ops[at];
+    for (int p = 0; p < flush->piece_count; p++) {
+        const int unit = ops->pieces[flush->first_piece + p].unit;
+        if (unit < board->units) board->worked_on[unit] = true;
+    }
+    for (int u = 0; u < board->units && !flush->piece_count; u++) board->worked_on[u] = op->unit < 0 || op->unit == u;
+}
 
 /* What a sentence is about. */
 struct subject {

@@ -24,6 +24,7 @@ void board_span(const struct board *board, int array, int *from, int *end)
 struct parts {
     enum slot own, others;
     double tail;
+    bool lit; /* the newest operation works on it, and has begun on this rank */
 };
 
 /* The optimizer's state is of the step before until its unit is updated. */
@@ -40,7 +41,7 @@ static struct parts parts_of(const struct board *board, int array, const struct 
     if (array == 0) slots_of_parameters(slots, 2, keep, cell, 0, 2);
     else if (array == 1) slots_of_gradient(slots, 2, keep, cell, 0, 2);
     else slots_of_optimizer(slots, 2, keep, cell, 0, 2);
-    struct parts parts = {slots[0], slots[1], 0};
+    struct parts parts = {slots[0], slots[1], 0, false};
     if (array == 0 && keep->elems) parts.tail = (double)keep->tail_elems / (double)keep->elems;
     if (parts.others == SLOT_TAIL && parts.tail < 1) parts.others = SLOT_AWAY;
     if (array == 2) parts.own = optimizer_slot(board, cell);
@@ -85,31 +86,6 @@ static void draw_part(struct canvas canvas, int x, int y, int array, enum slot s
     else
         draw_shape(canvas, x, y, look->style,
                    thin && half && slot == SLOT_KEPT ? slivers[half - 1] : glyphs[slot][half]);
-}
-
-int board_draw_marks(struct canvas canvas, int y)
-{
-    static const char *const words[SLOTS] = {
-        [SLOT_KEPT] = "kept on this rank",
-        [SLOT_STALE] = "kept, but still as the step before left it",
-        [SLOT_USED] = "in use by the operation that runs",
-        [SLOT_FLIGHT] = "on its way: being gathered or reduced",
-        [SLOT_BORROWED] = "a gathered copy; of gradients: not reduced yet",
-        [SLOT_TAIL] = "small tensors that stay gathered",
-        [SLOT_AWAY] = "not on this rank",
-    };
-    for (enum slot slot = 0; slot < SLOTS; slot++, y++) {
-        draw_part(canvas, 2, y, 0, slot, 0, false);
-        draw_text(canvas, 4, y, STYLE_TEXT, words[slot]);
-    }
-    static const char *const others[] = {
-        "▕ small tensors that stay gathered: less than a quarter of a column",
-        "h what follows is kept in host memory (n: on NVMe, d: on the device)",
-        "≠ ranks of a group hold different numbers of bytes; shown is the largest",
-        "┃ in the bar of a tier: its budget, or else the planned peak",
-    };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) draw_text(canvas, 2, y++, STYLE_TEXT, others[i]);
-    return y;
 }
 
 /* Halves [from, end) of an array of so many halves hold the rank's own shard: a half at least. */
@@ -159,6 +135,7 @@ static void draw_array(struct canvas canvas, int x, int y, int array, const stru
         const enum slot slot = left || right ? parts.own : parts.others;
         const int half = left == right || parts.own == parts.others ? 0 : left ? 1 : 2;
         draw_part(canvas, x + from + c, y, array, slot, half, of->members == 1 && 2 * halves < ranks);
+        if (parts.lit) draw_lit(canvas, x + from + c, y, STYLE_LIT);
     }
     if (!is_within(halves - 1, shards)) draw_tail(canvas, x + from, y, end - from, parts);
 }
@@ -186,7 +163,7 @@ static void draw_kept(struct canvas canvas, int x, int y, const struct board_gro
     }
     format_bytes(text, board->scene->state->units, board->keep[units->first].known, (uint64_t)bytes);
     if (board->column - board->tile > (int)strlen(text) + 1)
-        draw_right(canvas, x + board->column - 2, y, STYLE_DIM, text);
+        draw_right(canvas, x + board->column - 1, y, STYLE_DIM, text);
 }
 
 /* "41k": of few columns. */
@@ -246,16 +223,28 @@ void board_unit_labels(struct canvas canvas, int y, const struct board_rows *row
     }
 }
 
+/* Whether the newest operation works on the array of some unit, and has begun on the rank. */
+static bool is_lit(const struct board *board, int array, const struct board_group *units, const struct progress *at)
+{
+    const struct op *op = board->newest < 0 ? NULL : &board->at.plan->ops.ops[board->newest];
+    if (!op || board_array_of(op) != array || at->step != board->at.step || at->begun[op->lane] <= board->newest)
+        return false;
+    for (int u = units->first; u < units->first + units->count; u++)
+        if (board->worked_on[u]) return true;
+    return false;
+}
+
 /* The state of most units of a row. */
 static struct parts parts_of_row(const struct board *board, int array, const struct board_group *units,
-                                 const struct unit_cell cells[])
+                                 const struct board_rank *of)
 {
     int count[SLOTS][SLOTS] = {{0}};
     struct parts most = {0};
     for (int u = units->first; u < units->first + units->count; u++) {
-        const struct parts parts = parts_of(board, array, &board->keep[u], &cells[u]);
+        const struct parts parts = parts_of(board, array, &board->keep[u], &of->cells[u]);
         if (++count[parts.own][parts.others] > count[most.own][most.others]) most = parts;
     }
+    most.lit = is_lit(board, array, units, &of->at);
     return most;
 }
 
@@ -267,9 +256,12 @@ void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, con
         if (!of->known) draw_character(canvas, of->x, y + row->y, STYLE_DIM, '?');
         else draw_kept(canvas, of->x, y + row->y, &row->units, board);
         for (int array = 0; of->known && array < BOARD_ARRAYS; array++) {
-            const struct parts parts = parts_of_row(board, array, &row->units, of->cells);
+            const struct parts parts = parts_of_row(board, array, &row->units, of);
             if (board->divided[array]) draw_divider(canvas, of->x, y + row->y, array, row, board);
             for (int h = 0; h < row->height; h++) draw_array(canvas, of->x, y + row->y + h, array, board, of, parts);
+            if (parts.lit && board->column > board->tile)
+                draw_character(canvas, of->x + board->tile, y + row->y, STYLE_SELECTED,
+                               (uint32_t)category_letter(board_categories[array]));
         }
     }
 }
@@ -282,6 +274,6 @@ void board_band(struct canvas canvas, int y, int rows, int array, const struct b
         draw_character(canvas, of->x, y, STYLE_DIM, '?');
         return;
     }
-    const struct parts parts = parts_of_row(board, array, &all, of->cells);
+    const struct parts parts = parts_of_row(board, array, &all, of);
     for (int row = 0; row < rows; row++) draw_array(canvas, of->x, y + row, array, board, of, parts);
 }

@@ -97,6 +97,7 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     if (board->units == 0 || board->width[0] == 0) return false;
     lay_out(board, columns);
     board_find_newest(board);
+    board_find_worked_on(board);
     return true;
 }
 
@@ -186,34 +187,6 @@ static void draw_heading(struct canvas canvas, const struct board *board)
              board->width[0] + board->width[1] + board->width[2]);
     if (canvas.at.columns - x <= (int)strlen(title) + 2) title[used] = '\0';
     if (canvas.at.columns - x > (int)strlen(title) + 2) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, title);
-}
-
-/* What only some boards have: "┃ budget 14.0 MiB  h host  n NVMe  + small tensors, never sharded". */
-static void write_special_marks(char out[160], const struct canvas *canvas, const struct board *board)
-{
-    const struct memory_scale scale = memory_scale(board->scene->model, TIER_DEVICE);
-    char budget[FORMAT_ROOM] = "";
-    unsigned tiers = 0;
-    bool tail = false;
-    for (int array = 0; array < BOARD_ARRAYS; array++) tiers |= board->tiers[array];
-    for (int u = 0; u < board->units; u++) tail |= board->keep[u].tail_elems > 0;
-    if (scale.is_budget) format_bytes_bare(budget, board->scene->state->units, scale.budget);
-    snprintf(out, 160, "%s %s%s%s%s%s%s", canvas->surface->ascii ? "|" : "┃",
-             scale.is_budget ? "budget " : "planned peak", budget, tiers >> TIER_HOST & 1 ? "  h host" : "",
-             tiers >> TIER_NVME & 1 ? "  n NVMe" : "", tail ? canvas->surface->ascii ? "  + " : "  ▕ + " : "",
-             tail ? "small tensors that stay gathered" : "");
-}
-
-static void draw_legend(struct canvas canvas, int y, int rows, const struct board *board)
-{
-    char special[160], marks[200];
-    const char *const lines[LEGEND_ROWS] = {
-        canvas.surface->ascii ? "P G O kept  - last step's  # in use  : coming  L copy  B unreduced  . not here"
-                              : "█ kept  ▄ last step's  ▓ in use  ░ coming  ▒ copy or unreduced  · not here",
-        special, "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations", marks};
-    write_special_marks(special, &canvas, board);
-    board_marks(marks, sizeof marks, board);
-    for (int i = 0; i < rows; i++) draw_words(canvas, 1, y + i, STYLE_DIM, lines[i]);
 }
 
 /* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. A small canvas, such
@@ -335,7 +308,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     board_sentence(sentence, &board);
     const int rows = canvas.at.rows - share.legend - y;
     draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, STYLE_STRONG, sentence);
-    draw_legend(canvas, canvas.at.rows - share.legend, share.legend, &board);
+    board_legend(canvas, ABOVE_ROWS + share.tiles.used, canvas.at.rows - share.legend, share.legend, &board);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)

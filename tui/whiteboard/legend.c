@@ -1,0 +1,88 @@
+/* The legend below the board, of the marks that are on it; and all marks for the help page. */
+#include <stdio.h>
+
+#include "tui/view/tier_bar.h"
+#include "tui/whiteboard/board.h"
+
+enum { LIT = 0x2587, BAR_LINE = 0x2503 };
+
+/* A mark as it is drawn, and in ASCII; what the legend and what the help page say of it. */
+static const struct sign {
+    uint32_t code;
+    const char *shown, *ascii, *brief, *help;
+} signs[] = {
+    {0x2588, "█", "PGO", "kept", "kept on this rank"},
+    {0x2584, "▄", "-", "last step's", "kept, but still as the step before left it"},
+    {0x2593, "▓", "#", "in use", "in use by the operation that runs"},
+    {0x2591, "░", ":", "coming", "on its way: being gathered or reduced"},
+    {0x2592, "▒", "LB", "copy, unreduced", "a gathered copy; of gradients: not all reduced yet"},
+    {0xb7, "·", ".", "not here", "not on this rank"},
+    {LIT, "▇", "lit", "worked on", "lit, and P, G or O behind the tile: the operation of the sentence works on it"},
+    {BAR_LINE, "┃", "|", "planned peak", "in the bar of a tier: its budget, or else the planned peak"},
+    {0x258c, "▌▐", "", "half kept", "kept on this rank: half a column"},
+    {0x2596, "▖▗", "", "half, last step's", "half a column that is still as the step before left it"},
+    {'+', "+", "+", "small tensors", "small tensors that stay gathered"},
+    {0x2595, "▕", "", "small tensors",
+     "small tensors that stay gathered: less than a quarter of a column"},
+    {'h', "h", "h", "host", "what follows is kept in host memory (d: on the device)"},
+    {'n', "n", "n", "NVMe", "what follows is kept on NVMe"},
+    {0x2260, "≠", "", "ranks differ", "ranks of a group hold different numbers of bytes; shown is the largest"},
+};
+enum { SIGNS = sizeof signs / sizeof *signs };
+
+int board_draw_marks(struct canvas canvas, int y)
+{
+    for (int i = 0; i < SIGNS; i++) {
+        draw_text(canvas, 2, y, STYLE_TEXT, signs[i].shown);
+        draw_text(canvas, 5, y++, STYLE_TEXT, signs[i].help);
+    }
+    return y;
+}
+
+/* Whether the mark is on the board, whose heads and tiles end above row `end`. */
+static bool is_on(struct canvas canvas, int end, const struct sign *sign, const struct board *board)
+{
+    const unsigned tiers = board->tiers[0] | board->tiers[1] | board->tiers[2];
+    if (sign->code == 'h') return tiers >> TIER_HOST & 1;
+    if (sign->code == 'n') return tiers >> TIER_NVME & 1;
+    if (sign->code == LIT) return board->newest >= 0 && board_array_of(&board->at.plan->ops.ops[board->newest]) >= 0;
+    if (sign->code == BAR_LINE) return true;
+    for (int y = 2; y < end; y++)
+        for (int x = BOARD_LABEL; x < canvas.at.columns; x++) {
+            const uint32_t code = surface_at(canvas.surface, canvas.at.x + x, canvas.at.y + y)->character;
+            if (code == (canvas.surface->ascii ? (uint32_t)sign->ascii[0] : sign->code) && code) return true;
+        }
+    return false;
+}
+
+/* The marks on the board, in as many rows as are left, with single blanks between them if there is one row. */
+static int draw_signs(struct canvas canvas, int end, int y, int rows, const struct board *board)
+{
+    const struct memory_scale scale = memory_scale(board->scene->model, TIER_DEVICE);
+    const int last = y + rows - 1;
+    int x = 1;
+    for (int i = 0; i < SIGNS; i++) {
+        const struct sign *sign = &signs[i];
+        char text[96], bytes[FORMAT_ROOM];
+        if (!is_on(canvas, end, sign, board)) continue;
+        snprintf(text, sizeof text, "%s %s", canvas.surface->ascii ? sign->ascii : sign->shown, sign->brief);
+        if (sign->code == BAR_LINE && scale.is_budget)
+            snprintf(text, sizeof text, "%s budget %s", canvas.surface->ascii ? "|" : "┃",
+                     format_bytes_bare(bytes, board->scene->state->units, scale.budget));
+        if (x + utf8_columns(text) > canvas.at.columns && y < last) y++, x = 1;
+        if (x + utf8_columns(text) > canvas.at.columns) continue;
+        x = draw_text(canvas, x, y, STYLE_DIM, text) + (rows > 1 ? 2 : 1);
+    }
+    return last + 1;
+}
+
+void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board)
+{
+    char marks[200];
+    y = draw_signs(canvas, end, y, rows > 3 ? rows - 2 : rows > 2 ? rows - 1 : rows, board);
+    if (rows > 2)
+        draw_words(canvas, 1, y, STYLE_DIM,
+                   "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations");
+    board_marks(marks, sizeof marks, board);
+    if (rows > 3) draw_words(canvas, 1, y + 1, STYLE_DIM, marks);
+}
