@@ -319,6 +319,121 @@ static void packets_travel(void **state)
     end(&newest);
 }
 
+/* The cell of the first rank's column, between its bars, with this character; *text: the row from there on. False: there is none. */
+static bool find_transfer(const struct told *told, uint64_t motion_ns, uint32_t sign, int *x, int *row,
+                          char text[COLUMNS + 1])
+{
+    struct view_state state = {.view = VIEW_WHITEBOARD, .units = UNITS_BYTES, .motion_ns = motion_ns};
+    const struct scene scene = scene_of(told, &state);
+    struct surface surface;
+    struct board board;
+    bool found = false;
+    int bar = 0;
+    assert_true(board_init(&board, &scene, COLUMNS));
+    if (!surface_init(&surface, COLUMNS, ROWS, THEME_MONO, false)) fail();
+    view_whiteboard.draw(canvas_of(&surface), &scene);
+    for (int y = 0; y < ROWS && !found; y++) {
+        read_row(text, &surface, y);
+        if (!strncmp(text, "device", 6) || !strncmp(text, "host", 4)) bar = y;
+        for (*x = BOARD_LABEL; *x < BOARD_LABEL + board.column && bar && !found; ++*x)
+            found = surface_at(&surface, *x, y)->character == sign;
+        *row = y - bar - 1;
+        if (found) text[BOARD_LABEL + board.column] = '\0', memmove(text, text + *x, strlen(text + *x) + 1);
+    }
+    surface_release(&surface);
+    return found;
+}
+
+/* A transfer goes down, or comes up, through the rows between two tiers as its operation's time passes, with its bytes. */
+static void transfers_travel(void **state)
+{
+    static const struct {
+        enum lane lane;
+        uint32_t sign;
+        bool up;
+    } ways[] = {{LANE_D2H, 0x25bc, false},
+                {LANE_H2D, 0x25b2, true},
+                {LANE_NVME_WRITE, 0x25ba, false},
+                {LANE_NVME_READ, 0x25c4, true}};
+    enum { PARTS = 10, BETWEEN = 3 };
+    (void)state;
+    for (int w = 0; w < 4; w++) {
+        struct told told = begin("tests/reference/tiers.zlt"), newest = begin("tests/reference/tiers.zlt");
+        const struct told known = {told.model, newest.history, NULL};
+        const struct run_lane *lane = NULL;
+        struct trace_record record;
+        while (fold_next(&newest, &record))
+            ;
+        while (fold_next(&told, &record))
+            if (record.kind == TRACE_OP_BEGIN && record.rank == 0 && record.op_begin.step == 8) {
+                lane = &told.model->rank[0].lane[ways[w].lane];
+                if (lane->busy && lane->op == record.op_begin.op) break;
+            }
+        const struct span *span = history_span(newest.history, 0, ways[w].lane,
+                                               history_span_of(newest.history, 0, ways[w].lane, 8, lane->op));
+        const struct op *op = &progress_of(told.model, 0).plan->ops.ops[lane->op];
+        int before = -1;
+        assert_non_null(span);
+        for (int i = 0; i < PARTS; i++) {
+            char text[COLUMNS + 1], bytes[FORMAT_ROOM];
+            int x, row;
+            const double done = (i + 0.5) / PARTS, depth = ways[w].up ? 1 - done : done;
+            const uint64_t at_ns = lane->started_ns + (uint64_t)(done * (double)(span->ended_ns - lane->started_ns));
+            assert_true(find_transfer(&known, at_ns, ways[w].sign, &x, &row, text));
+            assert_int_equal(row, (int)(depth * BETWEEN));
+            if (before >= 0) assert_true(ways[w].up ? x <= before : x >= before);
+            before = x;
+            format_bytes_bare(bytes, UNITS_BYTES, (uint64_t)op->bytes);
+            if (!strstr(text, bytes)) fail_msg("no %s in %s", bytes, text);
+        }
+        end(&told);
+        end(&newest);
+    }
+}
+
+/* 16 ranks in 4 nodes: a line stands where a column's ranks are of another node than those before it, and each kind of link shows
+ * what goes over it: 3 of the 15 other ranks are in a node. */
+static void nodes_are_apart(void **state)
+{
+    enum { NODE = 4, RANKS = 16 };
+    struct told told = begin("tests/reference/wide.zlt");
+    struct trace_record record;
+    struct view_state view = {.rank = 5};
+    const struct scene scene = scene_of(&told, &view);
+    int checked = 0;
+    (void)state;
+    while (fold_next(&told, &record)) {
+        struct board board;
+        struct surface surface;
+        const char *plan;
+        int y = 3;
+        if (record.kind != TRACE_OP_BEGIN || record.rank != 5 || !board_init(&board, &scene, COLUMNS)) continue;
+        const struct op *op = &board.at.plan->ops.ops[record.op_begin.op];
+        if (op->lane != LANE_COMM || op->kind == OP_AGREE || !board.at.open) continue;
+        char rows[2][COLUMNS + 1];
+        draw(&surface, &told, 5);
+        for (read_row(rows[0], &surface, y); strncmp(rows[0], "in node", 7) != 0; read_row(rows[0], &surface, ++y))
+            for (int c = 1; c < board.ranks; c++) {
+                const int node = board.group[c - 1].count == 1 ? 5 / NODE : board.group[c - 1].first / NODE;
+                const uint32_t sign = surface_at(&surface, BOARD_LABEL + c * board.column - 1, y)->character;
+                assert_int_equal(sign == 0x2551, board.group[c].first / NODE != node);
+            }
+        read_row(rows[1], &surface, y + 1);
+        assert_memory_equal(rows[1], "between", 7);
+        for (int link = 0; link < 2; link++) {
+            char bytes[FORMAT_ROOM];
+            const int64_t others = link ? RANKS - NODE : NODE - 1;
+            format_bytes_bare(bytes, UNITS_BYTES, (uint64_t)(op->sent_bytes * others / (RANKS - 1)));
+            plan = strstr(rows[link], "plan ");
+            assert_true(plan && !strncmp(plan + 5, bytes, strlen(bytes)));
+        }
+        surface_release(&surface);
+        checked++;
+    }
+    assert_true(checked > 10);
+    end(&told);
+}
+
 /* The sentence of a gather gives the planner's reason, and only that. */
 static void gathers_say_what_held_them(void **state)
 {
@@ -734,6 +849,8 @@ int main(void)
         cmocka_unit_test(sentences_of_nvme),
         cmocka_unit_test(full_speed_is_calm),
         cmocka_unit_test(packets_travel),
+        cmocka_unit_test(transfers_travel),
+        cmocka_unit_test(nodes_are_apart),
         cmocka_unit_test(gathers_say_what_held_them),
         cmocka_unit_test(operations_are_lit),
     };

@@ -339,6 +339,33 @@ for step in 6 8; do
 done
 table "$tiers" 6 < <(best 'device -> host' d2h; best 'host -> device' h2d; best 'NVMe -> host' nvme_read; best 'host -> NVMe' nvme_write)
 
+# ---- packets on the whiteboard, when their operation begins on rank 0: within a node and between nodes, up and down
+
+# packets FILE STEP LEAST: all that the truth knows of
+packets() {
+    local name true shown number=0
+    figure "$1" "$2" none
+    while read -r name true; do
+        case $name in
+        link.*) shown='^link .*plan ([0-9,]+ B)' ;;
+        within.*) shown='^in node .*plan ([0-9,]+ B)' ;;
+        between.*) shown='^between .*plan ([0-9,]+ B)' ;;
+        lane2.*) shown='^v\^ plan v[^v^]* ([0-9,]+ B)' ;;
+        lane3.*) shown='^v\^ plan *\^[^v^]* ([0-9,]+ B)' ;;
+        lane5.*) shown='^>< plan *<[^<>]* ([0-9,]+ B)' ;;
+        *) shown='^>< plan >[^<>]* ([0-9,]+ B)' ;;
+        esac
+        shown=$("$zerolab" replay "$1" --frame 200x30 --view whiteboard --at "step:$2.${name##*.}.begin" --units bytes -U |
+            sed -nE "s/$shown.*/\1/; T; p; q")
+        equal "$shown" "$true" || { echo "# the whiteboard shows ${shown:-nothing} for $name; it is $true"; return 1; }
+        number=$((number + 1))
+    done < <(grep -E '^[a-z0-9]+\.moved\.' "${1##*/}.$2.truth")
+    [ $number -ge "$3" ] || { echo "# only $number packets"; return 1; }
+}
+check "a run on two nodes is made" train nodes "$root/configs/nano-nodes.json" --steps 2 --trace nodes.zlt
+check "two nodes: bytes of each packet, within a node and between nodes" packets nodes.zlt 2 30
+check "tiers: bytes of each packet that goes down and comes up" packets "$tiers" 8 20
+
 # in_tiers PART KEY FIGURE: of step 6 analyzed alone, after PART
 in_tiers() {
     local shown true

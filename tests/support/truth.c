@@ -9,6 +9,7 @@
  *                       (bytes/s); reported_ns: as the ranks said; planned_bytes
  *     flow.*            between the tiers of a rank: tests/support/truth_flows.h
  *     bucket.B.* op.O.* sizes; times from start to end: mean_ns and peers_ns of all ranks, longest_ns of rank slowest
+ *     WHERE.moved.O                 bytes of a rank in an operation, mean over ranks: on which lane, or within a node, between nodes
  *     unit.U.*          lasting_bytes: what a rank keeps of its parameters between steps
  *     memory.rankR.TIER.CATEGORY.*  live_bytes when the step had ended, peak_bytes and at_peak_bytes (of the tier's peak) so far,
  *                                   reserved_bytes, fullest_bytes at the step's fullest instant; planned_bytes, planned_at_peak_bytes
@@ -327,6 +328,25 @@ static void print_operations(const struct plan *plan)
     }
 }
 
+/* Of each operation that moves bytes: those of a rank, mean over ranks; of a collective, those to ranks of its node and to others. */
+static void print_moved(const struct plan *plan)
+{
+    for (int op = 0; plan && op < plan->count; op++) {
+        const int lane = kinds[plan->ops[op].kind].lane;
+        double sent = 0;
+        for (size_t i = 0; i < done_count; i++)
+            if (concerns(&done[i], STILL) && done[i].op == op) sent += (double)done[i].end.sent_bytes / ranks;
+        if (sent <= 0 || named(plan->ops[op].kind, "agree")) continue;
+        if (lane != COMM) printf("lane%d.moved.%d %.0f\n", lane, op, sent);
+        else if (node_ranks > 0 && node_ranks < ranks) {
+            int within = 0;
+            for (int other = 1; other < ranks; other++) within += other / node_ranks == 0;
+            printf("within.moved.%d %.0f\nbetween.moved.%d %.0f\n", op, sent * within / (ranks - 1), op,
+                   sent * (ranks - 1 - within) / (ranks - 1));
+        } else printf("link.moved.%d %.0f\n", op, sent);
+    }
+}
+
 /* What a rank keeps of each unit's parameters between steps. */
 static void print_units(const struct plan *plan)
 {
@@ -493,6 +513,7 @@ static int print_whole_step(void)
     print_flows();
     print_gathers_and_flushes();
     print_operations(plan);
+    print_moved(plan);
     print_units(plan);
     for (int rank = 0; rank < ranks; rank++)
         for (int tier = 0; tier < TIERS; tier++) print_memory(rank, tier, forecast);

@@ -190,12 +190,14 @@ static void read_memory(int rank, const struct trace_of_memory *from)
 /* ---- the model ---- */
 
 static double parameters; /* of the model */
+static int node_ranks;    /* 0: there is one node */
 
 static void read_run(const struct trace_of_run *from)
 {
     cJSON *json = cJSON_ParseWithLength(from->json.at, from->json.bytes);
     const cJSON *count = cJSON_GetObjectItem(cJSON_GetObjectItem(json, "model"), "parameters");
     if (cJSON_IsNumber(count)) parameters = count->valuedouble;
+    node_ranks = (int)cJSON_GetNumberValue(cJSON_GetObjectItem(json, "ranks_per_node"));
     cJSON_Delete(json);
 }
 

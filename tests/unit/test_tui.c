@@ -293,8 +293,8 @@ static void help_explains_every_mark(void **state)
                  category_name((enum category)category));
         if (!strstr(text, row)) fail_msg("no row:%s", row);
     }
-    for (const char *const *sign =
-             (const char *const[]){"█", "▄", "▓", "░", "▒", "+", "·", "▕", "h", "n", "▇", "▌▐", "▖▗", "≠", "┃", NULL};
+    for (const char *const *sign = (const char *const[]){"█", "▄", "▓", "░", "▒", "+", "·", "▕", "h", "n", "▇", "▌▐",
+                                                         "▖▗", "≠", "║", "┃", NULL};
          *sign; sign++) {
         snprintf(row, sizeof row, "\n  %s ", *sign);
         if (!strstr(strstr(text, "Whiteboard:"), row)) fail_msg("no row:%s", row);

@@ -52,8 +52,10 @@ static bool is_moving(const struct app *app)
     const struct feed *feed = &app->feed;
     const struct run_model *model = feed_model(feed);
     const int rank = app->state.rank;
-    if (app->state.view != VIEW_WHITEBOARD || rank >= model->ranks || !model->rank[rank].lane[LANE_COMM].busy)
-        return false;
+    bool moves = false;
+    for (enum lane lane = LANE_COMM; lane < LANES && rank < model->ranks; lane++)
+        moves |= lane != LANE_HOST && model->rank[rank].lane[lane].busy;
+    if (app->state.view != VIEW_WHITEBOARD || !moves) return false;
     return feed->playing || feed->last.step ||
            (feed->live && !feed->behind && model->state == RUN_RUNNING && !run_is_fast(model));
 }

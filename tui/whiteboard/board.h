@@ -101,10 +101,13 @@ void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, con
 int board_draw_marks(struct canvas canvas, int y);
 void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board);
 
-/* desk.c: a row each: packets between ranks; then, of a rank: transfers between tiers, gathered copies, buckets, saved activations. */
-void board_link(struct canvas canvas, int y, const struct board *board);
-bool board_has_tiers(const struct board *board);
-void board_tiers(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
+/* desk.c: packets between ranks, in a row for each kind of link: one, or two where there are nodes (returns the row below). Then, of a
+ * rank: in `rows` rows the transfers between a tier and the next one; in a row each gathered copies, buckets, saved activations. */
+int board_links(const struct board *board);
+int board_link(struct canvas canvas, int y, const struct board *board);
+bool board_has_transfers(const struct board *board, enum tier below);
+void board_transfers(struct canvas canvas, int y, int rows, enum tier below, const struct board_rank *of,
+                     const struct board *board);
 void board_copies(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
 void board_buckets(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
 void board_saved(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);

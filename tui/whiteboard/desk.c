@@ -1,7 +1,9 @@
 /* Below the tiles: what is on its way between ranks and between tiers, and what is here for a while. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
@@ -37,72 +39,128 @@ static double done_of(const struct board *board, int rank, enum lane lane, int o
     return done < most ? done : most;
 }
 
-static void write_packet(char out[PACKET_ROOM], const struct board *board, int number)
+/* What an operation moves between a rank and `others` other ranks. */
+static void write_packet(char out[PACKET_ROOM], const struct board *board, int number, int others)
 {
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
+    const int64_t sent = ops->ranks > 1 ? op->sent_bytes * others / (ops->ranks - 1) : 0;
     char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
     op_object(object, board->scene->model, ops, number);
-    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)op->sent_bytes);
+    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)sent);
     if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
     else if (op->kind == OP_GATHER && op->prefetch)
-        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, ops->ranks - 1, ops->ranks, bytes);
+        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, others, ops->ranks, bytes);
     else if (op->kind == OP_GATHER)
-        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, ops->ranks - 1, ops->ranks, bytes);
+        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, others, ops->ranks, bytes);
     else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan %s]▸", object, bytes);
     else
         snprintf(out, PACKET_ROOM, "[%s %.40s, plan %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
                  bytes);
 }
 
-void board_link(struct canvas canvas, int y, const struct board *board)
+/* A packet is coloured by what it holds, its arrow, in column `arrow`, by the operation. */
+static void draw_packet(struct canvas canvas, int x, int y, enum style style, const char *packet, int arrow,
+                        const struct op *op)
+{
+    const struct cell *cell;
+    draw_text(canvas, x, y, style, packet);
+    if (op->kind == OP_AGREE) return;
+    cell = surface_at(canvas.surface, canvas.at.x + arrow, canvas.at.y + y);
+    draw_shape(canvas, arrow, y, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).style, cell->character);
+}
+
+static void draw_link(struct canvas canvas, int y, const char *name, int others, const struct board *board)
 {
     const int room = canvas.at.columns - BOARD_LABEL,
-              running = board->calm ? -1 : progress_running(&board->at, LANE_COMM);
+              running = board->calm || !others ? -1 : progress_running(&board->at, LANE_COMM);
     char packet[PACKET_ROOM];
-    draw_text(canvas, 0, y, STYLE_DIM, "link");
+    draw_text(canvas, 0, y, STYLE_DIM, name);
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
     if (running < 0) {
-        if (board->at.open)
-            draw_format(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves to rank %d now ", board->rank);
-        else draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves between steps ");
+        if (!board->at.open) draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves between steps ");
+        else if (!others) draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " a node has one rank ");
+        else draw_format(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves to rank %d now ", board->rank);
         return;
     }
-    write_packet(packet, board, running);
-    const int free_columns = room - utf8_columns(packet);
-    const double done = done_of(board, board->rank, LANE_COMM, running);
+    write_packet(packet, board, running, others);
     const struct op *op = &board->at.plan->ops.ops[running];
+    const int columns = utf8_columns(packet), free_columns = room > columns ? room - columns : 0;
+    const int x = BOARD_LABEL + (int)(done_of(board, board->rank, LANE_COMM, running) * free_columns);
     const enum category of = op->kind == OP_GATHER || op->kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
-    const int end = draw_text(canvas, BOARD_LABEL + (free_columns > 0 ? (int)(done * free_columns) : 0), y,
-                              op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet);
-    if (op->kind != OP_AGREE) /* a packet is coloured by what it holds, its arrow by the operation */
-        draw_shape(canvas, end - 1, y, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).style, 0x25b8);
+    draw_packet(canvas, x, y, op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet,
+                x + columns - 1, op);
 }
 
-static const enum lane tier_lanes[] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
-enum { TIER_LANES = sizeof tier_lanes / sizeof *tier_lanes };
-
-bool board_has_tiers(const struct board *board)
+int board_links(const struct board *board)
 {
-    for (int i = 0; i < TIER_LANES; i++)
-        if (board->at.plan->lanes & 1u << tier_lanes[i]) return true;
-    return false;
+    const int node = board->scene->model->header.ranks_per_node;
+    return node > 0 && node < board->at.plan->ops.ranks ? 2 : 1;
 }
 
-/* Each rank has its own link to the host and to NVMe: what runs on it. */
-void board_tiers(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
+int board_link(struct canvas canvas, int y, const struct board *board)
 {
-    static const char *const signs[TIER_LANES] = {"▼", "▲", "◄", "►"}; /* as on the timeline */
+    const int ranks = board->at.plan->ops.ranks, node = board->scene->model->header.ranks_per_node;
+    if (board_links(board) == 1) draw_link(canvas, y, "link", ranks - 1, board);
+    else {
+        draw_link(canvas, y, "in node", node - 1, board);
+        draw_link(canvas, y + 1, "between", ranks - node, board);
+    }
+    return y + board_links(board);
+}
+
+/* ---- transfers between tiers ---- */
+
+/* Below the device, and below the host: the lane that goes down, and the one that comes up, with their signs on the timeline. */
+static const enum lane tier_lanes[2][2] = {{LANE_D2H, LANE_H2D}, {LANE_NVME_WRITE, LANE_NVME_READ}};
+
+bool board_has_transfers(const struct board *board, enum tier below)
+{
+    const enum lane *lanes = tier_lanes[below != TIER_DEVICE];
+    return board->at.plan->lanes >> lanes[0] & 1 || board->at.plan->lanes >> lanes[1] & 1;
+}
+
+/* "▼ bucket 2 290.4 KiB", "▼2 290.4 KiB", "▼2 290 KiB", "▼2": the longest that leaves room to move. */
+static void write_transfer(char out[PACKET_ROOM], int room, const struct board *board, int number)
+{
+    enum { TO_MOVE = 3 };
     const struct schedule *ops = &board->at.plan->ops;
-    const int end = of->x + board->column - 1;
-    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
-    for (int i = 0, x = of->x; of->known && i < TIER_LANES && x < end; i++) {
-        const int running = progress_running(&of->at, tier_lanes[i]);
-        if (running < 0) continue;
-        format_bytes_bare(bytes, board->scene->state->units, (uint64_t)ops->ops[running].bytes);
-        op_object(object, board->scene->model, ops, running);
-        x = draw_format(canvas_part(canvas, 0, 0, end, canvas.at.rows), x, y, STYLE_STRONG, "%s%s ", signs[i],
-                        *object ? object : bytes);
+    const struct op *op = &ops->ops[number];
+    char arrow[5], object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
+    const char sign = op->bucket >= 0 ? (char)('0' + op->bucket % 10)
+                      : op->unit >= 0 ? board_unit_sign(board, op->unit)
+                                      : ' ';
+    utf8_encode(arrow, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).letter);
+    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)op->bytes);
+    snprintf(out, PACKET_ROOM, "%s %.40s %s", arrow, op_object(object, board->scene->model, ops, number), bytes);
+    if (utf8_columns(out) + TO_MOVE > room) snprintf(out, PACKET_ROOM, "%s%c %s", arrow, sign, bytes);
+    if (utf8_columns(out) > room && strchr(bytes, '.'))
+        snprintf(out, PACKET_ROOM, "%s%c %.3g%s", arrow, sign, strtod(bytes, NULL), strchr(bytes, ' '));
+    if (utf8_columns(out) > room) snprintf(out, PACKET_ROOM, "%s%c", arrow, sign);
+}
+
+/* Each rank has its own links to the host and to NVMe. Packets go from the left above to the right below, and back; where both ways are in
+ * use, each has half of the columns. */
+void board_transfers(struct canvas canvas, int y, int rows, enum tier below, const struct board_rank *of,
+                     const struct board *board)
+{
+    const enum lane *lanes = tier_lanes[below != TIER_DEVICE];
+    int running[2];
+    for (int way = 0; way < 2; way++) running[way] = of->known ? progress_running(&of->at, lanes[way]) : -1;
+    const bool both = running[0] >= 0 && running[1] >= 0;
+    const int room = both ? (board->column - 1) / 2 : board->column - 1;
+    for (int way = 0; way < 2; way++) {
+        if (running[way] < 0) continue;
+        const struct op *op = &board->at.plan->ops.ops[running[way]];
+        const int array = board_array_of(op);
+        const double done = done_of(board, of->rank, lanes[way], running[way]), depth = way ? 1 - done : done;
+        const int row = (int)(depth * rows);
+        char packet[PACKET_ROOM];
+        write_transfer(packet, room, board, running[way]);
+        const int x = of->x + (both && way ? room + 1 : 0) + (int)(depth * (room - utf8_columns(packet)));
+        draw_packet(canvas, x, y + (row < rows ? row : rows - 1),
+                    category_look(array < 0 ? CATEGORY_ACTIVATIONS : (int)board_categories[array])->style, packet, x,
+                    op);
     }
 }
 

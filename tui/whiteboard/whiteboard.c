@@ -192,7 +192,8 @@ static void draw_heading(struct canvas canvas, const struct board *board)
 /* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. A small canvas, such
  * as half a screen, has only the bars below the tiles, and where rows are left, a sentence and lanes. */
 struct rows {
-    bool small, host, tiers, copies, saved;
+    bool small, host, copies, saved;
+    int links, transfers[TIER_NVME]; /* rows; of transfers below the device, and below the host */
     int lanes, legend;
     struct board_rows tiles;
 };
@@ -206,7 +207,8 @@ static void share_few_rows(struct rows *share, int room, const struct board *boa
 {
     const int left = room - board->units - SENTENCE_ROWS;
     share->lanes = left >= 4 ? within(left - 2, 2, share->lanes) : 0;
-    share->tiers = share->copies = share->saved = false;
+    share->copies = share->saved = false;
+    share->links = share->transfers[TIER_DEVICE] = share->transfers[TIER_HOST] = 0;
     share->legend = 0;
     room -= (left >= 0 ? SENTENCE_ROWS : 0) + (share->lanes ? 2 + share->lanes : 0);
     board_group_units(&share->tiles, room, board);
@@ -215,7 +217,9 @@ static void share_few_rows(struct rows *share, int room, const struct board *boa
 static void share_rows(struct rows *share, int rows, const struct board *board)
 {
     share->host = tier_is_used(board->scene->model, TIER_HOST);
-    share->tiers = board_has_tiers(board);
+    for (enum tier tier = TIER_DEVICE; tier < TIER_NVME; tier++)
+        share->transfers[tier] = board_has_transfers(board, tier) ? 1 + (rows > 34) + (rows > 50) : 0;
+    share->links = board_links(board);
     share->copies = board->sharded[0];
     share->lanes = board_lanes(board);
     share->small = rows < ROWS_SMALL;
@@ -223,11 +227,13 @@ static void share_rows(struct rows *share, int rows, const struct board *board)
         share_few_rows(share, rows - ABOVE_ROWS - 1 - share->host, board);
         return;
     }
-    int room = rows - ABOVE_ROWS - (4 + share->copies + share->tiers + share->host) - 2 - SENTENCE_ROWS;
+    const int transfers = share->transfers[TIER_DEVICE] + share->transfers[TIER_HOST];
+    int room = rows - ABOVE_ROWS - (3 + share->links + share->copies + transfers + share->host) - 2 - SENTENCE_ROWS;
     share->saved = room - 2 >= board->units; /* the bar has them, too */
     room += !share->saved;
     const int least = within(board->units, 0, UNITS_LEAST);
     if (room - share->lanes < least) share->lanes = within(room - least, 2, share->lanes);
+    if (room - share->lanes < least && share->copies) share->copies = false, room++; /* tiles have them, too */
     share->legend = within(room - share->lanes - board->units, 0, LEGEND_ROWS);
     board_group_units(&share->tiles, room - share->lanes - share->legend, board);
 }
@@ -237,48 +243,69 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
 {
     int y = ABOVE_ROWS + share->tiles.used;
     board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
-    if (!share->small) board_link(canvas, y++, board);
-    if (share->tiers) draw_text(canvas, 0, y++, STYLE_DIM, "tiers");
+    if (share->links) y = board_link(canvas, y, board);
     if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
     if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
     if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
+    if (share->transfers[TIER_DEVICE]) draw_text(canvas, 0, y, STYLE_DIM, "▼▲ plan");
+    y += share->transfers[TIER_DEVICE];
     if (share->host) draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_HOST));
-    return y;
+    if (share->transfers[TIER_HOST]) draw_text(canvas, 0, y, STYLE_DIM, "►◄ plan");
+    return y + share->transfers[TIER_HOST];
 }
 
 /* A rank's column, in the order of the labels. */
 static void draw_rank(struct canvas canvas, const struct rows *share, int i, const struct board *board)
 {
     struct board_rank of;
-    int y = ABOVE_ROWS + share->tiles.used + !share->small;
+    int y = ABOVE_ROWS + share->tiles.used + share->links;
     board_rank_init(&of, board, i);
     board_head(canvas, ABOVE_ROWS - 1, &of, board);
     board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
-    if (share->tiers) board_tiers(canvas, y++, &of, board);
     if (share->copies) board_copies(canvas, y++, &of, board);
     if (!share->small) board_buckets(canvas, y++, &of, board);
     if (share->saved) board_saved(canvas, y++, &of, board);
-    draw_bar_of(canvas, y++, &of, board, TIER_DEVICE);
-    if (share->host) draw_bar_of(canvas, y++, &of, board, TIER_HOST);
+    for (enum tier tier = TIER_DEVICE; tier < TIER_NVME; tier++) {
+        if (tier == TIER_DEVICE || share->host) draw_bar_of(canvas, y++, &of, board, tier);
+        if (share->transfers[tier]) board_transfers(canvas, y, share->transfers[tier], tier, &of, board);
+        y += share->transfers[tier];
+    }
+}
+
+/* Between columns of ranks of two nodes, down to row `end`. */
+static void draw_nodes(struct canvas canvas, int end, const struct board *board)
+{
+    const int node = board_links(board) > 1 ? board->scene->model->header.ranks_per_node : 0;
+    for (int i = 1; node && i < board->ranks && board->column > board->tile; i++) {
+        const struct board_group *before = &board->group[i - 1];
+        const int x = BOARD_LABEL + i * board->column - 1;
+        if (board->group[i].first / node == (before->first + before->count - 1) / node) continue;
+        for (int y = ABOVE_ROWS; y < end; y++) {
+            draw_character(canvas, x, y, STYLE_TEXT, 0x2551);
+            if (canvas.surface->ascii && board->column > board->tile + 1)
+                draw_character(canvas, x - 1, y, STYLE_TEXT, '|');
+        }
+    }
 }
 
 /* For the back row: parameters, gradients and optimizer state of all units as three bands, their sum in large figures, and the sentence. */
 static void draw_large(struct canvas canvas, const struct board *board)
 {
     const bool host = tier_is_used(board->scene->model, TIER_HOST);
-    const int y = ABOVE_ROWS, rows = canvas.at.rows - ABOVE_ROWS - 2 - host - SENTENCE_ROWS;
+    const int y = ABOVE_ROWS, rows = canvas.at.rows - ABOVE_ROWS - 1 - board_links(board) - host - SENTENCE_ROWS;
     char sentence[SENTENCE_ROOM];
-    board_link(canvas, y + rows, board);
-    draw_text(canvas, 0, y + rows + 1, STYLE_DIM, tiers_name(TIER_DEVICE));
-    if (host) draw_text(canvas, 0, y + rows + 2, STYLE_DIM, tiers_name(TIER_HOST));
+    draw_nodes(canvas, y + rows, board);
+    const int bars = board_link(canvas, y + rows, board);
+    draw_text(canvas, 0, bars, STYLE_DIM, tiers_name(TIER_DEVICE));
+    if (host) draw_text(canvas, 0, bars + 1, STYLE_DIM, tiers_name(TIER_HOST));
     for (int i = 0; i < board->ranks; i++) {
         struct board_rank of;
         board_rank_init(&of, board, i);
         board_head(canvas, y - 1, &of, board);
         board_bands(canvas, y, rows, &of, board);
-        draw_bar_of(canvas, y + rows + 1, &of, board, TIER_DEVICE);
-        if (host) draw_bar_of(canvas, y + rows + 2, &of, board, TIER_HOST);
+        draw_bar_of(canvas, bars, &of, board, TIER_DEVICE);
+        if (host) draw_bar_of(canvas, bars + 1, &of, board, TIER_HOST);
     }
     board_sentence(sentence, board);
     draw_paragraph(canvas_part(canvas, 1, canvas.at.rows - SENTENCE_ROWS, canvas.at.columns - 2, SENTENCE_ROWS), 0,
@@ -302,6 +329,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         return;
     }
     share_rows(&share, canvas.at.rows, &board);
+    draw_nodes(canvas, ABOVE_ROWS + share.tiles.used, &board);
     int y = draw_labels(canvas, &share, &board);
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
     if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, &board);
