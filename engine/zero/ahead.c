@@ -61,9 +61,9 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
                  struct error *err)
 {
     int status = STATUS_OK;
-    wait_until_past(&other->sent, (uint32_t)on);
+    wait_until_reached(&executor->ops[on].sent);
     pthread_mutex_lock(&other->marks);
-    if (atomic_load_explicit(&other->done, memory_order_acquire) <= (uint32_t)on)
+    if (!is_reached(&executor->ops[on].done))
         status =
             lane->stream->await(lane->stream->user, other->stream, end_of(executor, &executor->schedule->ops[on]), err);
     pthread_mutex_unlock(&other->marks);
@@ -73,12 +73,11 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
 /* For operations of the host: it reads the mailbox and reports failures, so all earlier operations must have ended. */
 static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
-    const uint32_t sent = atomic_load(&lane->sent);
-    if (sent) wait_until_past(&lane->done, sent - 1);
-    for (int d = 0; d < op->dependency_count; d++) {
-        const int on = op->dependency[d].op;
-        wait_until_past(&executor->lanes[executor->schedule->ops[on].lane].done, (uint32_t)on);
-    }
+    const struct schedule *schedule = executor->schedule;
+    int before = (int)op_number(executor, op) - 1; /* of this lane */
+    while (before >= 0 && schedule->ops[before].lane != lane->lane) before--;
+    if (before >= 0) wait_until_reached(&executor->ops[before].done);
+    for (int d = 0; d < op->dependency_count; d++) wait_until_reached(&executor->ops[op->dependency[d].op].done);
 }
 
 static int await_dependencies(struct executor *executor, struct lane_state *lane, const struct op *op,
@@ -91,7 +90,7 @@ static int await_dependencies(struct executor *executor, struct lane_state *lane
         struct lane_state *other = &executor->lanes[executor->schedule->ops[on].lane];
         if (other == lane) continue;
         if (other->stream) status = await(executor, lane, other, on, err);
-        else wait_until_past(&other->done, (uint32_t)on);
+        else wait_until_reached(&executor->ops[on].done);
     }
     return status;
 }
@@ -113,7 +112,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
 {
     struct flight *flight = flight_of(executor, lane, op);
     struct error err;
-    if (flight->op) wait_until_past(&lane->done, op_number(executor, flight->op));
+    if (flight->op) wait_until_reached(&executor->ops[op_number(executor, flight->op)].done);
     *flight = (struct flight){.op = op, .stat = {.healthy = true}, .waited_on = -1};
     int status = await_dependencies(executor, lane, op, &err);
     flight->skipped = lane_skips(executor, op);
@@ -122,7 +121,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
         flight->skipped = true;
         device_failed(executor, op, &err);
     }
-    say_past(&lane->sent, op_number(executor, op));
+    say_reached(&executor->ops[op_number(executor, op)].sent);
 }
 
 void lane_send(struct executor *executor, struct lane_state *lane)
@@ -139,7 +138,7 @@ static void meet_dependencies(struct executor *executor, const struct lane_state
     flight->issued_ns = flight->ready_ns = lane->ended_ns;
     for (int d = 0; d < flight->op->dependency_count; d++) {
         const int on = flight->op->dependency[d].op;
-        wait_until_past(&executor->lanes[executor->schedule->ops[on].lane].done, (uint32_t)on);
+        wait_until_reached(&executor->ops[on].done);
         if (executor->ops[on].ended_ns <= flight->ready_ns) continue;
         flight->ready_ns = executor->ops[on].ended_ns;
         flight->waited_on = on;
@@ -174,7 +173,7 @@ static uint64_t follow(struct executor *executor, struct lane_state *lane, struc
 static void end_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     struct flight *flight = flight_of(executor, lane, op);
-    wait_until_past(&lane->sent, op_number(executor, op));
+    wait_until_reached(&executor->ops[op_number(executor, op)].sent);
     meet_dependencies(executor, lane, flight);
     const uint64_t ended_ns = flight->skipped ? flight->ready_ns : follow(executor, lane, flight);
     lane_conclude(executor, lane, op, ended_ns, ended_ns);

@@ -43,7 +43,7 @@ static int start_lanes(struct executor *executor, struct error *err)
     for (int lane = 0; lane < LANES && !status; lane++) {
         struct worker *worker = executor->workers[lane];
         if (!used[lane]) continue;
-        if (lane != LANE_COMPUTE) status = start_worker(executor, &worker[0], err);
+        if (!is_callers(executor, (enum lane)lane)) status = start_worker(executor, &worker[0], err);
         if (!status && executor->lanes[lane].stream) status = start_worker(executor, &worker[1], err);
     }
     return status;
@@ -104,7 +104,7 @@ static int make_tables(struct executor *executor, const struct schedule *schedul
     memset(held, 0, (size_t)schedule->buffer_count);
     int count[LANES] = {0};
     for (int i = 0; i < schedule->op_count; i++)
-        ops[i].place = (unsigned char)(count[schedule->ops[i].lane]++ % LANE_FLIGHTS);
+        ops[i] = (struct op_state){.place = (unsigned char)(count[schedule->ops[i].lane]++ % LANE_FLIGHTS)};
     return STATUS_OK;
 }
 
@@ -124,8 +124,6 @@ static int prepare(struct executor *executor, const struct schedule *schedule, b
         lane->stream = ahead ? executor->host.device.streams[l] : NULL;
         lane->ended_ns = clock_ns();
         for (int f = 0; f < LANE_FLIGHTS; f++) lane->flights[f].op = NULL;
-        atomic_store(&lane->sent, 0);
-        atomic_store(&lane->done, 0);
     }
     return start_lanes(executor, err);
 }

@@ -1,5 +1,6 @@
 /* Runs schedules. Every lane runs its operations in order. The compute lane is the caller's thread; each other lane has its own
- * thread, started when the first schedule needs it. Lanes wait for each other on futexes and never spin.
+ * thread, started when the first schedule needs it (executor_host.alone: the communication lane has none). Lanes wait for each
+ * other on futexes and never spin.
  *
  * Lanes that are streams of a device may run ahead of it: an operation is sent when all its dependencies have been sent, and the
  * device keeps the order. A second thread of the lane follows the device: when an operation starts and ends there, it counts
@@ -56,6 +57,7 @@ struct executor_host {
     void (*ended)(void *user, const struct op *op, uint64_t took_ns);
     struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;
+    bool alone; /* one rank and no device: the compute lane's thread runs the communication lane too, which never waits */
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
     const double *device_flops;      /* floating-point operations per second of a paced device; NULL or 0: not paced */
     /* Stepping by operations. gate NULL: none. The others may be NULL too. */

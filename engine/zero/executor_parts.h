@@ -24,8 +24,6 @@ struct lane_state {
     struct flight flights[LANE_FLIGHTS]; /* sent and not ended, by op_state.place */
     /* Held while another lane makes its stream wait for a mark of this one: the mark must not be recorded again meanwhile. */
     pthread_mutex_t marks;
-    /* 1 + number of the last operation that was sent, and that ended; other threads wait on these. */
-    _Atomic uint32_t sent __attribute__((aligned(64))), done __attribute__((aligned(64)));
 };
 
 /* One thread of a lane. A lane that runs ahead has two: one sends, one ends. The caller is the compute lane's first thread. */
@@ -38,8 +36,12 @@ struct worker {
     uint32_t seen; /* generation of the last run that the thread has seen */
 };
 
+/* Whether an operation was sent, or has ended. Threads sleep on it, each for one operation, so that no other wakes them. */
+enum { NOT_YET, AWAITED, REACHED };
+
 struct op_state {
-    uint64_t ended_ns;   /* once it is done */
+    uint64_t ended_ns; /* once it is done */
+    _Atomic uint32_t sent, done;
     unsigned char place; /* among the flights of its lane */
 };
 
@@ -75,20 +77,29 @@ static inline uint32_t op_number(const struct executor *executor, const struct o
     return (uint32_t)(op - executor->schedule->ops);
 }
 
-/* `word` is lane_state.sent or .done. say_past() sets it to `number` + 1 and wakes the waiting threads; wait_until_past() sleeps
- * until it is higher than `number`, and returns whether it slept. */
-static inline void say_past(_Atomic uint32_t *word, uint32_t number)
+/* `word` is op_state.sent or .done. say_reached() wakes the waiting threads; wait_until_reached() returns whether it slept. */
+static inline void say_reached(_Atomic uint32_t *word)
 {
-    atomic_store_explicit(word, number + 1, memory_order_release);
-    futex_wake_all(word);
+    if (atomic_exchange_explicit(word, REACHED, memory_order_acq_rel) == AWAITED) futex_wake_all(word);
 }
 
-static inline bool wait_until_past(_Atomic uint32_t *word, uint32_t number)
+static inline bool is_reached(_Atomic uint32_t *word)
 {
-    bool slept = false;
-    for (uint32_t seen; (seen = atomic_load_explicit(word, memory_order_acquire)) <= number; slept = true)
-        futex_wait(word, seen, 0);
-    return slept;
+    return atomic_load_explicit(word, memory_order_acquire) == REACHED;
+}
+
+static inline bool wait_until_reached(_Atomic uint32_t *word)
+{
+    uint32_t seen = NOT_YET;
+    if (is_reached(word) || (!atomic_compare_exchange_strong(word, &seen, AWAITED) && seen == REACHED)) return false;
+    while (!is_reached(word)) futex_wait(word, AWAITED, 0);
+    return true;
+}
+
+/* Whether the lane's operations run on the thread of the compute lane. */
+static inline bool is_callers(const struct executor *executor, enum lane lane)
+{
+    return lane == LANE_COMPUTE || (lane == LANE_COMM && executor->host.alone);
 }
 
 /* lane.c: runs all operations of the lane, one after the other. */

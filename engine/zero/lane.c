@@ -10,12 +10,13 @@
 static void finish_before(struct executor *executor, uint32_t limit)
 {
     const struct schedule *schedule = executor->schedule;
-    bool settled[LANES] = {[LANE_COMPUTE] = true};
+    bool settled[LANES] = {false};
+    for (int lane = 0; lane < LANES; lane++) settled[lane] = is_callers(executor, (enum lane)lane);
     for (int i = (int)limit < schedule->op_count ? (int)limit - 1 : schedule->op_count - 1; i >= 0; i--) {
-        struct lane_state *lane = &executor->lanes[schedule->ops[i].lane];
-        if (settled[lane->lane]) continue; /* lanes are in order, so waiting for the last is enough */
-        settled[lane->lane] = true;
-        wait_until_past(&lane->done, (uint32_t)i);
+        const enum lane lane = schedule->ops[i].lane;
+        if (settled[lane]) continue; /* lanes are in order, so waiting for the last is enough */
+        settled[lane] = true;
+        wait_until_reached(&executor->ops[i].done);
     }
 }
 
@@ -24,7 +25,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
     const struct executor_host *host = &executor->host;
     const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns(), look_ns = 200000000;
     for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
-        if (lane == LANE_COMPUTE && host->at_gate) {
+        if (is_callers(executor, lane) && host->at_gate) {
             finish_before(executor, limit);
             if (gate_limit(host->gate) == limit) host->at_gate(host->user, executor->schedule, limit);
         } else {
@@ -33,7 +34,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
             if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* so that lanes find the failure */
         }
     }
-    if (since_ns && lane == LANE_COMPUTE) executor->stood_ns += clock_ns() - since_ns;
+    if (since_ns && is_callers(executor, lane)) executor->stood_ns += clock_ns() - since_ns;
 }
 
 /* ---- dependencies, and failure ---- */
@@ -44,8 +45,7 @@ static void wait_for_dependencies(struct executor *executor, struct flight *flig
     flight->waited_on = -1;
     for (int d = 0; d < op->dependency_count; d++) {
         const int on = op->dependency[d].op;
-        if (wait_until_past(&executor->lanes[executor->schedule->ops[on].lane].done, (uint32_t)on))
-            flight->waited_on = on;
+        if (wait_until_reached(&executor->ops[on].done)) flight->waited_on = on;
     }
     flight->ready_ns = clock_ns();
 }
@@ -145,7 +145,7 @@ void lane_conclude(struct executor *executor, struct lane_state *lane, const str
     const uint32_t number = op_number(executor, op);
     give_buffers(executor, op, when_ns);
     executor->ops[number].ended_ns = lane->ended_ns = ended_ns;
-    say_past(&lane->done, number);
+    say_reached(&executor->ops[number].done);
 }
 
 static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
@@ -159,7 +159,10 @@ static void run_op(struct executor *executor, struct lane_state *lane, const str
 void lane_run(struct executor *executor, struct lane_state *lane)
 {
     if (lane->stream) return lane_send(executor, lane);
-    for (int i = 0; i < executor->schedule->op_count; i++)
-        if (executor->schedule->ops[i].lane == lane->lane) run_op(executor, lane, &executor->schedule->ops[i]);
+    for (int i = 0; i < executor->schedule->op_count; i++) {
+        const struct op *op = &executor->schedule->ops[i];
+        const bool also = lane->lane == LANE_COMPUTE && is_callers(executor, op->lane);
+        if (op->lane == lane->lane || also) run_op(executor, &executor->lanes[op->lane], op);
+    }
     pass_gate(executor, lane->lane, (uint32_t)executor->schedule->op_count);
 }

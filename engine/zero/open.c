@@ -61,6 +61,7 @@ static int open_parts(struct zero *zero, struct error *err)
     if (status) return status;
     memory_observe(zero->memory, zero_record_memory, zero);
     struct executor_host host = {.user = zero,
+                                 .alone = zero->ranks == 1 && !zero->device,
                                  .memory = zero->memory,
                                  .run = zero_run_op,
                                  .ended = op_ended,

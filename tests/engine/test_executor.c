@@ -1,4 +1,5 @@
 /* The executor with a host that computes nothing: order, memory against the plan on many interleavings, failing takes. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -27,6 +28,8 @@ struct bench {
     _Atomic int ran[LANES];
     _Atomic unsigned char *done; /* by operation */
     int violations, break_at, unhealthy;
+    _Atomic int elsewhere; /* operations that did not run on the caller's thread */
+    pthread_t caller;
     struct gate gate;
     uint32_t at_once; /* that the gate lets through each time */
     int stood;
@@ -43,6 +46,7 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
         nanosleep(&(struct timespec){0, (long)(rng_u64(bench->seed, 2, (uint64_t)number) % 300000)}, NULL);
     if (!healthy) bench->unhealthy++;
     stat->healthy = healthy;
+    bench->elsewhere += !pthread_equal(pthread_self(), bench->caller);
     bench->ran[op->lane]++;
     bench->done[number] = 1;
     return number == bench->break_at ? error_set(err, STATUS_RUN, "rank 7 died") : STATUS_OK;
@@ -70,7 +74,7 @@ static void give_or_take_lasting(struct bench *bench, bool take)
     }
 }
 
-static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
+static struct bench *bench_open(int stage, bool overlap, bool alone)
 {
     struct bench *bench = calloc(1, sizeof *bench);
     struct config_zero knobs = {.stage = stage,
@@ -81,8 +85,9 @@ static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
                                 .max_live_parameters = 1000000000};
     struct memory_ranges ranges = {0};
     for (int c = 0; c < CATEGORIES; c++) ranges.bytes[TIER_DEVICE][c] = 64 << 20;
-    uint64_t budgets[TIERS] = {budget_bytes, 0, 0};
+    uint64_t budgets[TIERS] = {0};
     bench->break_at = -1;
+    bench->caller = pthread_self();
     bench->gate.limit = GATE_OPEN;
     assert_int_equal(model_init(&bench->model, &nano, DTYPE_BF16, NULL), 0);
     struct schedule_input input = {&bench->model, &knobs, PURPOSE_TRAIN, 4, 2, 2, 64, 1, false};
@@ -91,8 +96,13 @@ static struct bench *bench_open(int stage, bool overlap, uint64_t budget_bytes)
     assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL, NULL), 0);
     bench->done = calloc((size_t)bench->schedule.op_count, 1);
     static const struct config_link links[LINKS];
-    struct executor_host host = {
-        .user = bench, .memory = bench->memory, .run = run, .links = links, .gate = &bench->gate, .at_gate = at_gate};
+    struct executor_host host = {.user = bench,
+                                 .memory = bench->memory,
+                                 .run = run,
+                                 .links = links,
+                                 .gate = &bench->gate,
+                                 .at_gate = at_gate,
+                                 .alone = alone};
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
     give_or_take_lasting(bench, true);
     memory_reset_peaks(bench->memory);
@@ -146,7 +156,7 @@ static void test_peak_keeps_to_the_plan_on_any_interleaving(void **state)
     (void)state;
     for (int stage = 0; stage <= 3; stage++)
         for (int overlap = 0; overlap < 2; overlap++) {
-            struct bench *bench = bench_open(stage, overlap, 0);
+            struct bench *bench = bench_open(stage, overlap, false);
             const uint64_t resting = live(bench);
             for (bench->seed = 1; bench->seed <= 15; bench->seed++) {
                 struct executor_result result = step(bench, STATUS_OK);
@@ -166,7 +176,7 @@ static void test_a_missized_operation_is_seen(void **state)
     (void)state;
     int seen = 0, tried = 0;
     for (int place = 0; place < 12; place++) {
-        struct bench *bench = bench_open(3, true, 0);
+        struct bench *bench = bench_open(3, true, false);
         int peak_op = bench->planned.peak_op[TIER_DEVICE];
         const struct op *op = &bench->schedule.ops[peak_op - place];
         if (op->take_count) {
@@ -186,7 +196,7 @@ static void test_a_missized_operation_is_seen(void **state)
 static void test_a_failing_take_drains_the_step(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(3, true, 0);
+    struct bench *bench = bench_open(3, true, false);
     const uint64_t resting = live(bench);
     int takes = 0;
     for (int i = 0; i < bench->schedule.op_count; i++) takes += bench->schedule.ops[i].take_count;
@@ -208,7 +218,7 @@ static void test_a_failing_take_drains_the_step(void **state)
 static void test_a_budget_below_the_plan_fails_and_one_at_the_plan_does_not(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(2, true, 0);
+    struct bench *bench = bench_open(2, true, false);
     assert_int_equal(
         memory_set_budget(bench->memory, TIER_DEVICE, (uint64_t)bench->planned.peak_bytes[TIER_DEVICE], NULL), 0);
     for (bench->seed = 1; bench->seed <= 10; bench->seed++) assert_false(step(bench, STATUS_OK).failed);
@@ -222,7 +232,7 @@ static void test_a_budget_below_the_plan_fails_and_one_at_the_plan_does_not(void
 static void test_a_broken_operation_ends_the_run(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(3, true, 0);
+    struct bench *bench = bench_open(3, true, false);
     const uint64_t resting = live(bench);
     for (bench->break_at = 0; bench->break_at < bench->schedule.op_count; bench->break_at += 5) {
         step(bench, STATUS_RUN);
@@ -252,7 +262,7 @@ static uint64_t best_time_of_step(struct bench *bench)
 static void test_slow_motion_stretches_from_the_next_run_on(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(0, true, 0);
+    struct bench *bench = bench_open(0, true, false);
     bench->seed = 3;
     uint64_t plain_ns = best_time_of_step(bench);
     executor_slow(bench->executor, 1000, 0); /* of the time it worked, which is little: the host sleeps */
@@ -266,7 +276,7 @@ static void test_slow_motion_stretches_from_the_next_run_on(void **state)
 static void test_an_eye_can_follow(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(3, true, 0);
+    struct bench *bench = bench_open(3, true, false);
     uint64_t uses = 0; /* of units: one after the other on the compute lane */
     for (int i = 0; i < bench->schedule.op_count; i++) {
         const struct op *op = &bench->schedule.ops[i];
@@ -278,13 +288,38 @@ static void test_an_eye_can_follow(void **state)
     bench_close(bench);
 }
 
+/* With one rank all operations run on the caller's thread, in the order of the list; stepping and failing are as with others. */
+static void test_a_rank_that_is_alone_needs_one_thread(void **state)
+{
+    (void)state;
+    for (int alone = 0; alone < 2; alone++) {
+        struct bench *bench = bench_open(3, true, alone);
+        const uint64_t resting = live(bench);
+        step(bench, STATUS_OK);
+        assert_int_equal(bench->violations, 0);
+        assert_int_equal(bench->elsewhere, alone ? 0 : bench->ran[LANE_COMM]);
+        assert_int_equal(bench->ran[LANE_COMPUTE] + bench->ran[LANE_COMM], bench->schedule.op_count);
+        assert_true(excess(bench) <= 0);
+        bench->at_once = 1;
+        gate_close(&bench->gate, 1);
+        step(bench, STATUS_OK);
+        assert_int_equal(bench->stood, bench->schedule.op_count);
+        assert_int_equal(bench->violations, 0);
+        gate_raise(&bench->gate, GATE_OPEN);
+        memory_fail_after(bench->memory, 3);
+        assert_true(step(bench, STATUS_OK).failed);
+        assert_int_equal(live(bench), resting);
+        bench_close(bench);
+    }
+}
+
 /* ---- the gate ---- */
 
 static void test_a_step_by_operations_runs_them_in_the_order_of_the_list(void **state)
 {
     (void)state;
     for (int stage = 0; stage <= 3; stage++) {
-        struct bench *bench = bench_open(stage, true, 0);
+        struct bench *bench = bench_open(stage, true, false);
         const int count = bench->schedule.op_count;
         for (int at_once = 1; at_once <= count; at_once = at_once < 3 ? at_once + 1 : at_once * 4) {
             bench->at_once = (uint32_t)at_once;
@@ -307,7 +342,7 @@ static void test_a_step_by_operations_runs_them_in_the_order_of_the_list(void **
 static void test_a_failure_opens_the_gate(void **state)
 {
     (void)state;
-    struct bench *bench = bench_open(3, true, 0);
+    struct bench *bench = bench_open(3, true, false);
     bench->at_once = 1;
     bench->break_at = 5;
     gate_close(&bench->gate, 1);
@@ -327,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_a_broken_operation_ends_the_run),
         cmocka_unit_test(test_slow_motion_stretches_from_the_next_run_on),
         cmocka_unit_test(test_an_eye_can_follow),
+        cmocka_unit_test(test_a_rank_that_is_alone_needs_one_thread),
         cmocka_unit_test(test_a_step_by_operations_runs_them_in_the_order_of_the_list),
         cmocka_unit_test(test_a_failure_opens_the_gate),
     };
