@@ -14,14 +14,16 @@
 #include "engine/trace/chunk.h"
 #include "engine/trace/latest_records.h"
 
-/* A chunk is closed at this size or age: small enough to lose in a crash, large enough to compress well. */
-enum { CHUNK_FULL_BYTES = 256 << 10, CHUNK_OLD_NS = 250 * 1000 * 1000 };
+/* A chunk is closed at this size or age, or by a step that begins beyond KEYFRAME_BYTES: small enough to lose in a crash, large enough
+ * to compress well. */
+enum { CHUNK_FULL_BYTES = 256 << 10, KEYFRAME_BYTES = 64 << 10, CHUNK_OLD_NS = 250 * 1000 * 1000 };
 
 struct trace_file {
     int fd; /* -1: an error ended it */
     char path[256];
     uint64_t written; /* whole chunks */
     struct chunk chunk;
+    uint32_t step;     /* the last one begun */
     uint64_t begun_ns; /* when the chunk got its first record */
     struct bytes sealed, index, encoded;
     ZSTD_CCtx *zstd; /* NULL: not compressed */
@@ -110,7 +112,7 @@ static bool walk_chunks(struct trace_file *file, uint64_t file_bytes)
            file->written + CHUNK_HEAD_BYTES + head.stored_bytes <= file_bytes) {
         if (!index_chunk(file, &head)) return false;
         file->written += CHUNK_HEAD_BYTES + head.stored_bytes;
-        file->chunk.head.step = head.step;
+        file->chunk.head.step = file->step = head.step;
     }
     return true;
 }
@@ -149,16 +151,20 @@ static int flush(struct trace_file *file, struct error *err)
     file->sealed.count = 0;
     if (!index_chunk(file, &file->chunk.head) || !chunk_seal(&file->chunk, file->zstd, &file->sealed))
         return stop_writing(file, ENOMEM, err);
+    file->chunk.head.step = file->step;
     return write_all(file, file->sealed.at, file->sealed.count, err);
 }
 
-/* The first STEP_BEGIN of a step starts a chunk, so that a seek can start reading there. */
+/* The first STEP_BEGIN of a step starts a chunk, so that a seek can start reading there. Short steps share one: a chunk of their
+ * records compresses better and faster than one for each. */
 static int begin_keyframe(struct trace_file *file, const void *bytes, uint32_t size, struct error *err)
 {
     struct trace_record record;
-    if (!trace_decode(bytes, size, &record) || record.step_begin.step == file->chunk.head.step) return 0;
+    if (!trace_decode(bytes, size, &record) || record.step_begin.step == file->step) return 0;
+    file->step = record.step_begin.step;
+    if (file->chunk.head.flags & CHUNK_KEYFRAME && file->chunk.raw.count < KEYFRAME_BYTES) return 0;
     int status = flush(file, err);
-    file->chunk.head.step = record.step_begin.step;
+    file->chunk.head.step = file->step;
     file->chunk.head.flags |= CHUNK_KEYFRAME;
     return status;
 }

@@ -56,7 +56,7 @@ enum stream_flag {
 #define STREAM_WANTS_ALL "everything"
 
 enum chunk_flag {
-    CHUNK_KEYFRAME = 1, /* starts with the first STEP_BEGIN of its step, from any rank */
+    CHUNK_KEYFRAME = 1, /* starts with the first STEP_BEGIN of its step, from any rank; later steps may follow in it */
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads them too */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,

@@ -52,7 +52,10 @@ static enum source_result next_of_block(struct source *source, struct trace_reco
 
 static bool is_wanted(struct source_block *block, const struct trace_record *record)
 {
-    if (block->only_standing && !(trace_kind_traits(record->kind) & TRACE_STANDING)) return false;
+    const bool stands = trace_kind_traits(record->kind) & TRACE_STANDING;
+    if (record->kind == TRACE_STEP_BEGIN && record->step_begin.step == block->from_step) block->from_step = 0;
+    if (block->from_step && (block->without_past || !stands)) return false;
+    if (block->only_standing && !stands) return false;
     if (block->after_ns && record->time_ns <= block->after_ns) return false;
     if (record->time_ns > block->newest_ns) block->newest_ns = record->time_ns;
     block->ended |= record->kind == TRACE_END;
@@ -87,6 +90,7 @@ static int seek(struct source *source, uint32_t step, bool standing, struct erro
     int status = source->kind->seek(source->self, step, standing, err);
     if (status) return status;
     source->at = source->block.bytes = 0;
+    source->block.from_step = 0;
     source->block.problem[0] = '\0';
     return STATUS_OK;
 }

@@ -15,6 +15,8 @@ struct file_source {
     int fd;
     uint64_t offset;         /* where the next chunk starts */
     uint64_t standing_until; /* after a seek: of the chunks before this offset only standing records are handed out */
+    uint32_t from_step;      /* ... and of the chunk there, records from this step on; 0: all of it */
+    bool without_past;
     struct bytes stored, unpacked;
 };
 
@@ -80,6 +82,8 @@ static enum source_result next_block(void *self, struct source_block *block)
         bool wanted = !(head.flags & CHUNK_INDEX) && (!block->only_standing || (head.flags & CHUNK_STANDING));
         if (wanted) result = load(file, block, &head);
         if (result != SOURCE_RECORD) return result;
+        if (file->offset == file->standing_until)
+            block->from_step = file->from_step, block->without_past = file->without_past;
         file->offset += CHUNK_HEAD_BYTES + head.stored_bytes;
         if (wanted) return SOURCE_RECORD;
     }
@@ -142,6 +146,24 @@ static void scan_index(const struct bytes *index, uint32_t wanted, struct keyfra
     }
 }
 
+/* The last step at or before the wanted one that begins in the chunk of the keyframe. */
+static uint32_t last_step(struct file_source *file, const struct keyframe *target, uint32_t wanted)
+{
+    struct source_block block = {0};
+    struct chunk_head head;
+    uint32_t step = target->step;
+    file->offset = target->offset;
+    if (!step || head_at(file, &block, target->offset, &head) != SOURCE_RECORD ||
+        load(file, &block, &head) != SOURCE_RECORD)
+        return step; /* reading will come to the damage and say so */
+    struct trace_record record;
+    for (size_t at = 0, size; at < block.bytes && (size = trace_decode(block.records + at, block.bytes - at, &record));
+         at += size)
+        if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > step && record.step_begin.step <= wanted)
+            step = record.step_begin.step;
+    return step;
+}
+
 static int seek(void *self, uint32_t step, bool standing, struct error *err)
 {
     struct file_source *file = self;
@@ -150,7 +172,9 @@ static int seek(void *self, uint32_t step, bool standing, struct error *err)
     if (load_index(file, &index)) scan_index(&index, step, &target);
     else scan_heads(file, step, &target);
     bytes_release(&index);
-    if (!standing && target.step != step) return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
+    file->from_step = last_step(file, &target, step);
+    if (!standing && file->from_step != step) return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
+    file->without_past = !standing;
     file->offset = standing ? STREAM_HEAD_BYTES : target.offset;
     file->standing_until = target.offset;
     return STATUS_OK;

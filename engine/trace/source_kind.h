@@ -13,6 +13,8 @@ struct source_block {
     const uint8_t *records;
     size_t bytes;
     bool only_standing; /* return only records that hold until replaced: the block is before the place sought */
+    uint32_t from_step; /* the place sought is where this step begins in the block; 0: it is the block's start */
+    bool without_past;  /* before that place return nothing, not even records that hold */
     uint64_t after_ns;  /* leave out records with this time or an earlier one; 0: none */
     bool torn;          /* the records end in the middle of one */
     bool drives;        /* lines that this viewer sends are commands */

@@ -239,6 +239,7 @@ static struct bytes seed_trace(void)
             trace_file_put(file, &(struct trace_record){.kind = TRACE_OP_END, .op_end = {.step = step, .op = op}},
                            &err);
         trace_file_put(file, &(struct trace_record){.kind = TRACE_STEP_END, .step_end = {.step = step}}, &err);
+        if (step < 3) trace_file_tick(file, clock_ns() + 1000000000, &err); /* a chunk ends */
     }
     trace_file_close(file, &err);
     bytes_reserve(&seed, 1 << 16);
