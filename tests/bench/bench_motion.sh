@@ -30,7 +30,7 @@ comes 'last step [3-9]'
 front=$(program_pid)
 for pair in $(seq "$pairs"); do
     measure overview
-    keys Y; comes 'playing step'
+    keys Y; comes 'of its speed'
     measure full-speed
     keys Y; comes 'parameters ·'
 done

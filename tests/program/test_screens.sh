@@ -165,18 +165,26 @@ ok "a moment in time" $?
 start 80 24 -- "$zerolab" train --set zero_optimization.stage=3
 comes 'step [2-9]'
 keys Y
-waits_for "the last step is played" 'playing step ([0-9]+) at 1/[0-9]+; training is at step'
-waits_for "... on the clock of the run's screen" 'LIVE'
-playing() { screen | sed -nE 's/.*playing step ([0-9]+) .*/\1/p'; }
+waits_for "the last step is played" 'step ([0-9]+) at 1/[0-9]+ of its speed; training is at step'
+waits_for "... as the header says" 'the last whole step, slowly.*LAST STEP'
+playing() { screen | sed -nE 's/.*step ([0-9]+) at 1.*/\1/p'; }
 played=$(playing)
 moves_on() { [ "$(playing)" -gt "$played" ]; }
 eventually moves_on
 ok "... and then a later one" $?
 keys Space
 waits_for "a pause ends it" 'PAUSED.*LIVE'
-waits_for "... and the screen shows the newest step" '!playing step'
+waits_for "... and the screen shows the newest step" '!of its speed'
 keys ,
 waits_for "an operation is shown at its begin" 'an operation begins.*LIVE'
+keys 2
+waits_for "a stage asked for in the midst of a step has its time" 'stage=2 takes effect after this step'
+keys .
+waits_for "... and comes then" 'PAUSED  after one step'
+keys Left
+waits_for "looking back has its name" 'LOOKING BACK.*training is paused'
+keys F
+waits_for "... and its end" 'PAUSED.*LIVE'
 keys q
 waits_for "leaves" 'status 0'
 

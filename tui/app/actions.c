@@ -37,6 +37,7 @@ bool app_send(struct app *app, const char *command)
     app->waits_answer = true;
     app->notices = run_notices_seen(app->feed.newest.model);
     app_say(app, "sent: %.140s", command);
+    if (strchr(command, '=')) snprintf(app->state.later, sizeof app->state.later, "%.79s", command);
     return true;
 }
 

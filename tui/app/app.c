@@ -28,6 +28,8 @@ void feed_tell_time(const struct feed *feed, struct view_state *state)
     state->last.newest = record_reader_steps_done(&feed->newest);
     state->motion_ns = feed->behind ? feed->cursor_ns : feed_model(feed)->state == RUN_RUNNING ? clock_ns() : 0;
     state->newest_ns = feed->newest.model->now_ns;
+    state->newest = feed->newest.model->state;
+    if (state->newest != RUN_PAUSED || !feed->newest.model->rank[0].open.begun) *state->later = '\0';
     state->cursor_ns = feed->behind ? feed->cursor_ns : state->newest_ns;
     state->playing = feed->playing;
     state->speed = feed_speed(feed);

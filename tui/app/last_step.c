@@ -58,6 +58,8 @@ bool feed_play_last(struct feed *feed, int rank, uint64_t now_ns)
     const struct run_step *done = run_last_step(feed->newest.model);
     const uint64_t cursor_ns = feed->cursor_ns;
     const bool over = now_ns - last->begun_ns >= last->each_ns * (uint64_t)last->count;
+    const struct run_schedule *plan = run_training(feed->newest.model);
+    if (done && plan && plan->number != done->schedule) return feed_newest(feed), true; /* no step of another stage */
     if (!last->step || over || rank != last->rank || (done && done->schedule != last->schedule)) {
         if (!done || !take_step(feed, done, rank, now_ns)) return last->step = 0, false;
     }

@@ -207,6 +207,24 @@ static const char *way_out(char *text, size_t room, const struct run_shortage *s
     return text;
 }
 
+/* Whether the user has moved the cursor of a live run into its past. */
+static bool looks_back(const struct view_state *state)
+{
+    return state->live && state->behind && !state->held && !state->last.step && state->speed != 0;
+}
+
+static void back_text(char *text, size_t room, const struct scene *scene)
+{
+    const struct run_model *model = scene->model;
+    const struct run_step *last = run_last_step(model);
+    const enum run_state newest = scene->state->newest;
+    const char *training = newest == RUN_PAUSED  ? "training is paused"
+                           : newest == RUN_ENDED ? "training has ended"
+                                                 : "training goes on";
+    if (model->rank[0].open.begun) snprintf(text, room, "in step %u; %s", model->rank[0].open.step, training);
+    else snprintf(text, room, "after step %u; %s", last ? last->step : 0, training);
+}
+
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
     char way[128];
@@ -219,7 +237,10 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const char *hint = !takes_keys                         ? (shown ? "" : badge->hint)
                        : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage, shown)
                                                            : badge->live_hint;
-    if (state->held) snprintf(text, room, "an operation begins; , shows its end");
+    if (looks_back(state)) back_text(text, room, scene);
+    else if (*state->later) snprintf(text, room, "%s takes effect after this step; . trains to its end", state->later);
+    else if (state->last.step) snprintf(text, room, "shown: the last whole step, slowly");
+    else if (state->held) snprintf(text, room, "an operation begins; , shows its end");
     else if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
@@ -260,7 +281,8 @@ static int place_text(char *out, size_t room, const struct scene *scene)
     if (!state->speed) return 0;
     format_speed(speed, state->speed);
     if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
-    if (!state->behind || state->held || state->last.step)
+    if (state->last.step) return snprintf(out, room, "LAST STEP  ");
+    if (!state->behind || state->held)
         return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
     return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
                     state->playing ? speed : "");
@@ -326,13 +348,15 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     const struct badge *badge = &badges[scene->state->held ? RUN_PAUSED
                                         : model->has_state ? model->state
                                                            : RUN_STARTING];
-    enum style style = model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED
+    enum style style = looks_back(scene->state) ? STYLE_WARN
+                       : model->ended && model->outcome != OUTCOME_FINISHED && model->outcome != OUTCOME_STOPPED
                            ? STYLE_BAD
                            : badge->style;
     bool trouble = scene->state->trouble && !model->ended, lost = trouble && scene->state->live;
     const bool replayed = !scene->state->live && scene->state->speed != 0; /* place_text() says whether it plays */
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
                       lost                                      ? "CONNECTION LOST"
+                      : looks_back(scene->state)                ? "LOOKING BACK"
                       : !model->has_state && model->first_ns    ? "STATE N/A"
                       : replayed && model->state == RUN_RUNNING ? "RECORDED"
                                                                 : badge->name) +

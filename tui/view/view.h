@@ -67,6 +67,8 @@ struct view_state {
     bool held;                /* live: ... at the begin of an operation; its end is shown next */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* time of the newest record */
+    enum run_state newest;    /* state of the run then */
+    char later[80]; /* live: the setting that was sent in the midst of a step, and takes effect at its end; "": none */
     /* The timeline's window. Both 0: the whole step under the cursor; to_ns UINT64_MAX: the whole run as far as it is
      * known. */
     uint64_t from_ns, to_ns;

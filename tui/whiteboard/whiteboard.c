@@ -160,11 +160,11 @@ static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of
 
 /* ---- the whole ---- */
 
-/* "playing step 812 at 1/260; training is at step 1,340" */
+/* "step 812 at 1/260 of its speed; training is at step 1,340" */
 static const char *playing_text(char out[OP_TEXT_ROOM], const struct view_state *state)
 {
     char step[FORMAT_ROOM], newest[FORMAT_ROOM];
-    snprintf(out, OP_TEXT_ROOM, "playing step %s at 1/%.0f; training is at step %s",
+    snprintf(out, OP_TEXT_ROOM, "step %s at 1/%.0f of its speed; training is at step %s",
              format_count(step, state->last.step), state->last.slowness, format_count(newest, state->last.newest));
     return out;
 }
