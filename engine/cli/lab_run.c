@@ -110,9 +110,24 @@ __attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial,
 
 /* ---- checking the claims of a step ----------------------------------------------------------------------------- */
 
+/* A guess must not be right because an earlier step had this answer. */
+static void hold_apart(struct lab_trial *trial, const struct lab_step *step, struct lab_value right)
+{
+    for (int r = 0; r < trial->rights && !step->same; r++)
+        if (lab_answer_near(&step->answer, right, trial->right[r].value))
+            fault(trial, step->line,
+                  "the answer of \"%s\" counts as right too; take other sizes, or say why in same: WHY",
+                  trial->right[r].step->title);
+    if (right.known && trial->rights < TRIAL_ANSWERS_MAX) {
+        trial->right[trial->rights].step = step;
+        trial->right[trial->rights++].value = right.quantity;
+    }
+}
+
 static void hold_wrongs(struct lab_trial *trial, const struct lab_step *step, const struct lab_scene *scene)
 {
     struct lab_value right = expression_evaluate(step->answer.value, scene);
+    hold_apart(trial, step, right);
     for (int w = 0; w < step->wrong_count; w++) {
         struct lab_value wrong = expression_evaluate(step->wrong[w].value, scene);
         if (!wrong.known) fault(trial, step->wrong[w].line, "this wrong answer cannot be known: %s", wrong.why_not);

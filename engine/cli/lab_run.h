@@ -13,12 +13,19 @@ int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage, void 
 int lab_play_named(const struct cli *cli, const char *name, struct app *stage, struct error *err);
 
 /* The result of playing a lab with its own answers. */
+enum { TRIAL_ANSWERS_MAX = 64 };
+
 struct lab_trial {
     struct lab_play *play;
     FILE *print;             /* hand-out; NULL: none */
     bool solutions;          /* ... with answers */
     FILE *numbers;           /* gets the values that the checks measured; NULL: none */
     int asked, wrongs, faults; /* questions and tasks; wrong answers that were rejected; faults of the lab */
+    struct {
+        const struct lab_step *step;
+        struct quantity value;
+    } right[TRIAL_ANSWERS_MAX]; /* of the steps so far */
+    int rights;
     char first_fault[400];
     int handled;             /* the last step that was played; -1: none */
 };

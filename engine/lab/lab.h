@@ -66,6 +66,7 @@ struct lab_step {
     const char *sets[LAB_SETS_MAX];  /* ... with these settings, "key=value" */
     int set_count;
     const char *resume;              /* ... and resumes from this earlier step's checkpoint; NULL: from the beginning */
+    const char *same;                /* why its answer may be that of an earlier step; NULL: it may not */
     const char *look;                /* the view to show; NULL: keep the present one */
 };
 

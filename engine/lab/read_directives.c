@@ -104,6 +104,13 @@ static int read_look(struct reader *reader, const char *text)
     return read_fail(reader, "look: there is no view %.40s; there are %s", text, list);
 }
 
+static int read_same(struct reader *reader, const char *text)
+{
+    if (!reader->step->answer.value) return read_fail(reader, "same: belongs to an answer: above it");
+    reader->step->same = text;
+    return STATUS_OK;
+}
+
 static int read_question(struct reader *reader, const char *text)
 {
     const bool predict = !strcmp(reader->directive, "predict"), quiz = !strcmp(reader->directive, "quiz");
@@ -206,13 +213,14 @@ static const struct {
     enum place place;
     int (*read)(struct reader *, const char *text);
 } directives[] = {
-    {"about", IN_LAB, read_about},      {"minutes", IN_LAB, read_minutes},    {"set", IN_LAB, read_set},
-    {"try", IN_LAB, read_try},          {"setup", IN_STEP, read_setup},       {"resume", IN_STEP, read_resume},
-    {"look", IN_STEP, read_look},       {"before", IN_STEP, read_before},     {"predict", IN_STEP, read_question},
-    {"answer", IN_STEP, read_answer},   {"wrong", IN_STEP, read_wrong},       {"quiz", IN_STEP, read_question},
-    {"task", IN_STEP, read_question},   {"solution", IN_STEP, read_solution}, {"do", IN_STEP, read_do},
-    {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},       {"hint", IN_STEP, read_hint},
-    {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_choice},          {"-", IN_STEP, read_choice},
+    {"about", IN_LAB, read_about},    {"minutes", IN_LAB, read_minutes},  {"set", IN_LAB, read_set},
+    {"try", IN_LAB, read_try},        {"setup", IN_STEP, read_setup},     {"resume", IN_STEP, read_resume},
+    {"look", IN_STEP, read_look},     {"before", IN_STEP, read_before},   {"predict", IN_STEP, read_question},
+    {"answer", IN_STEP, read_answer}, {"wrong", IN_STEP, read_wrong},     {"same", IN_STEP, read_same},
+    {"quiz", IN_STEP, read_question}, {"task", IN_STEP, read_question},   {"solution", IN_STEP, read_solution},
+    {"do", IN_STEP, read_do},         {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},
+    {"hint", IN_STEP, read_hint},     {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_choice},
+    {"-", IN_STEP, read_choice},
 };
 enum { DIRECTIVES = sizeof directives / sizeof *directives };
 

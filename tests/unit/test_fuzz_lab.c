@@ -71,6 +71,7 @@ static const char *const words[] = {
     "predict: ",
     "answer: ",
     "wrong: ",
+    "same: ",
     "quiz: ",
     "check: ",
     "look: ",
