@@ -109,7 +109,7 @@ caught "a check that does not hold is caught, with expected, got and where" 's/^
 caught "a wrong answer that counts as right is caught" 's/^wrong: .* |/wrong: resting |/' 'this wrong answer counts as right'
 again='s/^## Do it yourself/## Again\n\npredict: And now?\nanswer: resting in MB\nhint: a\nhint: b\nhint: c\n\nexplain:\nIt is the same.\n\n&/'
 caught "an answer that an earlier step had is caught" "$again" 'the answer of "What happens first" counts as right too'
-sed "$again; s/^answer: resting in MB$/&\nsame: it is/" own/first/lab.md >untrue/lab.md && "$zerolab" lab check ./untrue >/dev/null 2>errors
+sed "$again; s/answer: resting in MB\n/&same: it is\n/" own/first/lab.md >untrue/lab.md && "$zerolab" lab check ./untrue >/dev/null 2>errors
 ok "... unless the lab says why" $?
 caught "a task that is done before it was begun is caught" 's/^check: stage(step 0) == 1/check: steps > 0/; s/^check: resting(optimizer) ==.*//' 'is done before anything was done'
 caught "an action that is refused is caught" 's/^do: stage=3/do: budget=1KiB/' 'refused'
