@@ -99,7 +99,7 @@ static void reduce(const struct schedule *ops, const struct op *op, bool ended, 
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &ops->pieces[op->first_piece + p];
         if (piece->unit >= units) continue;
-        cells[piece->unit].gradient = ended && piece->first == 0 ? CELL_REDUCED : CELL_REDUCING;
+        cells[piece->unit].gradient = !ended ? CELL_REDUCING : piece->first == 0 ? CELL_REDUCED : CELL_WRITTEN;
     }
 }
 

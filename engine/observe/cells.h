@@ -27,8 +27,8 @@ enum cell_parameters {
 
 enum cell_gradient {
     CELL_NO_GRADIENT, /* of this step */
-    CELL_WRITTEN,     /* backward writes it, or has written it; not reduced yet */
-    CELL_REDUCING,    /* a bucket with a part of it is in flight, or only some of its buckets are reduced */
+    CELL_WRITTEN,     /* backward writes it, or has written it; not all of it is reduced yet */
+    CELL_REDUCING,    /* a bucket with a part of it is in flight */
     CELL_REDUCED,     /* the part that the rank owns is the mean over ranks */
 };
 

@@ -12,6 +12,7 @@
 
 #include "engine/trace/source.h"
 #include "tui/screen/screen.h"
+#include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
 
 enum { STEP = 7, COLUMNS = 200, ROWS = 60 };
@@ -544,6 +545,117 @@ static void operations_are_lit(void **state)
     tiles_of_the_operation_are_lit("docs/example.zlt", 2);
 }
 
+/* Each sentence gives a reason. A gather says what it is for, what computed says what needs it, and an operation which ranks have not
+ * begun it: by the records, and by the schedule. */
+static void sentences_have_reasons(const char *path, uint32_t step)
+{
+    static const char *const reasons[] = {" for ", " before ", "to be ",
+                                          " since ",
+                                          " so ",
+                                          " as ",
+                                          " needs ",
+                                          " cannot ",
+                                          "Not earlier",
+                                          "goes into",
+                                          "stays on",
+                                          "lies in",
+                                          "whose",
+                                          "next",
+                                          ": forward",
+                                          "same on",
+                                          "from that",
+                                          "which ",
+                                          "with the parameters",
+                                          "where "};
+    enum { REASONS = sizeof reasons / sizeof *reasons };
+    struct told told = begin(path);
+    struct trace_record record;
+    struct view_state view = {.units = UNITS_GIB};
+    const struct scene scene = scene_of(&told, &view);
+    bool begun[16][256] = {{false}};
+    int gathers[2] = {0}, outputs = 0, missing = 0;
+    while (fold_next(&told, &record)) {
+        struct board board;
+        char sentence[SENTENCE_ROOM], wanted[96], name[OP_TEXT_ROOM];
+        const bool begins = record.kind == TRACE_OP_BEGIN;
+        if (!begins && record.kind != TRACE_OP_END) continue;
+        const uint32_t of_step = begins ? record.op_begin.step : record.op_end.step;
+        const int number = (int)(begins ? record.op_begin.op : record.op_end.op);
+        if (of_step != step) continue;
+        begun[record.rank][number] |= begins;
+        if (record.rank != 0 || !board_init(&board, &scene, COLUMNS) || !board.at.open || board.newest != number ||
+            board.newest_ended == begins)
+            continue;
+        const struct schedule *ops = &board.at.plan->ops;
+        int reason = 0, use = number + 1, after = number + 1, late = 0;
+        board_sentence(sentence, &board);
+        while (reason < REASONS && !strstr(sentence, reasons[reason])) reason++;
+        if (reason == REASONS) fail_msg("no reason: %s", sentence);
+        while (use < ops->op_count &&
+               (ops->ops[use].lane != LANE_COMPUTE || ops->ops[use].unit != ops->ops[number].unit))
+            use++;
+        while (after < ops->op_count && ops->ops[after].lane != LANE_COMPUTE) after++;
+        if (ops->ops[number].kind == OP_GATHER) {
+            const bool forward = ops->ops[use].phase == PHASE_FORWARD;
+            assert_non_null(strstr(sentence, forward ? " for forward" : " for backward"));
+            gathers[forward]++;
+        }
+        if (ops->ops[number].kind == OP_FORWARD && !begins) {
+            snprintf(wanted, sizeof wanted, " is done: %s needs its output",
+                     op_text(name, told.model, board.at.plan, after));
+            assert_non_null(strstr(sentence, wanted));
+            outputs++;
+        }
+        for (int rank = 0; rank < told.model->ranks; rank++) late += !begun[rank][number];
+        if (begins) assert_int_equal(late > 0, strstr(sentence, " Not begun on ") != NULL);
+        for (int rank = 0; rank < told.model->ranks && begins && late && late <= 3; rank++) {
+            const char *list = strstr(sentence, " Not begun on ") + 14;
+            snprintf(wanted, sizeof wanted, "%d", rank);
+            assert_int_equal(strstr(list, wanted) != NULL, !begun[rank][number]);
+            missing++;
+        }
+    }
+    assert_true(outputs > 5 && missing > 10 && (gathers[0] > 4) == (gathers[1] > 4));
+    end(&told);
+}
+
+static void reasons_are_given(void **state)
+{
+    (void)state;
+    sentences_have_reasons("docs/example.zlt", STEP);
+    sentences_have_reasons("docs/example.zlt", 2);
+    sentences_have_reasons("tests/reference/tiers.zlt", 6);
+}
+
+/* The mark of gradients on their way stands only while a bucket with a part of them is in flight. */
+static void gradients_fly_only_in_flight(void **state)
+{
+    struct told told = begin("docs/example.zlt");
+    struct trace_record record;
+    struct unit_cell cells[BOARD_UNITS_MAX];
+    int flying = 0, parts = 0;
+    (void)state;
+    while (fold_next(&told, &record)) {
+        if ((record.kind != TRACE_OP_BEGIN && record.kind != TRACE_OP_END) || record.rank != 1) continue;
+        const struct progress at = progress_of(told.model, 1);
+        if (!at.plan || !at.open) continue;
+        const struct schedule *ops = &at.plan->ops;
+        const int units = units_of(ops), running = progress_running(&at, LANE_COMM);
+        const struct op *op = running < 0 ? NULL : &ops->ops[running];
+        cells_of(&at, cells, units);
+        for (int unit = 0; unit < units; unit++) {
+            bool flies = false;
+            for (int p = 0; op && op->bucket >= 0 && p < op->piece_count; p++)
+                flies |= ops->pieces[op->first_piece + p].unit == unit;
+            assert_int_equal(cells[unit].gradient == CELL_REDUCING, flies);
+            flying += flies;
+            parts += !flies && cells[unit].gradient == CELL_WRITTEN;
+        }
+    }
+    assert_true(flying > 50 && parts > 50);
+    end(&told);
+}
+
 /* ---- groups ---- */
 
 static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
@@ -853,6 +965,8 @@ int main(void)
         cmocka_unit_test(nodes_are_apart),
         cmocka_unit_test(gathers_say_what_held_them),
         cmocka_unit_test(operations_are_lit),
+        cmocka_unit_test(reasons_are_given),
+        cmocka_unit_test(gradients_fly_only_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,6 +123,7 @@ void board_marks(char *out, size_t room, const struct board *board);
 /* sentences.c: the array of a tile that an operation works on (-1: none), and the units (`worked_on`); what happens now, and why, in one or
  * two sentences. */
 int board_array_of(const struct op *op);
+bool board_has_begun(const struct board *board, const struct progress *at); /* the newest operation, on a rank */
 void board_find_worked_on(struct board *board);
 enum { SENTENCE_ROOM = 400 };
 void board_sentence(char out[SENTENCE_ROOM], const struct board *board);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
 
@@ -33,6 +34,12 @@ int board_array_of(const struct op *op)
     for (int i = 0; letter && i < BOARD_ARRAYS; i++)
         if (category_letter(board_categories[i]) == letter) return i;
     return -1;
+}
+
+bool board_has_begun(const struct board *board, const struct progress *at)
+{
+    const enum lane lane = board->at.plan->ops.ops[board->newest].lane;
+    return at->step > board->at.step || (at->step == board->at.step && at->begun[lane] > board->newest);
 }
 
 /* The units of an operation: its own, or those of its pieces, or of its bucket; an operation without them works on all units. */
@@ -91,7 +98,7 @@ static void write_saves(char out[96], const struct subject *of)
     char bytes[FORMAT_ROOM];
     const int64_t saved = effect_bytes(of, CATEGORY_ACTIVATIONS, false);
     *out = '\0';
-    if (saved > 0) snprintf(out, 96, " and saves %s of activations", bytes_text(bytes, of, saved));
+    if (saved > 0) snprintf(out, 96, " and saves %s of activations for backward", bytes_text(bytes, of, saved));
 }
 
 static void write_released(char out[96], const struct subject *of)
@@ -113,6 +120,31 @@ static void write_released(char out[96], const struct subject *of)
     }
 }
 
+/* The operation that uses the unit next, or, of unit -1, computes next; -1: none in this step. */
+static int next_use(const struct subject *of, int unit)
+{
+    const struct schedule *ops = &of->board->at.plan->ops;
+    for (int op = of->number + 1; op < ops->op_count; op++)
+        if (ops->ops[op].lane == LANE_COMPUTE && (unit < 0 || ops->ops[op].unit == unit)) return op;
+    return -1;
+}
+
+/* "goes into buckets 1 and 2", of the micro-step. */
+static void write_goes(char out[96], const struct subject *of)
+{
+    const struct schedule *ops = &of->board->at.plan->ops;
+    int first = -1, last = -1;
+    for (int at = bucket_after(ops, of->number); at >= 0; at = bucket_after(ops, at))
+        for (int p = 0; p < ops->ops[at].piece_count && ops->ops[at].micro_step == of->op->micro_step; p++) {
+            if (ops->pieces[ops->ops[at].first_piece + p].unit != of->op->unit) continue;
+            last = ops->ops[at].bucket;
+            if (first < 0) first = last;
+        }
+    if (first < 0) snprintf(out, 96, "stays on this rank");
+    else if (first == last) snprintf(out, 96, "goes into bucket %d", first);
+    else snprintf(out, 96, "goes into buckets %d %s %d", first, last > first + 1 ? "to" : "and", last);
+}
+
 static const char *flush_text(enum flush flush)
 {
     return flush == FLUSH_FULL  ? "since the next tensor does not fit"
@@ -126,6 +158,8 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     const struct board *board = of->board;
     const struct schedule *ops = &board->at.plan->ops;
     const struct unit_keep *keep = of->op->unit >= 0 && of->op->unit < board->units ? &board->keep[of->op->unit] : NULL;
+    const int next = next_use(of, of->op->unit), after = next_use(of, -1);
+    const bool optimizer = of->op->phase == PHASE_OPTIMIZER;
     char text[FORMAT_ROOM], name[OP_TEXT_ROOM];
     *out = '\0';
     if (!strcmp(word, "unit")) snprintf(out, 96, "%s", op_object(name, board->scene->model, ops, of->number));
@@ -151,6 +185,18 @@ static void write_word(char out[96], const char *word, const struct subject *of)
         snprintf(out, 96, "%s",
                  keep ? format_count(text, (uint64_t)(keep->shards_optimizer ? keep->shard_elems : keep->elems))
                       : "n/a");
+    else if (!strcmp(word, "kept"))
+        snprintf(out, 96, "%s",
+                 keep && keep->shards_optimizer ? "those whose state it keeps" : "since each keeps all state");
+    else if (!strcmp(word, "use"))
+        snprintf(out, 96, "%s", next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward");
+    else if (!strcmp(word, "user"))
+        snprintf(out, 96, "%s", next < 0 ? "" : op_text(name, board->scene->model, board->at.plan, next));
+    else if (!strcmp(word, "next"))
+        snprintf(out, 96, "%s", after < 0 ? "the update" : op_text(name, board->scene->model, board->at.plan, after));
+    else if (!strcmp(word, "states")) snprintf(out, 96, "%s", optimizer ? "optimizer states" : "parameters");
+    else if (!strcmp(word, "swapped")) snprintf(out, 96, "%s", optimizer ? "the update" : "the next gather");
+    else if (!strcmp(word, "goes")) write_goes(out, of);
     else if (!strcmp(word, "beside")) write_beside(out, of);
     else if (!strcmp(word, "saves")) write_saves(out, of);
     else if (!strcmp(word, "released")) write_released(out, of);
@@ -191,11 +237,33 @@ static void add_why_ahead(char out[SENTENCE_ROOM], const struct subject *of)
     append(out, text);
 }
 
-/* Why a gather does not stand earlier, as the planner says. */
-static void add_held(char out[SENTENCE_ROOM], const struct subject *of)
+static void add(char out[SENTENCE_ROOM], const char *sentence, const struct subject *of)
 {
     char text[SENTENCE_ROOM];
-    fill_in(text, reasons[of->op->held], of);
+    fill_in(text, sentence, of);
+    append(out, text);
+}
+
+/* Ranks that have not begun the operation, or, of a collective that has ended, not ended it. */
+static void add_missing(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    const struct board *board = of->board;
+    const int ranks = board->scene->model->ranks;
+    char list[64] = "", text[128];
+    int missing = 0;
+    for (int rank = 0; rank < ranks; rank++) {
+        const struct progress at = progress_of(board->scene->model, rank);
+        const bool ended = at.step > board->at.step || at.ended[of->op->lane] > of->number || !at.open;
+        if (at.plan != board->at.plan || (of->ended ? ended : board_has_begun(board, &at))) continue;
+        text_append(list, sizeof list, "%s%d", missing++ ? ", " : "", rank);
+    }
+    if (!missing || (of->ended && of->op->lane != LANE_COMM)) return;
+    if (missing > 3) snprintf(list, sizeof list, "%d of %d ranks", missing, ranks);
+    snprintf(text, sizeof text, " Not %s on %s%s.", of->ended ? "ended" : "begun",
+             missing > 3   ? ""
+             : missing > 1 ? "ranks "
+                           : "rank ",
+             list);
     append(out, text);
 }
 
@@ -239,10 +307,11 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     of.op = &board->at.plan->ops.ops[of.number];
     const struct sentence *sentence = &sentences[of.op->kind];
     fill_in(out, of.ended && *sentence->ended ? sentence->ended : sentence->begins, &of);
-    if (of.ended) return;
-    if (of.op->kind == OP_GATHER && of.op->held) add_held(out, &of);
-    else if (of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
-    else add_waited(out, &of);
+    if (!of.ended && of.op->kind == OP_GATHER && of.op->held) add(out, reasons[of.op->held], &of);
+    else if (!of.ended && of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
+    else if (!of.ended && of.op->kind == OP_GATHER) add(out, " {user} cannot begin without it.", &of);
+    else if (!of.ended) add_waited(out, &of);
+    add_missing(out, &of);
 }
 
 void whiteboard_sentence(char *out, size_t room, const struct scene *scene)

@@ -227,8 +227,7 @@ void board_unit_labels(struct canvas canvas, int y, const struct board_rows *row
 static bool is_lit(const struct board *board, int array, const struct board_group *units, const struct progress *at)
 {
     const struct op *op = board->newest < 0 ? NULL : &board->at.plan->ops.ops[board->newest];
-    if (!op || board_array_of(op) != array || at->step != board->at.step || at->begun[op->lane] <= board->newest)
-        return false;
+    if (!op || board_array_of(op) != array || at->step != board->at.step || !board_has_begun(board, at)) return false;
     for (int u = units->first; u < units->first + units->count; u++)
         if (board->worked_on[u]) return true;
     return false;

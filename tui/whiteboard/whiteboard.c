@@ -289,6 +289,22 @@ static void draw_nodes(struct canvas canvas, int end, const struct board *board)
     }
 }
 
+static int sentence_rows(struct canvas canvas, const char *sentence)
+{
+    return draw_paragraph(canvas_part(canvas, 1, 0, canvas.at.columns - 2, 0), 0, STYLE_STRONG, sentence);
+}
+
+/* The sentence, in rows [y, end) or, where they are too few, without its last parts. */
+static void draw_sentence(struct canvas canvas, int y, int end, char sentence[SENTENCE_ROOM])
+{
+    const struct canvas place = canvas_part(canvas, 1, y, canvas.at.columns - 2, end - y);
+    for (char *stop = NULL; sentence_rows(canvas, sentence) > end - y; *stop = '\0') {
+        for (char *at = sentence, *found = stop = NULL; (found = strstr(at, ". ")); at = found + 1) stop = found + 1;
+        if (!stop) break;
+    }
+    draw_paragraph(place, 0, STYLE_STRONG, sentence);
+}
+
 /* For the back row: parameters, gradients and optimizer state of all units as three bands, their sum in large figures, and the sentence. */
 static void draw_large(struct canvas canvas, const struct board *board)
 {
@@ -308,8 +324,7 @@ static void draw_large(struct canvas canvas, const struct board *board)
         if (host) draw_bar_of(canvas, bars + 1, &of, board, TIER_HOST);
     }
     board_sentence(sentence, board);
-    draw_paragraph(canvas_part(canvas, 1, canvas.at.rows - SENTENCE_ROWS, canvas.at.columns - 2, SENTENCE_ROWS), 0,
-                   STYLE_STRONG, sentence);
+    draw_sentence(canvas, canvas.at.rows - SENTENCE_ROWS, canvas.at.rows, sentence);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -334,8 +349,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
     if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
-    const int rows = canvas.at.rows - share.legend - y;
-    draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, STYLE_STRONG, sentence);
+    while (share.legend && sentence_rows(canvas, sentence) > canvas.at.rows - share.legend - y) share.legend--;
+    draw_sentence(canvas, y, canvas.at.rows - share.legend, sentence);
     board_legend(canvas, ABOVE_ROWS + share.tiles.used, canvas.at.rows - share.legend, share.legend, &board);
 }
 
