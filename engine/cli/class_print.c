@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/words.h"
 #include "engine/cli/front.h"
 #include "engine/lab/class.h"
 
@@ -109,6 +110,62 @@ static void print_learner(FILE *out, const struct class *class, const char *lear
     }
 }
 
+/* ---- what was believed: for the whole class, without names ---- */
+
+struct belief {
+    const char *lab, *text;
+    int step, count, answered; /* learners who began with it; who answered the step */
+};
+
+static struct belief *belief_of(struct belief *beliefs, int *count, const char *lab, int step, const char *text)
+{
+    for (int b = 0; b < *count; b++)
+        if (beliefs[b].step == step && !strcmp(beliefs[b].lab, lab) && !strcmp(beliefs[b].text, text))
+            return &beliefs[b];
+    beliefs[*count] = (struct belief){.lab = lab, .text = text, .step = step};
+    return &beliefs[(*count)++];
+}
+
+static int by_count(const void *left, const void *right)
+{
+    const struct belief *a = left, *b = right;
+    return a->count != b->count     ? b->count - a->count
+           : strcmp(a->lab, b->lab) ? strcmp(a->lab, b->lab)
+                                    : a->step - b->step;
+}
+
+/* Returns the wrong first answers of all learners, the most frequent first; the caller frees. NULL: no memory. */
+static struct belief *beliefs_of(const struct class *class, int *count)
+{
+    struct belief *beliefs = calloc((size_t) class->count * LAB_STEPS_MAX + 1, sizeof *beliefs);
+    *count = 0;
+    for (int n = 0; n < class->count && beliefs; n++)
+        for (int s = 0; s < class->labs[n].progress.count; s++) {
+            const struct lab_step_progress *at = &class->labs[n].progress.at[s];
+            if (*at->believed) belief_of(beliefs, count, class->labs[n].lab, s, at->believed)->count++;
+        }
+    for (int n = 0; n < class->count; n++)
+        for (int b = 0; b < *count; b++)
+            beliefs[b].answered +=
+                !strcmp(class->labs[n].lab, beliefs[b].lab) && class->labs[n].progress.at[beliefs[b].step].attempts > 0;
+    if (beliefs) qsort(beliefs, (size_t)*count, sizeof *beliefs, by_count);
+    return beliefs;
+}
+
+/* A page to project. */
+static void print_beliefs(FILE *out, const struct class *class)
+{
+    int count;
+    struct belief *beliefs = beliefs_of(class, &count);
+    for (int b = 0; b < count && beliefs; b++) {
+        if (b == 0) fputs("\nfirst answers that were wrong, and what they were taken for\n", out);
+        const int column = fprintf(out, "%3d of %-3d %s, step %d: ", beliefs[b].count, beliefs[b].answered,
+                                   beliefs[b].lab, beliefs[b].step + 1);
+        words_print(out, column, 11, beliefs[b].text);
+    }
+    free(beliefs);
+}
+
 /* learner NULL: a row for each of them, at the lab that was worked on last; else a row for each lab of that one. */
 static void print_text(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now)
 {
@@ -118,7 +175,7 @@ static void print_text(FILE *out, const struct class *class, const char *folder,
                 "(~/.local/state/zerolab/labs)\n",
                 folder);
     else if (learner) print_learner(out, class, learner, now);
-    else print_class(out, class, now);
+    else print_class(out, class, now), print_beliefs(out, class);
     for (int n = 0; n < class->damaged_count && !learner; n++)
         fprintf(out, "%scannot be read: %s: %s\n", n ? "" : "\n", class->damaged[n].path, class->damaged[n].why);
     if (class->cut) fputs("\nthere are more files than are read; give a folder with fewer\n", out);
@@ -138,8 +195,20 @@ static void add_lab(cJSON *json, const struct class_lab *lab)
     for (int s = 0; s < progress->count; s++) {
         const struct lab_step_progress *at = &progress->at[s];
         json_put(json_item(steps), TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts),
-                 NUMBER("hints", at->hints), NUMBER("seconds", at->seconds), TEXT("said", at->said));
+                 NUMBER("hints", at->hints), NUMBER("seconds", at->seconds), TEXT("said", at->said),
+                 TEXT("believed", at->believed));
     }
+}
+
+static void add_beliefs(cJSON *json, const struct class *class)
+{
+    int count;
+    struct belief *beliefs = beliefs_of(class, &count);
+    for (int b = 0; b < count && beliefs; b++)
+        json_put(json_item(json), TEXT("lab", beliefs[b].lab), NUMBER("step", beliefs[b].step + 1),
+                 NUMBER("learners", beliefs[b].count), NUMBER("answered", beliefs[b].answered),
+                 TEXT("believed", beliefs[b].text));
+    free(beliefs);
 }
 
 static char *json_of(const struct class *class, const char *learner)
@@ -160,6 +229,7 @@ static char *json_of(const struct class *class, const char *learner)
     damaged = cJSON_AddArrayToObject(json, "damaged");
     for (int n = 0; n < class->damaged_count; n++)
         json_put(json_item(damaged), TEXT("file", class->damaged[n].path), TEXT("error", class->damaged[n].why));
+    if (!learner) add_beliefs(cJSON_AddArrayToObject(json, "beliefs"), class);
     cJSON_AddBoolToObject(json, "cut", class->cut);
     return json_lines(json);
 }

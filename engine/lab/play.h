@@ -74,6 +74,7 @@ struct lab_play {
     int kept_count;
     struct lab_kept kept[LAB_KEPT_MAX];
     struct quantity said;        /* the predicted value */
+    char believed[160];          /* the mistake behind a wrong answer, in the lab's words; "": none is known */
     int chosen;                  /* the choice in a quiz; -1: none yet */
     bool right;
     bool revealed;               /* the answer was shown, not given */

@@ -119,9 +119,12 @@ static void say_wrong(struct lab_play *play, const struct lab_step *step, const 
     for (int w = 0; w < step->wrong_count; w++) {
         struct lab_value believed = expression_evaluate(step->wrong[w].value, scene);
         if (!lab_answer_near(&step->answer, believed, play->said)) continue;
-        page_take(&play->page, TONE_BAD, prose_fill(&step->wrong[w].reply, scene));
+        char *reply = prose_fill(&step->wrong[w].reply, scene);
+        snprintf(play->believed, sizeof play->believed, "%s", reply ? reply : "");
+        page_take(&play->page, TONE_BAD, reply);
         return;
     }
+    snprintf(play->believed, sizeof play->believed, "another value");
 }
 
 static void judge_prediction(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
@@ -160,18 +163,25 @@ static void judge_quiz(struct lab_play *play, const struct lab_step *step, const
     page_say(&play->page, choice->right ? TONE_GOOD : TONE_BAD, "%s %s", choice->right ? "Right." : "No.",
              reply ? reply : "");
     free(reply);
-    if (!choice->right) say_right(play, step, scene);
+    if (choice->right) return;
+    char *text = prose_fill(&choice->text, scene);
+    snprintf(play->believed, sizeof play->believed, "%s", text ? text : "");
+    free(text);
+    say_right(play, step, scene);
 }
 
 void play_fold(struct lab_play *play, enum lab_input_kind kind, const char *said)
 {
-    lab_progress_fold(&play->progress, &(struct lab_input){.kind = kind, .right = play->right, .said = said});
+    lab_progress_fold(
+        &play->progress,
+        &(struct lab_input){.kind = kind, .right = play->right, .said = said, .believed = play->believed});
 }
 
 void play_judge(struct lab_play *play, const struct lab_scene *scene)
 {
     const struct lab_step *step = lab_play_step(play);
     char said[QUANTITY_ROOM] = "";
+    *play->believed = '\0';
     if (step->ask == LAB_READ) page_ask(play, scene);
     else page_answered(play); /* what was asked stays as it was asked */
     if (step->ask == LAB_PREDICT)

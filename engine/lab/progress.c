@@ -22,7 +22,8 @@ void lab_progress_init(struct lab_progress *progress, const struct lab *lab)
 /* A right answer stays right on later attempts; a wrong one can become right. */
 static void answered(struct lab_step_progress *at, const struct lab_input *input)
 {
-    at->attempts++;
+    if (!at->attempts++ && !input->right && input->believed)
+        snprintf(at->believed, sizeof at->believed, "%s", input->believed);
     if (at->mark != LAB_RIGHT) at->mark = input->right ? LAB_RIGHT : LAB_WRONG;
     snprintf(at->said, sizeof at->said, "%s", input->said ? input->said : "");
 }
@@ -67,7 +68,7 @@ char *lab_progress_json(const struct lab_progress *progress, const char *name)
         const struct lab_step_progress *at = &progress->at[s];
         cJSON *step = cJSON_CreateObject();
         json_put(step, TEXT("mark", marks[at->mark]), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
-                 NUMBER("seconds", (int)(at->seconds + 0.5)), TEXT("said", at->said));
+                 NUMBER("seconds", (int)(at->seconds + 0.5)), TEXT("said", at->said), TEXT("believed", at->believed));
         cJSON_AddItemToArray(steps, step);
     }
     char *text = cJSON_Print(root);
@@ -84,6 +85,7 @@ static void step_read(struct lab_step_progress *at, const cJSON *step)
     at->hints = (int)json_get_number(step, "hints", LAB_HINTS_MAX, 0);
     at->seconds = json_get_number(step, "seconds", 1e9, 0);
     json_copy_text(at->said, sizeof at->said, step, "said");
+    json_copy_text(at->believed, sizeof at->believed, step, "believed");
 }
 
 static int not_progress(struct error *err)

@@ -6,7 +6,13 @@
 
 enum lab_mark { LAB_OPEN, LAB_RIGHT, LAB_WRONG, LAB_SKIPPED, LAB_MARKS };
 
-struct lab_step_progress { enum lab_mark mark; int attempts, hints; double seconds; char said[48]; };
+/* believed: what the first answer was taken for, if it was wrong: the reply of its wrong: line, or the choice; "": it was right. */
+struct lab_step_progress {
+    enum lab_mark mark;
+    int attempts, hints;
+    double seconds;
+    char said[48], believed[160];
+};
 
 struct lab_progress {
     int step, count;  /* the step that the learner is at; steps of the lab */
@@ -15,16 +21,23 @@ struct lab_progress {
 };
 
 enum lab_input_kind {
-    LAB_INPUT_ANSWERED, /* `right`, and `said`: the answer */
+    LAB_INPUT_ANSWERED, /* `right`, `said`: the answer, and `believed`: what a wrong one was taken for */
     LAB_INPUT_READ,     /* a step that asks nothing */
     LAB_INPUT_HINT,
-    LAB_INPUT_NEXT,     /* from a step that is still open: it is skipped */
-    LAB_INPUT_GO,       /* to `step` (counted from 0): open steps before it are skipped */
-    LAB_INPUT_RESET_STEP, LAB_INPUT_RESET,
-    LAB_INPUT_SPENT,    /* seconds went by */
+    LAB_INPUT_NEXT, /* from a step that is still open: it is skipped */
+    LAB_INPUT_GO,   /* to `step` (counted from 0): open steps before it are skipped */
+    LAB_INPUT_RESET_STEP,
+    LAB_INPUT_RESET,
+    LAB_INPUT_SPENT, /* seconds went by */
 };
 
-struct lab_input { enum lab_input_kind kind; bool right; int step; double seconds; const char *said; };
+struct lab_input {
+    enum lab_input_kind kind;
+    bool right;
+    int step;
+    double seconds;
+    const char *said, *believed;
+};
 
 void lab_progress_init(struct lab_progress *progress, const struct lab *lab);
 void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input);

@@ -36,6 +36,19 @@ ok "what is no progress is left alone" $?
 [ "$(sed '/^$/q' table | awk 'length($0) > 80' | wc -l)" -eq 0 ] && [ "$(grep -c '^anna ' table)" -eq 1 ]
 ok "one line a learner, in 80 columns" $?
 
+believes() { # LEARNER, STEP OF THE ANSWER: how it was taken
+    mkdir -p believed && printf '{"steps":[{"mark":"right","attempts":2,"believed":"%s"},{"mark":"right","attempts":1,"believed":"%s"}],"lab":"zero-1","step":2}\n' "$2" "$3" >"believed/$1-zero-1.json"
+}
+believes anna "" "That is half."
+believes bert "That is the whole." "That is half."
+believes carl "" ""
+"$zerolab" class believed >table
+row "the most frequent mistake of a class" '^  2 of 3   zero-1, step 2: That is half\.$'
+row "... and another, of fewer" '^  1 of 3   zero-1, step 1: That is the whole\.$'
+[ "$(grep -n 'step 2: That is half' table | cut -d: -f1)" -lt "$(grep -n 'step 1: That is' table | cut -d: -f1)" ]
+ok "... below it" $?
+"$zerolab" class believed --json | tr -d ' \t\n' | grep -qF '"beliefs":[{"lab":"zero-1","step":2,"learners":2,"answered":3,"believed":"Thatishalf."},'
+ok "... as JSON, too" $?
 "$zerolab" class class anna >table
 row "of one learner: all labs" '^memory-wall +done +1 of 5 +2 +0 +2 +2 h ago$|^memory-wall +done +1 of 5 +2 +0 +2 +120 min ago$'
 row "... the last first" '^zero-1 +2 of 5 +1 of 5 +5 +3 +11 '

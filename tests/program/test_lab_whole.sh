@@ -56,6 +56,9 @@ keys n
 waits_for "the last step was the last" 'This was the last step: 3 of 5 steps are right'
 keys q
 waits_for "zero-1 is done" 'zero-1: 3 of 5 steps are right'
+XDG_STATE_HOME="$work/state" "$zerolab" class "$work/state" >beliefs
+check "a teacher sees what was believed at step 1" grep -q '^  1 of 1   zero-1, step 1: That is once all gradients' beliefs
+check "... and what was chosen at step 2" grep -q '^  1 of 1   zero-1, step 2: nothing$' beliefs
 [ -s "$work/sent" ] && [ "$(screens_opened)" -eq "$opened" ]
 ok "the screen stayed up while runs were started anew" $?
 "$zerolab" lab list >/dev/null 2>&1

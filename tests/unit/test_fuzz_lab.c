@@ -245,8 +245,8 @@ static void damaged_progress_is_read_or_refused(void **state)
 {
     (void)state;
     struct lab_progress progress = {.step = 2, .count = 5};
-    progress.at[0] = (struct lab_step_progress){LAB_RIGHT, 2, 1, 61.5, "13.35 MB"};
-    progress.at[1] = (struct lab_step_progress){LAB_SKIPPED, 0, 3, 2, ""};
+    progress.at[0] = (struct lab_step_progress){LAB_RIGHT, 2, 1, 61.5, "13.35 MB", "four copies"};
+    progress.at[1] = (struct lab_step_progress){LAB_SKIPPED, 0, 3, 2, "", ""};
     char *whole = lab_progress_json(&progress, "zero-1"), *text = malloc(ROOM);
     const uint64_t begun_ns = clock_ns();
     int accepted = 0, refused = 0;
