@@ -21,17 +21,15 @@ bool chunk_append(struct chunk *chunk, const void *record, struct trace_head hea
     return true;
 }
 
+#define HEAD_FIELDS(F)                                                                                                 \
+    F(u32, flags)                                                                                                      \
+    F(u32, stored_bytes) F(u32, raw_bytes) F(u32, step) F(u32, records) F(u64, first_ns) F(u64, last_ns) F(u32, crc)
+
 void chunk_head_write(const struct chunk_head *head, void *bytes)
 {
     uint8_t *at = put_u32(bytes, CHUNK_MAGIC);
-    at = put_u32(at, head->flags);
-    at = put_u32(at, head->stored_bytes);
-    at = put_u32(at, head->raw_bytes);
-    at = put_u32(at, head->step);
-    at = put_u32(at, head->records);
-    at = put_u64(at, head->first_ns);
-    at = put_u64(at, head->last_ns);
-    at = put_u32(at, head->crc);
+#define PUT(type, name) at = put_##type(at, head->name);
+    HEAD_FIELDS(PUT)
     put_u32(at, chunk_crc(bytes, CHUNK_HEAD_BYTES - 4));
 }
 
@@ -39,14 +37,8 @@ enum chunk_verdict chunk_head_read(struct chunk_head *head, const void *bytes)
 {
     uint32_t magic, own_crc;
     const uint8_t *at = get_u32(bytes, &magic);
-    at = get_u32(at, &head->flags);
-    at = get_u32(at, &head->stored_bytes);
-    at = get_u32(at, &head->raw_bytes);
-    at = get_u32(at, &head->step);
-    at = get_u32(at, &head->records);
-    at = get_u64(at, &head->first_ns);
-    at = get_u64(at, &head->last_ns);
-    at = get_u32(at, &head->crc);
+#define GET(type, name) at = get_##type(at, &head->name);
+    HEAD_FIELDS(GET)
     get_u32(at, &own_crc);
     bool plain = !(head->flags & CHUNK_ZSTD);
     if (magic != CHUNK_MAGIC || own_crc != chunk_crc(bytes, CHUNK_HEAD_BYTES - 4)) return CHUNK_DAMAGED;

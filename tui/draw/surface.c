@@ -277,3 +277,10 @@ void pen_format(struct pen *pen, int columns, enum style style, const char *form
     va_end(args);
     pen_right(pen, columns, style, text);
 }
+
+void pen_write_heads(struct pen *pen, const struct head *head)
+{
+    for (; head->text; head++)
+        if (head->columns < 0) pen_left(pen, -head->columns, STYLE_DIM, head->text);
+        else pen_right(pen, head->columns, STYLE_DIM, head->text);
+}

@@ -77,5 +77,12 @@ void pen_right(struct pen *pen, int columns, enum style style, const char *text)
 void pen_left(struct pen *pen, int columns, enum style style, const char *text);
 void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...) /* right-aligned */
     __attribute__((format(printf, 4, 5)));
+/* Heads of columns: pen_heads(&pen, {5, "#"}, {-8, "lane"}); of less than 0 columns: left-aligned. */
+struct head {
+    int columns;
+    const char *text;
+};
+#define pen_heads(pen, ...) pen_write_heads(pen, (const struct head[]){__VA_ARGS__, {0, NULL}})
+void pen_write_heads(struct pen *pen, const struct head *heads); /* ended by a NULL text */
 
 #endif

@@ -183,9 +183,7 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
     char text[FORMAT_ROOM], head[32];
     struct pen pen = pen_at(canvas, grid->end, y - 1);
     snprintf(head, sizeof head, "  P on rank %d", picture->rank);
-    pen_right(&pen, 11, STYLE_DIM, "elements");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "P here");
-    pen_left(&pen, 32, STYLE_DIM, head);
+    pen_heads(&pen, {11, "elements"}, {bytes_columns(units) + 2, "P here"}, {-32, head});
     for (int unit = top; unit < picture->units && unit < top + rows; unit++) {
         const struct unit_keep *keep = &picture->keep[unit];
         const struct unit_cell *cell = &picture->cells[unit];
@@ -317,14 +315,8 @@ static void shard_ranks_draw(struct canvas canvas, const struct scene *scene, co
     if (rows < 2) return;
     struct pen pen = pen_at(canvas, 1, 1);
     draw_title(canvas, 0, false, "ranks: what runs on their lanes, and what they hold of others");
-    pen_right(&pen, 4, STYLE_DIM, "rank");
-    pen_left(&pen, 2, STYLE_DIM, "");
-    pen_left(&pen, 18, STYLE_DIM, "compute");
-    pen_left(&pen, 24, STYLE_DIM, "communication");
-    pen_right(&pen, bytes, STYLE_DIM, "L now");
-    pen_right(&pen, bytes, STYLE_DIM, "B now");
-    pen_right(&pen, 10, STYLE_DIM, "gathered");
-    pen_right(&pen, 11, STYLE_DIM, "in flight");
+    pen_heads(&pen, {4, "rank"}, {-2, ""}, {-18, "compute"}, {-24, "communication"}, {bytes, "L now"}, {bytes, "B now"},
+              {10, "gathered"}, {11, "in flight"});
     for (int i = 0; i < rows && top + i < scene->model->ranks; i++)
         draw_rank_row(canvas, 2 + i, top + i, top + i == chosen, scene, plan);
 }

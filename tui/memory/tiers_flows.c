@@ -14,19 +14,10 @@ bool tiers_any_flow(const struct run_model *model)
 
 static void draw_head(struct canvas canvas, enum units units)
 {
+    const int bytes = bytes_columns(units);
     struct pen pen = pen_at(canvas, 1, 1);
-    pen_left(&pen, 14, STYLE_DIM, "");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "a step");
-    pen_right(&pen, 12, STYLE_DIM, "rate");
-    pen_right(&pen, 12, STYLE_DIM, "of limit");
-    pen_right(&pen, 7, STYLE_DIM, "depth");
-    pen_right(&pen, 10, STYLE_DIM, "latency");
-    pen_right(&pen, 10, STYLE_DIM, "exposed");
-    pen_right(&pen, 12, STYLE_DIM, "limit");
-    pen_right(&pen, 8, STYLE_DIM, "deepest");
-    pen_right(&pen, 10, STYLE_DIM, "slowest");
-    pen_right(&pen, 10, STYLE_DIM, "requests");
-    pen_right(&pen, 8, STYLE_DIM, "ops");
+    pen_heads(&pen, {-14, ""}, {bytes + 2, "a step"}, {12, "rate"}, {12, "of limit"}, {7, "depth"}, {10, "latency"},
+              {10, "exposed"}, {12, "limit"}, {8, "deepest"}, {10, "slowest"}, {10, "requests"}, {8, "ops"});
     if (!pen.full) draw_text(canvas, pen.x + 3, 1, STYLE_DIM, "now");
 }
 

@@ -74,12 +74,7 @@ void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const 
     if (waits.room < 2) return;
     collect(&waits, scene, step);
     if (!waits.count) return;
-    pen_right(&pen, 9, STYLE_DIM, "longest");
-    pen_right(&pen, 6, STYLE_DIM, "rank");
-    pen_left(&pen, 2, STYLE_DIM, "");
-    pen_left(&pen, 9, STYLE_DIM, "lane");
-    pen_left(&pen, 18, STYLE_DIM, "operation");
-    pen_left(&pen, 18, STYLE_DIM, "waited for");
-    pen_left(&pen, 4, STYLE_DIM, "why");
+    pen_heads(&pen, {9, "longest"}, {6, "rank"}, {-2, ""}, {-9, "lane"}, {-18, "operation"}, {-18, "waited for"},
+              {-4, "why"});
     for (int i = 0; i < waits.count; i++) draw_wait(canvas, 1 + i, scene, &waits.longest[i]);
 }

@@ -155,26 +155,14 @@ static int rank_columns(const struct buckets *buckets)
 
 static void draw_list_head(struct canvas canvas, int y, const struct buckets *buckets)
 {
-    const enum units units = buckets->scene->state->units;
+    const int bytes = bytes_columns(buckets->scene->state->units);
     char head[24];
     snprintf(head, sizeof head, "  on rank %d", buckets->rank);
     struct pen pen = pen_at(canvas, 0, y);
-    pen_right(&pen, 4, STYLE_DIM, "#");
-    pen_left(&pen, 1, STYLE_DIM, "");
-    pen_left(&pen, GRADIENTS_COLUMNS, STYLE_DIM, "gradients");
-    pen_right(&pen, bytes_columns(units) + 1, STYLE_DIM, "bytes");
-    pen_left(&pen, BAR_COLUMNS + 3, STYLE_DIM, head);
-    pen_left(&pen, 1, STYLE_DIM, "");
-    pen_left(&pen, 11, STYLE_DIM, "state");
-    pen_right(&pen, 9, STYLE_DIM, "in flight");
-    pen_right(&pen, 10, STYLE_DIM, "peer wait");
-    pen_left(&pen, 2, STYLE_DIM, "");
-    pen_left(&pen, rank_columns(buckets), STYLE_DIM, "ranks");
-    pen_left(&pen, 2, STYLE_DIM, "");
-    pen_left(&pen, 16, STYLE_DIM, "flushed because");
-    pen_right(&pen, 12, STYLE_DIM, "came last");
-    pen_right(&pen, 10, STYLE_DIM, "behind");
-    pen_right(&pen, 10, STYLE_DIM, "waited");
+    pen_heads(&pen, {4, "#"}, {-1, ""}, {-GRADIENTS_COLUMNS, "gradients"}, {bytes + 1, "bytes"},
+              {-(BAR_COLUMNS + 3), head}, {-1, ""}, {-11, "state"}, {9, "in flight"}, {10, "peer wait"}, {-2, ""},
+              {-rank_columns(buckets), "ranks"}, {-2, ""}, {-16, "flushed because"}, {12, "came last"}, {10, "behind"},
+              {10, "waited"});
     if (buckets->ops->micro_steps > 1) pen_right(&pen, 12, STYLE_DIM, "micro-step");
 }
 

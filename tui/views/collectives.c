@@ -79,14 +79,10 @@ static int rows_wanted(const struct scene *scene)
 
 static void draw_head(struct canvas canvas, enum units units)
 {
+    const int bytes = bytes_columns(units);
     struct pen pen = pen_at(canvas, 1, 1);
-    pen_left(&pen, 15, STYLE_DIM, "collective");
-    pen_right(&pen, 5, STYLE_DIM, "ops");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "sent");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "planned");
-    pen_right(&pen, 10, STYLE_DIM, "busy");
-    pen_right(&pen, 10, STYLE_DIM, "exposed");
-    pen_right(&pen, 7, STYLE_DIM, "link");
+    pen_heads(&pen, {-15, "collective"}, {5, "ops"}, {bytes + 2, "sent"}, {bytes + 2, "planned"}, {10, "busy"},
+              {10, "exposed"}, {7, "link"});
 }
 
 /* Exposed time of a kind in the last whole step; false: unknown. */
@@ -283,17 +279,9 @@ static void draw_times_head(struct canvas canvas, int y, enum units units)
 {
     int columns = bytes_columns(units) + 1;
     struct pen pen = pen_at(canvas, 1, y);
-    pen_left(&pen, 16, STYLE_DIM, "per rank, step");
-    pen_right(&pen, columns, STYLE_DIM, "payload");
-    pen_right(&pen, columns + 2, STYLE_DIM, "algbw");
-    pen_right(&pen, columns + 2, STYLE_DIM, "busbw");
-    pen_right(&pen, 7, STYLE_DIM, "hidden");
-    pen_right(&pen, 10, STYLE_DIM, "exposed");
-    pen_right(&pen, 10, STYLE_DIM, "peer wait");
-    pen_right(&pen, 10, STYLE_DIM, "paced");
-    pen_right(&pen, 10, STYLE_DIM, "busy");
-    pen_right(&pen, 6, STYLE_DIM, "ops");
-    pen_right(&pen, 15, STYLE_DIM, "busbw is");
+    pen_heads(&pen, {-16, "per rank, step"}, {columns, "payload"}, {columns + 2, "algbw"}, {columns + 2, "busbw"},
+              {7, "hidden"}, {10, "exposed"}, {10, "peer wait"}, {10, "paced"}, {10, "busy"}, {6, "ops"},
+              {15, "busbw is"});
 }
 
 static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)

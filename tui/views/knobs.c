@@ -198,12 +198,8 @@ enum { NAME = 36, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6, CHANGE = 7 };
 static void draw_head(struct canvas canvas, int y)
 {
     struct pen pen = pen_at(canvas, 2, y);
-    pen_left(&pen, NAME - 2, STYLE_DIM, "key");
-    pen_right(&pen, VALUE, STYLE_DIM, "value");
-    pen_left(&pen, UNIT, STYLE_DIM, "");
-    pen_left(&pen, SOURCE, STYLE_DIM, "source");
-    pen_left(&pen, BINDING, STYLE_DIM, "binds");
-    pen_left(&pen, CHANGE, STYLE_DIM, "change");
+    pen_heads(&pen, {-(NAME - 2), "key"}, {VALUE, "value"}, {-UNIT, ""}, {-SOURCE, "source"}, {-BINDING, "binds"},
+              {-CHANGE, "change"});
 }
 
 static const char *binding_word(const struct knob *knob)

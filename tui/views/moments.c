@@ -104,9 +104,7 @@ static void draw_head(struct canvas canvas, int y, enum units units, const char 
 {
     struct pen pen = pen_at(canvas, 0, y);
     pen_left(&pen, name_columns(&canvas), STYLE_DIM, what);
-    pen_right(&pen, cell_columns(units), STYLE_DIM, "A");
-    pen_right(&pen, cell_columns(units), STYLE_DIM, "B");
-    pen_right(&pen, cell_columns(units) + 1, STYLE_DIM, "B - A");
+    pen_heads(&pen, {cell_columns(units), "A"}, {cell_columns(units), "B"}, {cell_columns(units) + 1, "B - A"});
 }
 
 /* ---- memory ---- */

@@ -130,23 +130,11 @@ static void depends_text(char out[48], const struct op *op)
 
 static void draw_list_head(struct canvas canvas, int y, enum units units)
 {
+    const int bytes = bytes_columns(units);
     struct pen pen = pen_at(canvas, 0, y);
-    pen_right(&pen, 5, STYLE_DIM, "#");
-    pen_left(&pen, 1, STYLE_DIM, "");
-    pen_left(&pen, 8, STYLE_DIM, "lane");
-    pen_left(&pen, 9, STYLE_DIM, "operation");
-    pen_left(&pen, 11, STYLE_DIM, " on");
-    pen_left(&pen, 10, STYLE_DIM, "state");
-    pen_right(&pen, 9, STYLE_DIM, "took");
-    pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "takes");
-    pen_right(&pen, bytes_columns(units) + 6, STYLE_DIM, "gives back");
-    pen_right(&pen, 15, STYLE_DIM, "longest, rank");
-    pen_left(&pen, 22, STYLE_DIM, "  waits for");
-    pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, "payload");
-    pen_left(&pen, 12, STYLE_DIM, "  phase");
-    pen_right(&pen, 10, STYLE_DIM, "waited");
-    pen_right(&pen, 10, STYLE_DIM, "peer wait");
-    pen_left(&pen, 18, STYLE_DIM, "  note");
+    pen_heads(&pen, {5, "#"}, {-1, ""}, {-8, "lane"}, {-9, "operation"}, {-11, " on"}, {-10, "state"}, {9, "took"},
+              {bytes + 6, "takes"}, {bytes + 6, "gives back"}, {15, "longest, rank"}, {-22, "  waits for"},
+              {bytes + 2, "payload"}, {-12, "  phase"}, {10, "waited"}, {10, "peer wait"}, {-18, "  note"});
 }
 
 static void pen_time(struct pen *pen, int columns, bool known, uint64_t ns)

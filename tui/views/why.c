@@ -122,9 +122,7 @@ static void draw_list_head(struct canvas canvas, const struct scene *scene)
 {
     int columns = bytes_columns(scene->state->units) + 2;
     struct pen pen = pen_at(canvas, 1, 0);
-    pen_left(&pen, 14, STYLE_DIM, "at the peak");
-    pen_right(&pen, columns, STYLE_DIM, "measured");
-    pen_right(&pen, columns, STYLE_DIM, "planned");
+    pen_heads(&pen, {-14, "at the peak"}, {columns, "measured"}, {columns, "planned"});
 }
 
 static void draw_amounts(struct pen *pen, enum units units, enum style style, bool measured, uint64_t bytes,
@@ -207,10 +205,7 @@ static void draw_stages(struct canvas canvas, const struct scene *scene, const s
     char text[FORMAT_ROOM], label[LABEL_ROOM];
     int columns = bytes_columns(scene->state->units) + 2;
     struct pen pen = pen_at(canvas, 0, 0);
-    pen_left(&pen, 6, STYLE_DIM, "stage");
-    pen_right(&pen, columns, STYLE_DIM, "plan: peak");
-    pen_right(&pen, columns, STYLE_DIM, "resting");
-    pen_right(&pen, columns, STYLE_DIM, "sent/step");
+    pen_heads(&pen, {-6, "stage"}, {columns, "plan: peak"}, {columns, "resting"}, {columns, "sent/step"});
     for (int stage = 0; stage < WHY_STAGES; stage++) draw_stage(canvas, 1 + stage, scene, why, stage);
     if (op_label(label, scene->model, why->schedule, why->peak_op))
         draw_format(canvas, 0, 6, STYLE_TEXT, "the plan peaks at %s", label);

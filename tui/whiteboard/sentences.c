@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
@@ -103,20 +102,14 @@ static void write_saves(char out[96], const struct subject *of)
 
 static void write_released(char out[96], const struct subject *of)
 {
-    static const struct {
-        enum category category;
-        const char *what;
-    } kinds[] = {{CATEGORY_GATHERED, "the gathered copy"}, {CATEGORY_ACTIVATIONS, "of activations"}};
+    static const enum category kinds[] = {CATEGORY_GATHERED, CATEGORY_ACTIVATIONS};
     char bytes[FORMAT_ROOM];
-    size_t used = 0;
     *out = '\0';
     for (int k = 0; k < 2; k++) {
-        const int64_t given = effect_bytes(of, kinds[k].category, true);
+        const int64_t given = effect_bytes(of, kinds[k], true);
         if (given <= 0) continue;
-        bytes_text(bytes, of, given);
-        used += (size_t)snprintf(out + used, 96 - used, used ? " and " : "; it gives back ");
-        if (k == 0) used += (size_t)snprintf(out + used, 96 - used, "%s (%s)", kinds[k].what, bytes);
-        else used += (size_t)snprintf(out + used, 96 - used, "%s %s", bytes, kinds[k].what);
+        text_append(out, 96, *out ? " and " : "; it gives back ");
+        text_append(out, 96, k ? "%s of activations" : "the gathered copy (%s)", bytes_text(bytes, of, given));
     }
 }
 
@@ -156,47 +149,41 @@ static const char *flush_text(enum flush flush)
 static void write_word(char out[96], const char *word, const struct subject *of)
 {
     const struct board *board = of->board;
-    const struct schedule *ops = &board->at.plan->ops;
-    const struct unit_keep *keep = of->op->unit >= 0 && of->op->unit < board->units ? &board->keep[of->op->unit] : NULL;
-    const int next = next_use(of, of->op->unit), after = next_use(of, -1);
-    const bool optimizer = of->op->phase == PHASE_OPTIMIZER;
-    char text[FORMAT_ROOM], name[OP_TEXT_ROOM];
-    *out = '\0';
-    if (!strcmp(word, "unit")) snprintf(out, 96, "%s", op_object(name, board->scene->model, ops, of->number));
-    else if (!strcmp(word, "op"))
-        snprintf(out, 96, "%s", op_text(name, board->scene->model, board->at.plan, of->number));
-    else if (!strcmp(word, "bucket")) snprintf(out, 96, "%d", of->op->bucket);
-    else if (!strcmp(word, "ahead")) snprintf(out, 96, "%s", of->op->prefetch ? " ahead" : "");
-    else if (!strcmp(word, "others")) snprintf(out, 96, "%d", ops->ranks - 1);
-    else if (!strcmp(word, "ranks")) snprintf(out, 96, "%d", ops->ranks);
-    else if (!strcmp(word, "samples")) snprintf(out, 96, "%d sample%s", ops->B, plural(ops->B));
-    else if (!strcmp(word, "tokens")) snprintf(out, 96, "%d", ops->T);
-    else if (!strcmp(word, "sent")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->sent_bytes));
-    else if (!strcmp(word, "bytes")) snprintf(out, 96, "%s", bytes_text(text, of, of->op->bytes));
-    else if (!strcmp(word, "gradient"))
-        snprintf(out, 96, "%s", bytes_text(text, of, keep ? keep->elems * board->width[1] : 0));
-    else if (!strcmp(word, "flush")) snprintf(out, 96, "%s", flush_text(of->op->flush));
-    else if (!strcmp(word, "bucket_size"))
-        snprintf(out, 96, "%s", format_short(text, (uint64_t)ops->knobs.prefetch_bucket_elems));
-    else if (!strcmp(word, "most_live"))
-        snprintf(out, 96, "%s", format_short(text, (uint64_t)ops->knobs.max_live_parameters));
-    else if (!strcmp(word, "elems")) snprintf(out, 96, "%s", keep ? format_count(text, (uint64_t)keep->elems) : "n/a");
+    const struct run_model *model = board->scene->model;
+    const struct run_schedule *plan = board->at.plan;
+    const struct schedule *ops = &plan->ops;
+    const struct op *op = of->op;
+    const struct unit_keep *keep = op->unit >= 0 && op->unit < board->units ? &board->keep[op->unit] : NULL;
+    const bool shards = keep && keep->shards_optimizer;
+    const int next = next_use(of, op->unit), after = next_use(of, -1);
+    char text[OP_TEXT_ROOM];
+    const char *said = "";
+    if (!strcmp(word, "unit")) said = op_object(text, model, ops, of->number);
+    else if (!strcmp(word, "op")) said = op_text(text, model, plan, of->number);
+    else if (!strcmp(word, "bucket")) said = format_count(text, (uint64_t)op->bucket);
+    else if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
+    else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)ops->ranks - 1);
+    else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)ops->ranks);
+    else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
+    else if (!strcmp(word, "tokens")) said = format_count(text, (uint64_t)ops->T);
+    else if (!strcmp(word, "sent")) said = bytes_text(text, of, op->sent_bytes);
+    else if (!strcmp(word, "bytes")) said = bytes_text(text, of, op->bytes);
+    else if (!strcmp(word, "gradient")) said = bytes_text(text, of, keep ? keep->elems * board->width[1] : 0);
+    else if (!strcmp(word, "flush")) said = flush_text(op->flush);
+    else if (!strcmp(word, "bucket_size")) said = format_short(text, (uint64_t)ops->knobs.prefetch_bucket_elems);
+    else if (!strcmp(word, "most_live")) said = format_short(text, (uint64_t)ops->knobs.max_live_parameters);
+    else if (!strcmp(word, "live")) said = format_short(text, (uint64_t)gathered_of(&board->at).elems);
+    else if (!strcmp(word, "elems")) said = keep ? format_count(text, (uint64_t)keep->elems) : "n/a";
     else if (!strcmp(word, "own"))
-        snprintf(out, 96, "%s",
-                 keep ? format_count(text, (uint64_t)(keep->shards_optimizer ? keep->shard_elems : keep->elems))
-                      : "n/a");
-    else if (!strcmp(word, "kept"))
-        snprintf(out, 96, "%s",
-                 keep && keep->shards_optimizer ? "those whose state it keeps" : "since each keeps all state");
-    else if (!strcmp(word, "use"))
-        snprintf(out, 96, "%s", next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward");
-    else if (!strcmp(word, "user"))
-        snprintf(out, 96, "%s", next < 0 ? "" : op_text(name, board->scene->model, board->at.plan, next));
-    else if (!strcmp(word, "next"))
-        snprintf(out, 96, "%s", after < 0 ? "the update" : op_text(name, board->scene->model, board->at.plan, after));
-    else if (!strcmp(word, "states")) snprintf(out, 96, "%s", optimizer ? "optimizer states" : "parameters");
-    else if (!strcmp(word, "swapped")) snprintf(out, 96, "%s", optimizer ? "the update" : "the next gather");
-    else if (!strcmp(word, "goes")) write_goes(out, of);
+        said = keep ? format_count(text, (uint64_t)(shards ? keep->shard_elems : keep->elems)) : "n/a";
+    else if (!strcmp(word, "kept")) said = shards ? "those whose state it keeps" : "since each keeps all state";
+    else if (!strcmp(word, "use")) said = next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward";
+    else if (!strcmp(word, "user")) said = next < 0 ? "" : op_text(text, model, plan, next);
+    else if (!strcmp(word, "next")) said = after < 0 ? "the update" : op_text(text, model, plan, after);
+    else if (!strcmp(word, "states")) said = op->phase == PHASE_OPTIMIZER ? "optimizer states" : "parameters";
+    else if (!strcmp(word, "swapped")) said = op->phase == PHASE_OPTIMIZER ? "the update" : "the next gather";
+    snprintf(out, 96, "%s", said);
+    if (!strcmp(word, "goes")) write_goes(out, of);
     else if (!strcmp(word, "beside")) write_beside(out, of);
     else if (!strcmp(word, "saves")) write_saves(out, of);
     else if (!strcmp(word, "released")) write_released(out, of);
@@ -220,28 +207,11 @@ static void fill_in(char out[SENTENCE_ROOM], const char *text, const struct subj
     out[used < SENTENCE_ROOM ? used : SENTENCE_ROOM - 1] = '\0';
 }
 
-static void append(char out[SENTENCE_ROOM], const char *text)
-{
-    const size_t used = strlen(out);
-    snprintf(out + used, SENTENCE_ROOM - used, "%s", text);
-}
-
-/* Why a gather ahead may begin now: what is gathered, against the limit. */
-static void add_why_ahead(char out[SENTENCE_ROOM], const struct subject *of)
-{
-    const struct gathered sum = gathered_of(&of->board->at);
-    char now[FORMAT_ROOM], most[FORMAT_ROOM], text[160];
-    snprintf(text, sizeof text, " %s live of %s allowed (stage3_max_live_parameters).",
-             format_short(now, (uint64_t)sum.elems),
-             format_short(most, (uint64_t)of->board->at.plan->ops.knobs.max_live_parameters));
-    append(out, text);
-}
-
 static void add(char out[SENTENCE_ROOM], const char *sentence, const struct subject *of)
 {
     char text[SENTENCE_ROOM];
     fill_in(text, sentence, of);
-    append(out, text);
+    text_append(out, SENTENCE_ROOM, "%s", text);
 }
 
 /* Ranks that have not begun the operation, or, of a collective that has ended, not ended it. */
@@ -249,7 +219,7 @@ static void add_missing(char out[SENTENCE_ROOM], const struct subject *of)
 {
     const struct board *board = of->board;
     const int ranks = board->scene->model->ranks;
-    char list[64] = "", text[128];
+    char list[64] = "";
     int missing = 0;
     for (int rank = 0; rank < ranks; rank++) {
         const struct progress at = progress_of(board->scene->model, rank);
@@ -259,12 +229,8 @@ static void add_missing(char out[SENTENCE_ROOM], const struct subject *of)
     }
     if (!missing || (of->ended && of->op->lane != LANE_COMM)) return;
     if (missing > 3) snprintf(list, sizeof list, "%d of %d ranks", missing, ranks);
-    snprintf(text, sizeof text, " Not %s on %s%s.", of->ended ? "ended" : "begun",
-             missing > 3   ? ""
-             : missing > 1 ? "ranks "
-                           : "rank ",
-             list);
-    append(out, text);
+    const char *what = missing > 3 ? "" : missing > 1 ? "ranks " : "rank ";
+    text_append(out, SENTENCE_ROOM, " Not %s on %s%s.", of->ended ? "ended" : "begun", what, list);
 }
 
 /* What it waited for last. */
@@ -275,11 +241,10 @@ static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
     const struct span *span =
         history_span(history, board->rank, of->op->lane,
                      history_span_of(history, board->rank, of->op->lane, board->at.step, (uint32_t)of->number));
-    char name[OP_TEXT_ROOM], text[96];
+    char name[OP_TEXT_ROOM];
     if (!span || span->waited_on < 0 || span->started_ns <= span->issued_ns) return;
-    snprintf(text, sizeof text, " It waited for %.60s.",
-             op_text(name, board->scene->model, board->at.plan, span->waited_on));
-    append(out, text);
+    text_append(out, SENTENCE_ROOM, " It waited for %.60s.",
+                op_text(name, board->scene->model, board->at.plan, span->waited_on));
 }
 
 static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
@@ -307,10 +272,9 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     of.op = &board->at.plan->ops.ops[of.number];
     const struct sentence *sentence = &sentences[of.op->kind];
     fill_in(out, of.ended && *sentence->ended ? sentence->ended : sentence->begins, &of);
-    if (!of.ended && of.op->kind == OP_GATHER && of.op->held) add(out, reasons[of.op->held], &of);
-    else if (!of.ended && of.op->kind == OP_GATHER && of.op->prefetch) add_why_ahead(out, &of);
-    else if (!of.ended && of.op->kind == OP_GATHER) add(out, " {user} cannot begin without it.", &of);
-    else if (!of.ended) add_waited(out, &of);
+    if (!of.ended && of.op->kind != OP_GATHER) add_waited(out, &of);
+    else if (!of.ended)
+        add(out, of.op->held || of.op->prefetch ? reasons[of.op->held] : " {user} cannot begin without it.", &of);
     add_missing(out, &of);
 }
 
