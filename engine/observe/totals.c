@@ -58,7 +58,8 @@ static void sum_waits(struct window *window)
     for (int lane = 0; lane < LANES; lane++)
         for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
             const struct span *span = span_at(window, lane, number);
-            if (span && ends_in(out, span)) add_stall(out, STALL_PEERS, span->peers_ns);
+            if (span)
+                add_stall(out, STALL_PEERS, length(clipped(out, span->started_ns, span->started_ns + span->peers_ns)));
         }
     for (int lane = LANE_D2H; lane < LANES; lane++)
         for (int64_t number = window->first[lane]; number <= window->end[lane]; number++) {

@@ -156,6 +156,14 @@ static void open_span(struct view_state *state, const struct folded *run)
     state->span.to_ns = step_of(run, 8)->begun_ns + 15000000;
 }
 
+/* Its last part is idle. */
+static void open_span_at_the_end(struct view_state *state, const struct folded *run)
+{
+    state->span.open = true;
+    state->span.from_ns = step_of(run, 8)->ended_ns - 2000000;
+    state->span.to_ns = step_of(run, 8)->ended_ns;
+}
+
 static void mark_two(struct view_state *state, const struct folded *run)
 {
     for (int mark = 0; mark < 2; mark++)

@@ -269,6 +269,18 @@ static void letters_mean_one_thing(void **state)
     }
 }
 
+/* Every box begins with its letter, so no filling may look like it: else two boxes of one kind look like one. */
+static void a_filling_is_no_letter(void **state)
+{
+    (void)state;
+    for (enum mark mark = MARK_FORWARD; mark < MARKS; mark++) {
+        const struct mark_look look = mark_look(mark);
+        if (mark == MARK_WAIT) continue;
+        if (look.letter == look.pattern || look.letter == (uint32_t)look.sign)
+            fail_msg("the filling of %s is its letter", look.name);
+    }
+}
+
 /* A wait has the small letter of the work that it waits for. */
 static void waits_have_the_letters_of_work(void **state)
 {
@@ -286,7 +298,7 @@ int main(void)
         cmocka_unit_test(distances_are_as_published),   cmocka_unit_test(letters_and_fills_can_be_read),
         cmocka_unit_test(fills_can_be_told_apart),      cmocka_unit_test(hues_of_memory_and_time_are_disjoint),
         cmocka_unit_test(sixteen_colours_are_disjoint), cmocka_unit_test(letters_mean_one_thing),
-        cmocka_unit_test(waits_have_the_letters_of_work),
+        cmocka_unit_test(a_filling_is_no_letter),       cmocka_unit_test(waits_have_the_letters_of_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

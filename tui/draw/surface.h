@@ -22,6 +22,11 @@ struct surface {
 
 struct rect { int x, y, columns, rows; };
 
+static inline int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 struct canvas { struct surface *surface; struct rect at; };
 
 /* False: no memory. Contents after init or resize: blanks. */

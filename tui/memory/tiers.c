@@ -42,11 +42,6 @@ struct layout {
 
 enum { LANES_HEAD = 2, LANES_LEGEND = 3 };
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static struct layout lay_out(const struct scene *scene, int rows, int rank, int curves)
 {
     const int ranks = 1 + scene->model->ranks;

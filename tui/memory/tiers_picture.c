@@ -1,9 +1,5 @@
 /* Three boxes with arrows between them. A box is a tier: its bar and its figures; an arrow is a direction: the bytes of a
- * step above it, the rate below. The way down is drawn above the way up.
- *
- *     device                        host
- *     [AAAAAABBBLLLW┃F··]  407.4 KiB [GGGGGGSSSSS···┃]
- *     now           0 B    ───────►  now      407.4 KiB          */
+ * step above it, the rate below. The way down is drawn above the way up. */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +17,6 @@ static struct boxes boxes_of(int columns, enum units units)
     struct boxes boxes = {.gap = columns >= 160 ? 21 : columns >= 110 ? 15 : units == UNITS_BYTES ? 5 : 12};
     boxes.columns = (columns - 1 - 2 * boxes.gap) / 3;
     return boxes;
-}
-
-static int box_x(const struct boxes *boxes, enum tier tier)
-{
-    return 1 + (int)tier * (boxes->columns + boxes->gap);
 }
 
 /* ---- a tier ---- */
@@ -148,13 +139,16 @@ int tiers_picture_rows(const struct scene *scene, int rank)
     return TIERS_PICTURE_ROWS + most;
 }
 
-static void draw_picture_title(struct canvas canvas, const struct scene *scene, int rank)
+static void draw_picture_title(struct canvas canvas, const struct scene *scene, int rank, bool flows)
 {
+    static const char note[] = " arrows: bytes a step ";
     char title[96], number[32];
     const char *step = instant_step(number, scene);
     snprintf(title, sizeof title, "tiers of rank %d (of %d), %s%s", rank, scene->model->ranks,
              *step ? "fullest instants of " : "now", step);
-    draw_title(canvas, 0, false, title);
+    const int x = draw_title(canvas, 0, false, title);
+    if (flows && x + (int)sizeof note <= canvas.at.columns)
+        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
 }
 
 void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int rank,
@@ -162,9 +156,9 @@ void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int ran
 {
     const struct boxes boxes = boxes_of(canvas.at.columns, scene->state->units);
     static const enum flow ways[TIERS - 1][2] = {{FLOW_D2H, FLOW_H2D}, {FLOW_NVME_WRITE, FLOW_NVME_READ}};
-    draw_picture_title(canvas, scene, rank);
+    draw_picture_title(canvas, scene, rank, tiers_any_flow(scene->model));
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        const int x = box_x(&boxes, tier);
+        const int x = 1 + (int)tier * (boxes.columns + boxes.gap);
         draw_tier(canvas_part(canvas, x, 1, boxes.columns, canvas.at.rows - 1), scene, rank, tier, &scales[tier]);
         if (tier == TIER_NVME) break;
         struct canvas gap = canvas_part(canvas, x + boxes.columns, FIRST_FIGURE, boxes.gap, FIGURES);

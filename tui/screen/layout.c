@@ -24,11 +24,6 @@ static const struct column three_columns[] = {{5, {VIEW_TIERS, VIEW_MEMORY, VIEW
                                               {3, {VIEW_COLLECTIVES, VIEW_EVENTS, VIEW_BUCKETS}},
                                               {3, {VIEW_LOSS, VIEW_STEPS, VIEW_SCHEDULE}}};
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static int least(enum view_id pane, const struct overview_needs *needs)
 {
     int rows = needs->rows[pane];

@@ -3,6 +3,15 @@
 #include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
 
+/* All ranks' lanes, or as many as leave the panes their part of the rows; of four always. */
+static int timeline_rows(const struct run_model *model, int rows, int wanted)
+{
+    enum { RANKS_LEAST = 4 };
+    const int lanes = run_lane_count(model);
+    for (int ranks = model->ranks; ranks > RANKS_LEAST && wanted > rows * 2 / 5; ranks--) wanted -= lanes;
+    return wanted;
+}
+
 /* The timeline stays visible below the bars. */
 static int bars_room(const struct run_model *model, int rows, int timeline)
 {
@@ -18,7 +27,7 @@ static void lay_out(struct overview_layout *layout, const struct scene *scene, i
         if (view_of(id)->pane_rows) needs.rows[id] = view_of(id)->pane_rows(scene);
     needs.idle[VIEW_TIERS] = !tiers_any_flow(scene->model);
     needs.idle[VIEW_EVENTS] = !scene->model->notice_count;
-    needs.timeline_rows = needs.rows[VIEW_TIMELINE];
+    needs.timeline_rows = timeline_rows(scene->model, rows, needs.rows[VIEW_TIMELINE]);
     needs.bars_rows = bars_rows(scene->model, columns, bars_room(scene->model, rows, needs.timeline_rows));
     overview_layout(layout, columns, rows, &needs);
 }

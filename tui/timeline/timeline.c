@@ -7,8 +7,6 @@
 #include "tui/draw/bar.h"
 #include "tui/view/filter.h"
 
-enum { PANE_RANKS = 4 };
-
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
     if (history_ranks(scene->history, 0, UINT64_MAX) > 0 && history_step_count(scene->history) > 0) return false;
@@ -135,8 +133,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 
 static int pane_rows(const struct scene *scene)
 {
-    int ranks = scene->model->ranks;
-    ranks = ranks < 1 ? 1 : ranks > PANE_RANKS ? PANE_RANKS : ranks;
+    const int ranks = scene->model->ranks < 1 ? 1 : scene->model->ranks;
     return 1 + ranks * run_lane_count(scene->model) + legend_rows(scene, VIEW_COLUMNS_MIN);
 }
 

@@ -35,12 +35,6 @@ static void new_line(struct facts *facts)
     if (facts->x > 1) facts->x = 1, facts->y++;
 }
 
-static const char *time_text(char out[FORMAT_ROOM], uint64_t ns)
-{
-    format_time(out, ns);
-    return out + strspn(out, " ");
-}
-
 /* ---- an operation ------------------------------------------------------------------------------------------------------ */
 
 /* How early a gather came: from its end to the moment at which compute asked for it. */
@@ -55,11 +49,12 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
     const char *how = span->prefetch ? "prefetched: " : "";
     if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label);
     else if (use->issued_ns >= span->ended_ns)
-        fact(facts, STYLE_GOOD, "%sready %s before %s needed it", how, time_text(time, use->issued_ns - span->ended_ns),
-             label);
+        fact(facts, STYLE_GOOD, "%sready %s before %s needed it", how,
+             format_time_bare(time, use->issued_ns - span->ended_ns), label);
     else
         fact(facts, STYLE_WARN, "%s%s stood %s waiting for it", how, label,
-             time_text(time, span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
+             format_time_bare(time,
+                              span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
 }
 
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
@@ -69,10 +64,11 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     op_label(label, scene->model, span->schedule, before.op);
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "did not wait");
     else
-        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", time_text(time, before.ns), label,
+        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(time, before.ns), label,
              stall_letter(before.why), stall_name(before.why));
-    if (inside.why != STALL_NONE) fact(facts, STYLE_TEXT, "in it %s for the slowest rank", time_text(time, inside.ns));
-    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", time_text(time, span->paced_ns));
+    if (inside.why != STALL_NONE)
+        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(time, inside.ns));
+    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(time, span->paced_ns));
 }
 
 /* Within its step. */
@@ -81,10 +77,10 @@ static void tell_times(struct facts *facts, const struct scene *scene, const str
     const struct history_step *step = history_step_numbered(scene->history, span->step);
     uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : history_first_ns(scene->history);
     char time[FORMAT_ROOM];
-    fact(facts, STYLE_TEXT, "issued %s", time_text(time, span->issued_ns - zero_ns));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", time_text(time, span->ready_ns - zero_ns));
-    fact(facts, STYLE_TEXT, "started %s", time_text(time, span->started_ns - zero_ns));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", time_text(time, span->ended_ns - zero_ns));
+    fact(facts, STYLE_TEXT, "issued %s", format_time_bare(time, span->issued_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", format_time_bare(time, span->ready_ns - zero_ns));
+    fact(facts, STYLE_TEXT, "started %s", format_time_bare(time, span->started_ns - zero_ns));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", format_time_bare(time, span->ended_ns - zero_ns));
 }
 
 static const char *group_text(char *out, size_t room, const struct run_header *header)
@@ -120,8 +116,8 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     }
     fact(facts, STYLE_TEXT, "%u request%s", io.requests, plural(io.requests));
     fact(facts, STYLE_TEXT, "depth %.1f, at most %u", (double)io.latency_ns / (double)io.busy_ns, io.deepest);
-    fact(facts, STYLE_TEXT, "latency %s, slowest %s", time_text(text, io.latency_ns / io.requests),
-         time_text(slowest, io.longest_ns));
+    fact(facts, STYLE_TEXT, "latency %s, slowest %s", format_time_bare(text, io.latency_ns / io.requests),
+         format_time_bare(slowest, io.longest_ns));
     if (!io.direct) fact(facts, STYLE_WARN, "through the page cache");
 }
 
@@ -146,7 +142,7 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     span_label(label, scene->model, span);
     snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
              lane_name(selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
-             time_text(time, span_end(scene, span) - span->started_ns));
+             format_time_bare(time, span_end(scene, span) - span->started_ns));
     draw_title(canvas, 0, true, title);
     if (schedule && schedule->has_ops && span->kind == OP_GATHER)
         tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);
@@ -195,7 +191,7 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
     fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
-    fact(facts, STYLE_STRONG, "exposed %s", time_text(time, t->communication_ns - t->overlapped_ns));
+    fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(time, t->communication_ns - t->overlapped_ns));
 }
 
 static void tell_stalls(struct facts *facts, const struct totals *totals)
@@ -208,7 +204,7 @@ static void tell_stalls(struct facts *facts, const struct totals *totals)
                            : facts->canvas.surface->ascii ? ":"
                                                           : "┊"; /* as in the legend */
         fact(facts, STYLE_TEXT, "%s %s %s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
-             time_text(time, totals->stall_ns[why]));
+             format_time_bare(time, totals->stall_ns[why]));
     }
 }
 
@@ -220,7 +216,7 @@ static void tell_traffic(struct facts *facts, const struct totals *totals, enum 
         const struct collective_totals *of = &totals->traffic[kind];
         if (of->count)
             fact(facts, STYLE_TEXT, "%lld %s, %s, exposed %s", (long long)of->count, traffic_name(kind),
-                 format_bytes_bare(bytes, units, of->sent_bytes), time_text(time, of->exposed_ns));
+                 format_bytes_bare(bytes, units, of->sent_bytes), format_time_bare(time, of->exposed_ns));
     }
     new_line(facts);
     for (enum traffic kind = 0; kind < TRAFFIC_D2H; kind++) {
@@ -240,8 +236,10 @@ static void tell_lane_waits(struct facts *facts, const struct totals *totals)
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
             const uint64_t ns = totals->lane_stall_ns[lane][why];
             if (!ns) continue;
-            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_letter(why), time_text(time, ns));
-            else fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_letter(why), time_text(time, ns));
+            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_letter(why), format_time_bare(time, ns));
+            else
+                fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_letter(why),
+                     format_time_bare(time, ns));
             any = true;
         }
         if (any) new_line(facts);
@@ -254,7 +252,7 @@ static void tell_how_early_gathers(struct facts *facts, const struct prefetch_to
     if (!prefetch->early_count) return;
     fact(facts, STYLE_TEXT, "%lld of %lld gathers ready before they were needed, by %s on average",
          (long long)prefetch->early_count, (long long)prefetch->gathers,
-         time_text(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
+         format_time_bare(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
 }
 
 static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
@@ -284,7 +282,10 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
     char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
     totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns);
-    snprintf(title, sizeof title, "span of %s, rank %d", time_text(time, to_ns - from_ns), scene->state->rank);
+    struct temporal *t = &totals.temporal; /* of the span that the title names, not only from its first operation to its last */
+    t->window_ns = to_ns - from_ns;
+    t->idle_ns = t->window_ns - t->compute_ns - t->non_compute_ns;
+    snprintf(title, sizeof title, "span of %s, rank %d", format_time_bare(time, to_ns - from_ns), scene->state->rank);
     draw_title(canvas, 0, true, title);
     tell_totals(&facts, scene, &totals);
 }
@@ -307,7 +308,7 @@ static void write_verdict(char *text, size_t room, int columns, const struct tot
     const struct temporal *t = &totals->temporal;
     uint64_t exposed_ns = t->communication_ns - t->overlapped_ns;
     char time[FORMAT_ROOM], whole[FORMAT_ROOM];
-    const char *lost = time_text(time, p->gathers ? p->stalled_ns : exposed_ns);
+    const char *lost = format_time_bare(time, p->gathers ? p->stalled_ns : exposed_ns);
     double share = p->gathers ? 100 * prefetch_hidden_share(p) : percent(t->overlapped_ns, t->communication_ns);
     long long stalls = (long long)p->stalls;
     if (p->gathers) {
@@ -317,7 +318,7 @@ static void write_verdict(char *text, size_t room, int columns, const struct tot
             snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost);
     } else if (t->communication_ns) {
         snprintf(text, room, "overlap %.0f %%: of %s of communication %s exposed", share,
-                 time_text(whole, t->communication_ns), lost);
+                 format_time_bare(whole, t->communication_ns), lost);
         if (utf8_columns(text) > columns) snprintf(text, room, "overlap %.0f %%; %s exposed", share, lost);
     } else snprintf(text, room, "nothing was communicated");
 }

@@ -13,11 +13,6 @@ enum {
     DETAILS_ROWS_MAX = 24
 };
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 static int take(int *left, int rows)
 {
     rows = rows < 0 ? 0 : smaller(rows, *left);

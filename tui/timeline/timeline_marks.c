@@ -19,12 +19,12 @@ static const struct mark_look looks[MARK_WAIT] = {
                          "all-reduce: each rank keeps the whole mean gradient"},
     [MARK_REFRESH] = {'Y', 0x25a4, '$', STYLE_LANE_REFRESH, "refresh", "refresh",
                       "all-gather of updated parameters, at stages 1 and 2"},
-    [MARK_OFFLOAD] = {0x25bc, 0x25bc, 'v', STYLE_LANE_REFRESH, "to the host", "to host",
+    [MARK_OFFLOAD] = {0x25bc, 0x2591, '*', STYLE_LANE_REFRESH, "to the host", "to host",
                       "a copy from device to host memory"},
-    [MARK_FETCH] = {0x25b2, 0x25b2, '^', STYLE_LANE_PREFETCH, "from the host", "from host",
+    [MARK_FETCH] = {0x25b2, 0x2591, '*', STYLE_LANE_PREFETCH, "from the host", "from host",
                     "a copy from host to device memory"},
-    [MARK_SWAP_IN] = {0x25c4, 0x25c4, '<', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe", "a read from NVMe"},
-    [MARK_SWAP_OUT] = {0x25ba, 0x25ba, '>', STYLE_LANE_REFRESH, "to NVMe", "to NVMe", "a write to NVMe"},
+    [MARK_SWAP_IN] = {0x25c4, 0x2591, '*', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe", "a read from NVMe"},
+    [MARK_SWAP_OUT] = {0x25ba, 0x2591, '*', STYLE_LANE_REFRESH, "to NVMe", "to NVMe", "a write to NVMe"},
     [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
 };
 
@@ -55,9 +55,13 @@ struct mark_look mark_look(enum mark mark)
 {
     if (mark < MARK_WAIT) return looks[mark];
     enum stall why = (enum stall)(mark - MARK_WAIT);
-    const char letter = stall_letter(why);
-    return (struct mark_look){(uint32_t)letter, waits[why].pattern, letter,         waits[why].style,
-                              waits[why].name,  waits[why].brief,   stall_help(why)};
+    return (struct mark_look){(uint32_t)stall_letter(why),
+                              waits[why].pattern,
+                              '-',
+                              waits[why].style,
+                              waits[why].name,
+                              waits[why].brief,
+                              stall_help(why)};
 }
 
 /* In a box that holds more than work. */
