@@ -293,8 +293,13 @@ static void help_explains_every_mark(void **state)
                  category_name((enum category)category));
         if (!strstr(text, row)) fail_msg("no row:%s", row);
     }
+    assert_non_null(strstr(text, "\nBuckets: "));
+    for (enum bucket_state of = 0; of < BUCKET_STATES; of++) {
+        snprintf(row, sizeof row, " %s", bucket_looks[of].name);
+        if (!strstr(strstr(text, "\nBuckets: "), row)) fail_msg("no state:%s", row);
+    }
     for (const char *const *sign = (const char *const[]){"█", "▄", "▓", "░", "▒", "+", "·", "▕", "h", "n", "▇", "▌▐",
-                                                         "▖▗", "≠", "║", "┃", NULL};
+                                                         "▖▗", "≠", "║", "┃", "▸", NULL};
          *sign; sign++) {
         snprintf(row, sizeof row, "\n  %s ", *sign);
         if (!strstr(strstr(text, "Whiteboard:"), row)) fail_msg("no row:%s", row);

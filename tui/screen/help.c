@@ -143,6 +143,10 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
     y = draw_keys(page, y, view_key_mode(scene)) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Memory");
     y = draw_marks(page, draw_letters(page, y) + 1);
+    draw_text(page, 0, y++, STYLE_TITLE, "Buckets: the sign of a rank, what its bar is filled with, and the state");
+    bucket_draw_legend(page, y++);
+    draw_text(page, 1, y, STYLE_TEXT, "? unknown: records are missing  ~ a figure of the step before");
+    y += 2;
     draw_text(page, 0, y++, STYLE_TITLE, "Whiteboard: a tile in the colour of P, G or O");
     y = board_draw_marks(page, y) + 1;
     draw_text(page, 0, y++, STYLE_TITLE, "Figures");

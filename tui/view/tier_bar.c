@@ -168,3 +168,32 @@ void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier whi
         draw_right(canvas, end, at.y, over ? STYLE_BAD : STYLE_STRONG,
                    format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
 }
+
+const struct bucket_look bucket_looks[BUCKET_STATES] = {
+    [BUCKET_EMPTY] = {'.', STYLE_DIM, 0x00b7, "to come"},
+    [BUCKET_FILLING] = {'-', STYLE_TEXT, 'B', "filling"},
+    [BUCKET_FULL] = {'+', STYLE_STRONG, 'B', "complete"},
+    [BUCKET_IN_FLIGHT] = {'>', STYLE_SPARK, 0x2593, "in flight"},
+    [BUCKET_FLUSHED] = {'=', STYLE_DIM, 0x2591, "flushed"},
+    [BUCKET_DROPPED] = {'!', STYLE_WARN, 0x00b7, "dropped"},
+};
+
+/* Letters differ where shades cannot be drawn. */
+void bucket_draw_cell(struct canvas canvas, int x, int y, enum bucket_state state)
+{
+    const struct bucket_look *look = &bucket_looks[state];
+    draw_character(canvas, x, y, look->style,
+                   canvas.surface->ascii && look->cell != 'B' ? (uint32_t)look->letter : look->cell);
+}
+
+void bucket_draw_legend(struct canvas canvas, int y)
+{
+    int x = 1;
+    for (enum bucket_state state = 0; state < BUCKET_DROPPED; state++) {
+        const struct bucket_look *look = &bucket_looks[state];
+        draw_character(canvas, x, y, look->style, (uint32_t)look->letter);
+        bucket_draw_cell(canvas, x + 2, y, state);
+        x = draw_text(canvas, x + 4, y, STYLE_TEXT, look->name) + 2;
+    }
+    draw_text(canvas, x, y, STYLE_TEXT, "! dropped");
+}

@@ -3,6 +3,7 @@
 #ifndef TUI_VIEW_TIER_BAR_H
 #define TUI_VIEW_TIER_BAR_H
 
+#include "engine/observe/cells.h"
 #include "tui/draw/bar.h"
 #include "tui/view/view.h"
 
@@ -29,6 +30,13 @@ const struct category_look *category_look(int category);
 void draw_category(struct canvas canvas, int x, int y,
                    int look); /* its letter, or the sign of free memory, as in a bar */
 
+/* Names are cut short where two tables would else not stand side by side. */
+enum { NAME_COLUMNS = 11 };
+static inline int name_columns(const struct canvas *canvas)
+{
+    return canvas->surface->columns < 90 ? 8 : NAME_COLUMNS;
+}
+
 /* Staging and secondary are not shown if no rank ever used them. */
 bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
 bool category_is_shown(const struct run_model *model, int category);
@@ -36,5 +44,16 @@ uint64_t unattributed_bytes(const struct run_instant *instant);
 
 /* The rank whose tier was fullest; -1: not known. */
 int fullest_rank(const struct run_model *model, enum tier tier);
+
+/* States of a bucket: the letter that a rank has, the cells of its bar, and the name; the legend of all in one row. */
+struct bucket_look {
+    char letter;
+    enum style style;
+    uint32_t cell;
+    const char *name;
+};
+extern const struct bucket_look bucket_looks[BUCKET_STATES];
+void bucket_draw_cell(struct canvas canvas, int x, int y, enum bucket_state state);
+void bucket_draw_legend(struct canvas canvas, int y);
 
 #endif

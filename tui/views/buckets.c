@@ -62,13 +62,6 @@ static int chosen_row(const struct buckets *buckets)
 
 /* ---- one bucket in a row ---- */
 
-static const char *state_name(enum bucket_state state)
-{
-    static const char *const names[BUCKET_STATES] = {"to come",   "filling", "complete",
-                                                     "in flight", "flushed", "dropped"};
-    return names[state];
-}
-
 /* "norm, block 3 67%", "block 2 33%, 1 67%": what is whole is named, of a part its share. Cut between names. */
 static void gradients_text(char out[64], int columns, const struct buckets *buckets, int op)
 {
@@ -111,12 +104,9 @@ static void draw_filling(struct canvas canvas, int x, int y, int columns, const 
     struct segment segment = {1, look->letter, 0x2588, look->style};
     draw_character(canvas, x, y, STYLE_FRAME, '[');
     draw_character(canvas, x + columns + 1, y, STYLE_FRAME, ']');
-    for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_DIM, 0x00b7);
-    if (filling->state == BUCKET_FLUSHED)
-        for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_DIM, 0x2591);
-    else if (filling->state == BUCKET_IN_FLIGHT)
-        for (int i = 0; i < end; i++) draw_character(canvas, x + 1 + i, y, STYLE_SPARK, 0x2593);
-    else if (filled) draw_bar(canvas, x + 1, y, filled, &segment, 1, 1);
+    const bool leaves = filling->state == BUCKET_IN_FLIGHT || filling->state == BUCKET_FLUSHED;
+    for (int i = 0; i < end; i++) bucket_draw_cell(canvas, x + 1 + i, y, leaves ? filling->state : BUCKET_EMPTY);
+    if (!leaves && filled) draw_bar(canvas, x + 1, y, filled, &segment, 1, 1);
 }
 
 /* How the flush went: in the open step if all ranks have ended it, else in the last whole one. */
@@ -133,9 +123,6 @@ static struct op_times times_of(const struct buckets *buckets, int op, uint32_t 
 
 static void draw_rank_states(struct canvas canvas, int x, int y, int columns, const struct buckets *buckets, int op)
 {
-    static const char letters[BUCKET_STATES + 1] = ".-+>=!";
-    static const enum style styles[BUCKET_STATES] = {STYLE_DIM,   STYLE_TEXT, STYLE_STRONG,
-                                                     STYLE_SPARK, STYLE_DIM,  STYLE_WARN};
     const struct run_model *model = buckets->scene->model;
     for (int rank = 0; rank < model->ranks && rank < columns; rank++) {
         const struct progress at = progress_of(model, rank);
@@ -143,8 +130,8 @@ static void draw_rank_states(struct canvas canvas, int x, int y, int columns, co
             draw_character(canvas, x + rank, y, STYLE_DIM, '?');
             continue;
         }
-        const enum bucket_state state = filling_of(&at, op).state;
-        draw_character(canvas, x + rank, y, styles[state], (uint32_t)letters[state]);
+        const struct bucket_look *look = &bucket_looks[filling_of(&at, op).state];
+        draw_character(canvas, x + rank, y, look->style, (uint32_t)look->letter);
     }
 }
 
@@ -223,7 +210,7 @@ static void draw_other_ranks(struct canvas canvas, int x, int y, int op, const s
         if (at.plan == buckets->at.plan && !at.lost) {
             const struct filling filling = filling_of(&at, op);
             draw_filling(canvas, x, y, BAR_COLUMNS, &filling, buckets->ops->ops[op].bytes, bar_scale(buckets));
-            draw_text(canvas, x + BAR_COLUMNS + 3, y, STYLE_DIM, state_name(filling.state));
+            draw_text(canvas, x + BAR_COLUMNS + 3, y, STYLE_DIM, bucket_looks[filling.state].name);
         }
         y++;
     }
@@ -246,7 +233,7 @@ static void draw_bucket(struct canvas canvas, int y, bool all, int op, bool chos
     pen_left(&pen, BAR_COLUMNS + 4, style, "");
     if (!pen.full) draw_filling(canvas, x, y, BAR_COLUMNS, &filling, flush->bytes, bar_scale(buckets));
     if (all) draw_other_ranks(canvas, x, y + 1, op, buckets);
-    pen_left(&pen, 11, filling.state == BUCKET_FLUSHED ? STYLE_DIM : style, state_name(filling.state));
+    pen_left(&pen, 11, filling.state == BUCKET_FLUSHED ? STYLE_DIM : style, bucket_looks[filling.state].name);
     pen_times(&pen, buckets, op, filling.state);
     pen_wide(&pen, buckets, op);
 }
@@ -308,11 +295,8 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
     draw_title(canvas, 0, false, title);
     draw_pieces(canvas, 1, buckets, op);
     draw_flush_times(canvas, 3, buckets, op);
-    int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
+    const int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
     draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
-    x += buckets->scene->model->ranks + 2;
-    if (x < canvas.at.columns - 58)
-        draw_text(canvas, x, 5, STYLE_DIM, ". to come  - filling  + complete  > in flight  = flushed");
 }
 
 /* ---- the view ---- */
@@ -349,7 +333,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     const bool known = buckets_init(&buckets, scene);
     if (!draw_none(canvas, false, known ? &buckets : NULL)) return;
     const int columns = canvas.at.columns, chosen = chosen_row(&buckets);
-    int rows = canvas.at.rows - 1 - DETAIL_ROWS - KNOB_ROWS - 1;
+    int rows = canvas.at.rows - 1 - DETAIL_ROWS - KNOB_ROWS - 2; /* a title, the legend */
     const int room = (rows - 1) / buckets.sums.count, ranks = scene->model->ranks;
     const int pitch = room < ranks ? 1 : room > ranks ? ranks + (ranks > 1) : ranks;
     if (rows > buckets.sums.count * pitch + 1) rows = buckets.sums.count * pitch + 1;
@@ -359,6 +343,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
     bucket_knobs_draw(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), scene, &buckets.at,
                       buckets.rank);
+    bucket_draw_legend(canvas, 2 + rows + DETAIL_ROWS + KNOB_ROWS);
 }
 
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)

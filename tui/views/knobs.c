@@ -135,12 +135,6 @@ static void draw_details(struct canvas canvas, const struct scene *scene, const 
 
 /* ---- the list ---- */
 
-/* Rows of the lower part, of so many of the view. */
-static int detail_rows(int rows)
-{
-    return rows < 30 ? 6 : 9;
-}
-
 static bool is_of_logs(const struct config_key *key)
 {
     return key->offset >= offsetof(struct config, logs) &&
@@ -220,7 +214,7 @@ static const char *shown_value(char out[32], const struct knob *knob)
 }
 
 /* A long name takes of the value's room what that leaves. */
-static int name_columns(const char *name, const char *value)
+static int own_columns(const char *name, const char *value)
 {
     const int all = NAME - 2 + VALUE, wanted = utf8_columns(name) + 1;
     return wanted > NAME - 2 && wanted + utf8_columns(value) <= all ? wanted : NAME - 2;
@@ -241,7 +235,7 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
         return;
     }
     const char *name = knob->class == KNOB_HONOURED ? key_leaf(knob->key->path) : knob->key->path;
-    const int columns = name_columns(name, value);
+    const int columns = own_columns(name, value);
     pen_left(&pen, columns, style, name);
     pen_right(&pen, NAME - 2 + VALUE - columns, quiet ? STYLE_DIM : STYLE_STRONG,
               utf8_columns(value) <= VALUE ? value : "(below)");
@@ -300,7 +294,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct list list;
     list_items(&list, scene);
-    int details = canvas.at.rows - detail_rows(canvas.at.rows), rows = details - 2,
+    int details = canvas.at.rows - (canvas.at.rows < 30 ? 6 : 9), rows = details - 2,
         at = chosen_item(&list, scene->state);
     draw_title(canvas, 0, false, "knobs: every key of the configuration, as it is now");
     if (!list.knobs) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", list.err.text);

@@ -73,17 +73,6 @@ static char *write_difference(char out[FORMAT_ROOM], enum units units, const str
     return out;
 }
 
-/* Names are cut short where both tables would else not stand side by side. */
-static bool is_tight(const struct canvas *canvas)
-{
-    return canvas->surface->columns < 90;
-}
-
-static int name_columns(const struct canvas *canvas)
-{
-    return is_tight(canvas) ? 8 : 11;
-}
-
 static int cell_columns(enum units units)
 {
     return bytes_columns(units) + 1;
@@ -117,7 +106,7 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
     for (int c = 0; c < CATEGORIES; c++) {
         if (!a->held_bytes[c] && !b->held_bytes[c]) continue;
         const struct category_look *look = category_look(c);
-        struct row row = {is_tight(&canvas) ? look->brief : look->name,
+        struct row row = {name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name,
                           KIND_BYTES,
                           {a->known, b->known},
                           {(double)a->held_bytes[c], (double)b->held_bytes[c]}};

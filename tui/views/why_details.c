@@ -153,17 +153,6 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
 
 /* ---- a switch ---- */
 
-/* Names are cut short where both tables would else not stand side by side. */
-static bool is_tight(const struct canvas *canvas)
-{
-    return canvas->surface->columns < 90;
-}
-
-static int name_columns(const struct canvas *canvas)
-{
-    return is_tight(canvas) ? 8 : 11;
-}
-
 struct figure {
     const char *name;
     bool known;
@@ -237,7 +226,7 @@ static int each_category(struct canvas canvas, enum units units, const struct wh
             char name[24];
             if ((before == 0 && after == 0) || (tiers && before == after)) continue;
             if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
-            else snprintf(name, sizeof name, "%s", is_tight(&canvas) ? look->brief : look->name);
+            else snprintf(name, sizeof name, "%s", name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name);
             const struct figure figure = {name, is_known(change, tier), (double)before, (double)after, false};
             if (draws) draw_figure(canvas, y, units, &figure);
             y++;

@@ -36,6 +36,15 @@ int board_draw_marks(struct canvas canvas, int y)
         draw_text(canvas, 2, y, STYLE_TEXT, signs[i].shown);
         draw_text(canvas, 5, y++, STYLE_TEXT, signs[i].help);
     }
+    static const char *const packets[] = {
+        "▸  a packet of a link: what moves now, further right as it gets done",
+        "   (block 1: 3/4, plan 581 KiB)▸ gather ahead: 3 of 4 shards, planned bytes",
+        "   [! block 1: 3/4, plan 581 KiB]▸ gather that compute waits for",
+        "   [reduce bucket 1]▸ gradients to their owners; [mean of]▸ to all ranks",
+        "   [refresh]▸ updated parameters to all ranks; [agree]: loss, norm, errors",
+        "   ▼2 290 KiB: bucket or unit 2 to host memory; ▲ back; ► ◄ the same of NVMe",
+    };
+    for (size_t i = 0; i < sizeof packets / sizeof *packets; i++) draw_text(canvas, 2, y++, STYLE_TEXT, packets[i]);
     return y;
 }
 
