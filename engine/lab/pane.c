@@ -13,9 +13,10 @@ static void ask_for(char *out, size_t room, const struct lab_step *step, bool pr
     const struct unit_name *unit = step->answer.unit;
     const char *reveal = presents ? "; y shows it" : "";
     if (step->ask == LAB_PREDICT)
-        snprintf(out, room, "Enter: type your prediction%s%s%s", unit ? " in " : "", unit ? unit->name : "", reveal);
+        snprintf(out, room, "Enter: %s%s%s%s", presents ? "predict" : "type your prediction", unit ? " in " : "",
+                 unit ? unit->name : "", reveal);
     if (step->ask == LAB_QUIZ) snprintf(out, room, "choose: a to %c%s", 'a' + step->choice_count - 1, reveal);
-    if (step->ask == LAB_TASK) snprintf(out, room, "do it, then Enter checks%s", reveal);
+    if (step->ask == LAB_TASK) snprintf(out, room, "do it%s Enter checks%s", presents ? ";" : ", then", reveal);
 }
 
 static void what_to_do(char *out, size_t room, const struct lab_play *play, bool presents)
@@ -31,7 +32,7 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     case PLAY_ASKING: ask_for(out, room, step, presents); break;
     case PLAY_TOLD:
         snprintf(out, room, "n goes on%s%s", step->ask == LAB_READ ? "" : ", x asks again",
-                 step->ask != LAB_READ && presents ? "; y hides the answer" : "");
+                 step->ask != LAB_READ && presents ? "; y hides" : "");
     }
 }
 

@@ -44,13 +44,14 @@ static const struct dress {
 } looks[] = {{THEME_DEFAULT, false}, {THEME_MONO, true}};
 
 /* The screen, and where on it the lab's pane is. The caller frees. */
-static char *frame_of(const struct stage_hand *hand, struct size size, struct dress look, bool told, struct rect *pane)
+static char *frame_of(const struct stage_hand *hand, struct size size, struct dress look, bool told, bool presents,
+                      struct rect *pane)
 {
     struct lab_pane content = {0};
     struct view_state state = {
         .focus = VIEW_EVENTS, .live = true, .units = UNITS_GB, .speed = 1, .lab = &content, .lab_focus = true};
     const char *view = lab_play_step(&hand->play)->look;
-    lab_pane_of(&content, &hand->play, false);
+    lab_pane_of(&content, &hand->play, presents);
     struct surface surface;
     if (view && view_named(view) >= 0) state.view = (enum view_id)view_named(view);
     state.cursor_ns = state.newest_ns = hand->engine.model->now_ns;
@@ -147,14 +148,33 @@ static void keep_golden(struct stage_hand *hand, const char *pane_text, const ch
     }
 }
 
+/* What is to be done is said in whole, to a learner and to a presenter, who has more keys. */
+static void hold_foot(struct stage_hand *hand, struct size size, struct dress look, bool told)
+{
+    for (int presents = 0; presents < 2; presents++) {
+        struct lab_pane content = {0};
+        struct rect pane;
+        lab_pane_of(&content, &hand->play, presents);
+        char *frame = frame_of(hand, size, look, told, presents, &pane), *text = part_of(frame, pane),
+             *to_do = as_shown(content.to_do, look.ascii);
+        squeeze(text);
+        if (!strstr(text, to_do)) fault(hand, "what is to be done is cut", size, content.to_do);
+        free(frame);
+        free(text);
+        free(to_do);
+        lab_pane_release(&content);
+    }
+}
+
 /* golden NULL: only held to what must be so. */
 static void show(struct stage_hand *hand, const char *golden, int first, int end, bool told)
 {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         for (size_t l = 0; l < sizeof looks / sizeof *looks; l++) {
             struct rect pane;
-            char *frame = frame_of(hand, sizes[s], looks[l], told, &pane), *text = part_of(frame, pane);
+            char *frame = frame_of(hand, sizes[s], looks[l], told, false, &pane), *text = part_of(frame, pane);
             hold_frame(hand, text, sizes[s], looks[l], first, end);
+            hold_foot(hand, sizes[s], looks[l], told);
             if (golden && s == 0 && l == 0) keep_golden(hand, text, golden);
             free(text);
             free(frame);

@@ -165,7 +165,7 @@ static void a_long_value_goes_back_whole(void **state)
 static void what_a_task_asks_for_stays(void **state)
 {
     (void)state;
-    struct hand *hand = begin("tour", 3);
+    struct hand *hand = begin("tour", 4);
     press(hand, "stage=3");
     press(hand, "step");
     lab_play_check(&hand->play, hand->engine.model, hand->engine.history);

@@ -6,10 +6,10 @@
 present() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" "${@:3}"; }
 
 present 80 24 lab zero-1 --presenter --record lesson
-waits_for "a presenter is told which key shows the answer" 'type your prediction in MB; y shows it'
+waits_for "a presenter is told which key shows the answer" 'Enter: predict in MB; y shows it'
 keys y
 waits_for "y shows it, with the run behind it" 'It is 5.01 MB'
-comes 'y hides the answer'
+comes 'asks again; y hides'
 keys y
 waits_for "y hides it" 'y shows the answer again'
 waits_for "... and what explains it" '!It is 5.01 MB'
@@ -28,7 +28,7 @@ keys N; comes 'go to step'
 keys 4 Enter
 waits_for "N jumps to any step; the run is taken there" 'step 4 of 5'
 comes 'choose: a to c; y shows it'
-keys b; comes 'y hides the answer'
+keys b; comes 'asks again; y hides'
 keys N; comes 'go to step'
 keys 2 Enter
 comes 'step 2 of 5'

@@ -5,7 +5,7 @@
 #include <string.h>
 
 enum { BESIDE_COLUMNS = 120, WIDE_COLUMNS = 160, HEAD_ROWS = 3, FOOT_ROWS = 2, INDENT = 1 };
-enum { STRIP_ROWS_LEAST = 3, STRIP_BARS_ROWS = 6 };
+enum { STRIP_ROWS_LEAST = 3, STRIP_BARS_ROWS = 6, MORE_COLUMNS = 4 };
 
 bool lab_is_page(const struct view_state *state, int columns)
 {
@@ -173,7 +173,7 @@ static const char *what_to_do(const struct view_state *state)
 {
     if (state->lab_frozen) return "frozen: z goes on";
     if (state->lab_hides) return "y shows the answer again";
-    if (state->lab_recorded) return "n: the next page, N: the one before";
+    if (state->lab_recorded) return "n: next page, N: page before";
     return state->lab->to_do;
 }
 
@@ -182,7 +182,7 @@ static void draw_more(struct canvas canvas, int y, int taken, bool above, bool b
 {
     static const char *const texts[2][4] = {
         {"", "\xe2\x96\xb2 more: Up", "\xe2\x96\xbc more: Down", "\xe2\x96\xb2 Up  \xe2\x96\xbc Down"},
-        {"", "\xe2\x96\xb2 Up", "\xe2\x96\xbc Down", "\xe2\x96\xb2\xe2\x96\xbc"}};
+        {"", "\xe2\x96\xb2", "\xe2\x96\xbc", "\xe2\x96\xb2\xe2\x96\xbc"}};
     const int which = above + 2 * below;
     const bool fits = taken + utf8_columns(texts[0][which]) + 2 < canvas.at.columns;
     draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, texts[!fits][which]);
@@ -195,8 +195,10 @@ static void draw_foot(struct canvas canvas, const struct scene *scene, int scrol
     if (pane->notice[0])
         draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, canvas.at.rows), INDENT, y - 1, STYLE_WARN,
                    pane->notice);
-    const int taken = draw_text(canvas, INDENT, y, STYLE_FOCUS, what_to_do(scene->state));
-    draw_more(canvas, y, taken, scroll > 0, hidden > 0);
+    const char *to_do = what_to_do(scene->state);
+    const int room = canvas.at.columns - (scroll > 0 || hidden > 0 ? MORE_COLUMNS : 0);
+    draw_words(canvas_part(canvas, 0, 0, room, canvas.at.rows), INDENT, y, STYLE_FOCUS, to_do);
+    draw_more(canvas, y, INDENT + utf8_columns(to_do), scroll > 0, hidden > 0);
 }
 
 void lab_draw(struct canvas canvas, const struct scene *scene)
