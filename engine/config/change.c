@@ -1,6 +1,7 @@
 /* Changes one key of a loaded configuration, tells whether it can change during a run, and shows its value. */
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/resolve.h"
@@ -76,6 +77,19 @@ int config_set(struct config *config, const char *typed, const char *value, stru
     if (!status) status = config_check(&changed, err);
     if (!status) *config = changed;
     return status;
+}
+
+void config_followed(const struct config *before, const struct config *after, const char *typed, char *text,
+                     size_t room)
+{
+    char path[CONFIG_PATH_MAX], name[CONFIG_PATH_MAX], was[128], now[128];
+    config_path(path, typed);
+    *text = '\0';
+    for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++) {
+        if (strcmp(key->path, path) == 0 || !key_differs(key, before, after, was, now, sizeof now)) continue;
+        key_short_name(name, sizeof name, key->path);
+        text_append(text, room, "%s%s %s (default)", *text ? ", " : "", name, now);
+    }
 }
 
 void config_show(const struct config *config, const char *typed, char *text, size_t room)

@@ -244,6 +244,9 @@ bool config_given_next(const char **at, struct config_given *given);
 bool config_is_given(const struct config *config, const char *path);
 void config_forget_file(struct config *config);
 
+/* The keys, other than the typed one, that config_set() changed because their defaults depend on it: "overlap_comm true (default)"; "": none. */
+void config_followed(const struct config *before, const struct config *after, const char *key, char *text, size_t room);
+
 /* Formats the value of a key as a user would type it ("50MB", "100us", "true"); it reads back the same. "": no such key. */
 void config_show(const struct config *config, const char *key, char *text, size_t room);
 

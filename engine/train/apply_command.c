@@ -83,22 +83,28 @@ static int set_budgets(struct rank *rank, const uint64_t budget_bytes[TIERS], st
     return STATUS_OK;
 }
 
-static void tell(struct rank *rank, const char *kind, double from, double to)
+enum { ALSO_ROOM = 256 };
+
+/* also: the keys that changed with it. */
+static void tell(struct rank *rank, const char *kind, double from, double to, const char *also)
 {
-    record_event(rank0_ring(rank), rank->steps_done + 1, kind, json_object(NUMBER("from", from), NUMBER("to", to)));
+    record_event(rank0_ring(rank), rank->steps_done + 1, kind,
+                 json_object(NUMBER("from", from), NUMBER("to", to), TEXT_SOME("also", also)));
 }
 
 static int apply_stage(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
     const int before = rank->config.zero.stage;
+    char also[ALSO_ROOM];
     int status = config_set(&changed, "zero_optimization.stage", command->value, err); /* and what follows the stage */
     if (!status && changed.zero.stage == before) status = error_set(err, STATUS_USAGE, "this is the stage already");
+    config_followed(&rank->config, &changed, "zero_optimization.stage", also, sizeof also);
     if (!status) status = switch_knobs(rank, &changed.zero, err);
     if (status) return status;
     accept(rank, command);
     relaunch_config_set(&rank->relaunch.next, "zero_optimization.stage", command->value);
-    tell(rank, "stage", before, changed.zero.stage);
+    tell(rank, "stage", before, changed.zero.stage, also);
     record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }
@@ -112,27 +118,28 @@ static int apply_budget(struct rank *rank, const struct command *command, struct
     if (status) return status;
     accept(rank, command);
     relaunch_config_set(&rank->relaunch.next, "memory.device_budget", command->value);
-    tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE]);
+    tell(rank, "budget", (double)before, (double)budget_bytes[TIER_DEVICE], "");
     return STATUS_OK;
 }
 
 /* The key comes first: the writer finds by it which setting this replaces, for viewers that come later. */
-static void tell_set(struct rank *rank, const char *key, const char *before)
+static void tell_set(struct rank *rank, const char *key, const char *before, const char *also)
 {
     char path[CONFIG_PATH_MAX], now[128];
     config_path(path, key);
     config_show(&rank->config, path, now, sizeof now);
     record_event(rank0_ring(rank), rank->steps_done + 1, "set",
-                 json_object(TEXT("key", path), TEXT("from", before), TEXT("to", now)));
+                 json_object(TEXT("key", path), TEXT("from", before), TEXT("to", now), TEXT_SOME("also", also)));
 }
 
 /* The new values are tried on a copy; what needs no new schedule (links, the learning rate) is copied last. */
 static int apply_set(struct rank *rank, const struct command *command, struct error *err)
 {
     struct config changed = rank->config;
-    char before[128];
+    char before[128], also[ALSO_ROOM];
     config_show(&rank->config, command->key, before, sizeof before);
     int status = config_set(&changed, command->key, command->value, err);
+    config_followed(&rank->config, &changed, command->key, also, sizeof also);
     if (!status) status = config_matters(&rank->config, command->key, err);
     if (!status && strcmp(changed.checkpoint.path, rank->config.checkpoint.path) != 0)
         status = saver_check_folder(rank->saver, changed.checkpoint.path, err);
@@ -143,7 +150,7 @@ static int apply_set(struct rank *rank, const struct command *command, struct er
     rank->config = changed;
     accept(rank, command);
     relaunch_config_set(&rank->relaunch.next, command->key, command->value);
-    tell_set(rank, command->key, before);
+    tell_set(rank, command->key, before, also);
     if (new_knobs) record_plan_notes(rank0_ring(rank), &rank->model, &rank->config.zero);
     return STATUS_OK;
 }

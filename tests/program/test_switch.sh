@@ -22,6 +22,10 @@ for to in 0 1 2 3; do
         check "... every peak is within the plan" within_plan s$from$to
     done
 done
+grep -q 'stage: from 0, to 3, also overlap_comm true (default)' s03.out s03.err
+ok "a default that changes with the stage is in the event" $?
+! grep -q also s01.out s01.err
+ok "... and only then" $?
 rows() { [ "$(tr -d ' \t\n' <"$1.json" | grep -o '"memory":\[[^]]*\]' | grep -o '"peak_bytes"' | wc -l)" -ge 24 ]; }
 check "there was something to compare" rows s03
 finish

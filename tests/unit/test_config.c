@@ -110,6 +110,28 @@ static void hjson_is_read(void **state)
     config_release(&config);
 }
 
+/* A live switch says which other keys it changed: those that nobody gave and whose default depends on the stage. */
+static void a_default_that_follows_the_stage_is_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *stage, *also;
+    } cases[] = {
+        {"{" BATCH "\"bf16\": {}}", "3", "overlap_comm true (default)"},
+        {"{" BATCH "\"bf16\": {}}", "2", ""},
+        {"{" BATCH "\"zero_optimization\": {\"overlap_comm\": false}}", "3", ""},
+        {"{" BATCH "\"zero_optimization\": {\"stage\": 3}}", "1", "overlap_comm false (default)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct config config = loaded(cases[i].text, NULL), changed = config;
+        char also[128];
+        assert_int_equal(config_set(&changed, "zero_optimization.stage", cases[i].stage, NULL), STATUS_OK);
+        config_followed(&config, &changed, "zero_optimization.stage", also, sizeof also);
+        assert_string_equal(also, cases[i].also);
+        config_release(&config);
+    }
+}
+
 static void what_is_not_hjson_names_its_line(void **state)
 {
     (void)state;
@@ -534,6 +556,7 @@ int main(void)
         cmocka_unit_test(the_default_shards_16_bytes),
         cmocka_unit_test(an_empty_file_has_deepspeeds_defaults),
         cmocka_unit_test(hjson_is_read),
+        cmocka_unit_test(a_default_that_follows_the_stage_is_named),
         cmocka_unit_test(what_is_not_hjson_names_its_line),
         cmocka_unit_test(a_missing_or_foreign_file_is_input),
         cmocka_unit_test(a_wrong_value_says_what_is_allowed),
