@@ -17,6 +17,11 @@ static inline const char *grouped(char out[32], int64_t value)
     return out;
 }
 
+static inline double gib(uint64_t bytes)
+{
+    return (double)bytes / (1 << 30);
+}
+
 static inline const char *plural(int64_t count)
 {
     return count == 1 ? "" : "s";

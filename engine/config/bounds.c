@@ -16,7 +16,6 @@
  *
  * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/footprint.h). */
 #include "engine/base/grouped.h"
-#include "engine/base/size.h"
 #include "engine/config/resolve.h"
 
 #include <stdio.h>
@@ -38,7 +37,7 @@ static bool within(const struct bound *bound)
 {
     int64_t product = 1;
     for (int f = 0; f < FACTORS_MAX && bound->factors[f].name; f++)
-        if (!size_mul(product, bound->factors[f].value, &product) || product > bound->most) return false;
+        if (__builtin_mul_overflow(product, bound->factors[f].value, &product) || product > bound->most) return false;
     return true;
 }
 

@@ -18,11 +18,6 @@
 #include "kernels/kernels.h"
 #include "tui/app/app.h"
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 30);
-}
-
 /* The first line of a file that begins with `key`, without the key and the newline; false: there is none. */
 static bool read_line(const char *path, const char *key, char *out, size_t room)
 {

@@ -96,18 +96,14 @@ static int measure(struct findings *found, struct disk *disk, FILE *progress, st
 
 /* ---- telling ---- */
 
-static const char *block_name(int64_t bytes)
-{
-    return bytes == SMALL_BLOCK ? "4 KiB" : "1 MiB";
-}
-
 static void print_row(FILE *out, const struct disk_job *job, const struct disk_rate *rate, int direction)
 {
     char name[32];
     snprintf(name, sizeof name, "%s %s", job->name, direction_name[direction]);
-    fprintf(out, "  %-18s %6s  %9.3f GB/s  %10.0f /s  %9.3f ms  %9.3f ms\n", name, block_name(job->block_bytes),
-            1e-9 * bytes_per_second(rate, direction), blocks_per_second(rate, direction),
-            1e3 * latency_s(rate, direction), 1e-6 * (double)rate->flow[direction].longest_ns);
+    fprintf(out, "  %-18s %6s  %9.3f GB/s  %10.0f /s  %9.3f ms  %9.3f ms\n", name,
+            job->block_bytes == SMALL_BLOCK ? "4 KiB" : "1 MiB", 1e-9 * bytes_per_second(rate, direction),
+            blocks_per_second(rate, direction), 1e3 * latency_s(rate, direction),
+            1e-6 * (double)rate->flow[direction].longest_ns);
 }
 
 /* Explains the mixed rates: Adam keeps 12 bytes a parameter, and reads and writes all of them in every step. */

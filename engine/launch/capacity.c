@@ -118,11 +118,6 @@ static uint64_t in_memory(const uint64_t bytes[TIERS], const struct capacity *ro
     return bytes[TIER_HOST] + (room->on_gpu ? 0 : bytes[TIER_DEVICE]);
 }
 
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 30);
-}
-
 static int check_gpu_budget(const struct config *config, const struct capacity *room, struct error *err)
 {
     const uint64_t budget = config->budget_bytes[TIER_DEVICE], total = room->gpu_total_bytes;

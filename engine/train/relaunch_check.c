@@ -2,6 +2,7 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
+#include "engine/base/grouped.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
 #include "engine/launch/launcher.h"
@@ -10,11 +11,6 @@
 static uint64_t state_bytes(const struct model *model)
 {
     return (uint64_t)model->elems * 4 * (uint64_t)(1 + optimizer_table[model->optimizer].states);
-}
-
-static double gib(uint64_t bytes)
-{
-    return (double)bytes / (1 << 30);
 }
 
 static int check_state_fits(const struct rank *rank, const struct config *changed, struct error *err)

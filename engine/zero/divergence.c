@@ -3,8 +3,9 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "engine/base/finite.h"
+#include "engine/base/dtype.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -37,6 +38,21 @@ static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, in
     const struct buffer *buffer = &schedule->buffers[b];
     struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
     return isfinite(kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first));
+}
+
+/* Whether values are finite and stay so when they are rounded to `dtype`. Compares bits as integers: larger magnitudes have larger bits. */
+static bool all_finite(const float *values, int64_t count, enum dtype dtype)
+{
+    /* The lowest value that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
+    const int32_t limit = dtype == DTYPE_BF16 ? 0x7f7f8000 : dtype == DTYPE_F16 ? 0x477ff000 : 0x7f800000;
+    int32_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    return most < limit;
 }
 
 /* Weights are stored in fp32 but used in the model's type, so they must be finite in that type. */

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
+
 const char *units_name(enum units units)
 {
     static const char *const names[] = {"GB = 10^9 bytes", "GiB = 2^30 bytes", "bytes"};
@@ -32,13 +34,7 @@ static void scaled(char *out, double value, double base, const char *const names
 
 char *format_count(char out[FORMAT_ROOM], uint64_t count)
 {
-    char plain[FORMAT_ROOM];
-    int length = snprintf(plain, sizeof plain, "%llu", (unsigned long long)count), at = 0;
-    for (int i = 0; i < length; i++) {
-        if (i && (length - i) % 3 == 0) out[at++] = ',';
-        out[at++] = plain[i];
-    }
-    out[at] = '\0';
+    grouped(out, (int64_t)count);
     return out;
 }
 
