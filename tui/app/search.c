@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "tui/view/op_text.h"
+
 static bool contains(struct trace_text text, const char *part)
 {
     size_t length = strlen(part);
@@ -12,21 +14,13 @@ static bool contains(struct trace_text text, const char *part)
     return false;
 }
 
-/* "all_gather block 3", as views name it. */
-static struct trace_text op_text(char *out, size_t room, const struct run_model *model, uint32_t schedule, uint32_t op)
-{
-    const struct op *is = run_op(run_schedule_numbered(model, schedule), op);
-    if (!is) return (struct trace_text){"", 0};
-    bool named = is->unit >= 0 && is->unit < model->header.unit_count;
-    snprintf(out, room, "%s%s%s", op_name(is->kind, is->use), named ? " " : "", named ? model->header.units[is->unit].name : "");
-    return (struct trace_text){out, strlen(out)};
-}
-
 static struct trace_text text_of(char *out, size_t room, const struct run_model *model,
                                  const struct trace_record *record)
 {
     switch (record->kind) {
-    case TRACE_OP_END: return op_text(out, room, model, record->op_end.schedule, record->op_end.op);
+    case TRACE_OP_END: /* "reduce bucket 1", as views name it */
+        if (!op_label(out, model, record->op_end.schedule, (int)record->op_end.op)) *out = '\0';
+        break;
     case TRACE_COMMAND: return record->command.text;
     case TRACE_EVENT: return record->event.json;
     case TRACE_LOG: return record->log.text;
