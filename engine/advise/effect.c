@@ -3,10 +3,10 @@
 #include "engine/advise/binding.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/plan/footprint.h"
 
 struct effect_text {
@@ -21,10 +21,7 @@ typedef const struct effect_run *run_t;
 
 __attribute__((format(printf, 2, 3))) static void say(out_t out, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out->text, out->room, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(out->text, out->room, format);
 }
 
 static const char *figure(out_t out, int64_t value)

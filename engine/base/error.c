@@ -1,6 +1,6 @@
 #include "engine/base/error.h"
+#include "engine/base/words.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 /* A text may quote any bytes of a file or of the command line. It is kept to one line, without codes
@@ -14,10 +14,7 @@ static void keep_printable(char *text)
 int error_set(struct error *err, int status, const char *format, ...)
 {
     if (err) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(err->text, sizeof err->text, format, args);
-        va_end(args);
+        FORMAT_ARGUMENTS(err->text, sizeof err->text, format);
         keep_printable(err->text);
         err->status = status;
     }
@@ -28,10 +25,7 @@ int error_prefix(struct error *err, const char *format, ...)
 {
     if (!err) return STATUS_RUN;
     char prefix[256], joined[sizeof err->text + sizeof prefix + 2];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(prefix, sizeof prefix, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(prefix, sizeof prefix, format);
     keep_printable(prefix);
     snprintf(joined, sizeof joined, "%s: %s", prefix, err->text);
     snprintf(err->text, sizeof err->text, "%.*s", (int)sizeof err->text - 1, joined);

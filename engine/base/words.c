@@ -1,16 +1,12 @@
 #include "engine/base/words.h"
 
-#include <stdarg.h>
 #include <stdbool.h>
 #include <string.h>
 
 void text_append(char *text, size_t room, const char *format, ...)
 {
     const size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, room - used, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text + used, room - used, format);
 }
 
 void words_print(FILE *out, int column, int hang, const char *text)

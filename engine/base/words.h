@@ -2,10 +2,20 @@
 #ifndef ENGINE_BASE_WORDS_H
 #define ENGINE_BASE_WORDS_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* Appends formatted text to the string in `text`, cut to `room` bytes in all. */
 void text_append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Within a function that takes arguments for `format`: formats them into `out`. */
+#define FORMAT_ARGUMENTS(out, room, format)                                                                            \
+    do {                                                                                                               \
+        va_list arguments_;                                                                                            \
+        va_start(arguments_, format);                                                                                  \
+        vsnprintf(out, room, format, arguments_);                                                                      \
+        va_end(arguments_);                                                                                            \
+    } while (0)
 
 enum { PAGE_COLUMNS = 80 };
 

@@ -3,7 +3,6 @@
 #include "engine/doctor/doctor.h"
 #include "engine/base/version.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,12 +47,9 @@ static const char *const verdicts[] = {"good", "note", "bad"};
 
 void doctor_say(struct finding *finding, enum verdict verdict, const char *next, const char *found, ...)
 {
-    va_list args;
     finding->verdict = verdict;
     snprintf(finding->next, sizeof finding->next, "%s", next);
-    va_start(args, found);
-    vsnprintf(finding->found, sizeof finding->found, found, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(finding->found, sizeof finding->found, found);
 }
 
 /* ---- printing ---- */

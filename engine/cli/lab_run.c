@@ -2,13 +2,13 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/words.h"
 
 /* Checkpoints of a lab outlive its single runs, so they have a folder of their own. */
 struct lab_saves {
@@ -99,11 +99,8 @@ int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
 __attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial, int line, const char *format, ...)
 {
     char text[300];
-    va_list args;
     if (trial->faults++) return;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     snprintf(trial->first_fault, sizeof trial->first_fault, "labs/%s/lab.md:%d: %s", trial->play->lab->name, line,
              text);
 }

@@ -1,40 +1,24 @@
 #include "engine/cli/resume.h"
 
+#include "engine/base/words.h"
 #include "engine/checkpoint/weights.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static bool is_set(const struct text_list *sets, const char *path)
-{
-    char typed[CONFIG_PATH_MAX], own[CONFIG_PATH_MAX];
-    for (int s = 0; s < sets->count; s++) {
-        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(sets->at[s], "="), sets->at[s]);
-        config_path(own, typed);
-        if (strcmp(own, path) == 0) return true;
-    }
-    return false;
-}
 
 /* The value of the last setting of `path` as a number; 0: none. */
 static long number_set(const struct text_list *sets, const char *path)
 {
     long value = 0;
-    for (int s = 0; s < sets->count; s++) {
-        const struct text_list one = {1, {sets->at[s]}};
-        if (is_set(&one, path)) value = strtol(strchr(sets->at[s], '=') + 1, NULL, 10);
-    }
+    for (int s = 0; s < sets->count; s++)
+        if (config_is_set(&sets->at[s], 1, path)) value = strtol(strchr(sets->at[s], '=') + 1, NULL, 10);
     return value;
 }
 
 __attribute__((format(printf, 2, 3))) static void add(struct resume *resume, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(resume->set[resume->sets], sizeof resume->set[0], format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(resume->set[resume->sets], sizeof resume->set[0], format);
     resume->sets++;
 }
 
@@ -44,7 +28,9 @@ static void free_a_batch_size(struct resume *resume, const struct config *saved,
 {
     static const char total[] = "train_batch_size", micro[] = "train_micro_batch_size_per_gpu",
                       steps[] = "gradient_accumulation_steps";
-    const bool has_total = is_set(sets, total), has_micro = is_set(sets, micro), has_steps = is_set(sets, steps);
+    const bool has_total = config_is_set(sets->at, sets->count, total),
+               has_micro = config_is_set(sets->at, sets->count, micro),
+               has_steps = config_is_set(sets->at, sets->count, steps);
     const long ranks = number_set(sets, "topology.ranks");
     const char *gives_way = NULL;
     const long each = (long)saved->accumulation_steps * ranks;
@@ -133,7 +119,8 @@ int resume_prepare(struct resume *resume, struct run_spec *spec, const char *fro
 static int check_heads(const struct config_model *shape, const char *path, const struct run_spec *spec,
                        struct error *err)
 {
-    if (shape->heads || spec->config_path || is_set(&spec->sets, "model.heads")) return STATUS_OK;
+    if (shape->heads || spec->config_path || config_is_set(spec->sets.at, spec->sets.count, "model.heads"))
+        return STATUS_OK;
     return error_set(err, STATUS_USAGE, "%.300s does not say how many attention heads it has; give --set model.heads=N",
                      path);
 }

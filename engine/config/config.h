@@ -252,6 +252,7 @@ void config_show(const struct config *config, const char *key, char *text, size_
 
 /* Sets `path` to the full path of a typed key, which may be an older spelling. */
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
+bool config_is_set(const char *const *sets, int count, const char *path); /* whether one of "KEY=VALUE" is for it */
 
 /* Parses a number of bytes: "256MiB", "1.5GB", "5e8". */
 int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);

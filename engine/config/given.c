@@ -8,12 +8,11 @@
 #include "engine/config/hjson.h"
 #include "engine/config/resolve.h"
 
-/* Whether one of `sets` is for this key. */
-static bool was_set(const struct config_source *source, const char *path)
+bool config_is_set(const char *const *sets, int count, const char *path)
 {
     char typed[CONFIG_PATH_MAX], own[CONFIG_PATH_MAX];
-    for (int s = 0; s < source->set_count; s++) {
-        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(source->sets[s], "="), source->sets[s]);
+    for (int s = 0; s < count; s++) {
+        snprintf(typed, sizeof typed, "%.*s", (int)strcspn(sets[s], "="), sets[s]);
         config_path(own, typed);
         if (strcmp(own, path) == 0) return true;
     }
@@ -24,7 +23,7 @@ int config_note_given(struct config_source *source, int row, const cJSON *item, 
 {
     const char *path = config_keys[row].path, *spelled = source->spelled[row];
     char shown[64];
-    bool set = was_set(source, path);
+    bool set = config_is_set(source->sets, source->set_count, path);
     hjson_show(item, shown, sizeof shown);
     for (char *c = shown; *c; c++)
         if (iscntrl((unsigned char)*c)) *c = ' ';

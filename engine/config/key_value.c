@@ -1,12 +1,12 @@
 /* Values of configuration keys: JSON to a field of struct config and back, with type and range checked on the way. */
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/words.h"
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/number.h"
@@ -197,10 +197,7 @@ static cJSON *raw(const char *format, ...) __attribute__((format(printf, 1, 2)))
 static cJSON *raw(const char *format, ...)
 {
     char text[96];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     return cJSON_CreateRaw(text);
 }
 

@@ -1,22 +1,19 @@
 #include "engine/config/resolve.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/config/hjson.h"
 #include "engine/config/optimizer.h"
 
 int config_add_line(char **text, struct error *err, const char *format, ...)
 {
     char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(line, sizeof line, format);
     size_t before = *text ? strlen(*text) : 0;
     char *longer = realloc(*text, before + strlen(line) + 2);
     if (!longer) return error_set(err, STATUS_RUN, "no memory for the configuration's notes");

@@ -4,13 +4,13 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/bytes.h"
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/lab/expression_parts.h"
 
 /* ---- words, characters, nodes ---- */
@@ -52,10 +52,7 @@ bool parser_word(struct parser *parser, char out[WORD_ROOM])
 int parser_fail(struct parser *parser, const char *format, ...)
 {
     char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     if (!parser->status) parser->status = error_set(parser->err, STATUS_USAGE, "%s", text);
     return -1;
 }
@@ -292,10 +289,7 @@ struct lab_value value_known(double value, struct dimension dimension)
 struct lab_value value_unknown(const char *format, ...)
 {
     struct lab_value value = {0};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(value.why_not, sizeof value.why_not, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(value.why_not, sizeof value.why_not, format);
     return value;
 }
 

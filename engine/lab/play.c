@@ -1,11 +1,11 @@
 /* A lab's steps one after another: what a step does before it asks, after it was answered, and what the learner may do then. */
 #include "engine/lab/play.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/lab/play_parts.h"
 
 const struct lab_step *lab_play_step(const struct lab_play *play)
@@ -41,10 +41,7 @@ struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_mo
 
 __attribute__((format(printf, 2, 3))) static void notify(struct lab_play *play, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(play->notice, sizeof play->notice, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(play->notice, sizeof play->notice, format);
 }
 
 /* ---- beginning ----------------------------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
 /* Reads a lab's file: first into logical lines (a directive with its indented continuations, or a line of prose), then each by
  * the table of directives. See docs/LABS.md for the format. */
 #include <ctype.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/lab/contest.h"
 #include "engine/lab/lab.h"
 #include "engine/lab/pool.h"
@@ -16,10 +16,7 @@ enum { DIRECTIVE_MAX = 24 };
 int read_fail(struct reader *reader, const char *format, ...)
 {
     char text[360];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     if (!reader->status)
         reader->status = error_set(reader->err, STATUS_USAGE, "%.100s:%d: %s", reader->file, reader->line, text);
     return reader->status;

@@ -2,11 +2,11 @@
 #include "engine/observe/model.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/observe/fold.h"
 
 struct run_model *run_model_new(const struct run_model_options *options)
@@ -33,10 +33,7 @@ void run_model_free(struct run_model *model)
 
 void model_problem(struct run_model *model, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(model->problem, sizeof model->problem, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(model->problem, sizeof model->problem, format);
 }
 
 char *text_copy(struct trace_text text)

@@ -1,7 +1,7 @@
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/words.h"
 #include "engine/trace/latest_records.h"
 #include "engine/trace/source_kind.h"
 
@@ -32,10 +32,7 @@ void *source_self(const struct source *source, const struct source_kind *kind)
 
 enum source_result source_fail(struct source_block *block, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(block->problem, sizeof block->problem, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(block->problem, sizeof block->problem, format);
     return SOURCE_BAD;
 }
 

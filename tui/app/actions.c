@@ -1,9 +1,9 @@
 /* The usual actions of keys, for keys that the current view does not use itself. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/words.h"
 #include "tui/app/app_parts.h"
 #include "tui/screen/lab.h"
 #include "tui/screen/screen.h"
@@ -18,10 +18,7 @@ static void keep_message(struct app *app)
 
 void app_say(struct app *app, const char *format, ...)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(app->state.message, sizeof app->state.message, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(app->state.message, sizeof app->state.message, format);
     keep_message(app);
 }
 

@@ -1,9 +1,10 @@
 /* Cells, clipping, text, rows of tables. */
 #include "tui/draw/surface.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "engine/base/words.h"
 
 /* ASCII characters that replace others on an ASCII surface. */
 static const struct {
@@ -179,10 +180,7 @@ int draw_text(struct canvas canvas, int x, int y, enum style style, const char *
 int draw_format(struct canvas canvas, int x, int y, enum style style, const char *format, ...)
 {
     char text[1024];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     return draw_text(canvas, x, y, style, text);
 }
 
@@ -271,10 +269,7 @@ void pen_left(struct pen *pen, int columns, enum style style, const char *text)
 void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...)
 {
     char text[128];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     pen_right(pen, columns, style, text);
 }
 

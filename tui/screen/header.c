@@ -1,10 +1,10 @@
 /* The rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run with what
  * can be done about it. Views other than the overview have the second and the last of them. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
@@ -21,10 +21,7 @@ static int add_format(struct canvas canvas, int x, const char *format, ...) __at
 static int add_format(struct canvas canvas, int x, const char *format, ...)
 {
     char text[160];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     return add(canvas, x, STYLE_TEXT, text);
 }
 

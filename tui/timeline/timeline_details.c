@@ -1,10 +1,10 @@
 /* Draws the details below the lanes: facts about the chosen operation, or the totals of an open span, else of the
  * step that is shown. Lines break only between facts, so that no size cuts a figure in two. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/observe/progress.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
@@ -20,10 +20,7 @@ static void fact(struct facts *facts, enum style style, const char *format, ...)
 static void fact(struct facts *facts, enum style style, const char *format, ...)
 {
     char text[256];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(text, sizeof text, format);
     int columns = utf8_columns(text);
     if (facts->x > 1 && facts->x + 3 + columns > facts->canvas.at.columns) facts->x = 1, facts->y++;
     if (facts->x > 1) facts->x = draw_text(facts->canvas, facts->x, facts->y, STYLE_DIM, " · ");

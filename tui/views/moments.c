@@ -7,6 +7,7 @@
 
 #include "engine/config/keys.h"
 #include "tui/view/tier_bar.h"
+#include "tui/views/sides.h"
 
 /* The last step that all ranks had ended by then, if its plan or its figures are kept. */
 static void read_step(struct marked *moment, const struct run_model *model, const struct history *history)
@@ -41,15 +42,7 @@ void moments_mark(struct view_state *state, int side, uint64_t time_ns, const st
 
 /* ---- a row: A, B, difference ---- */
 
-enum kind { KIND_BYTES, KIND_TIME, KIND_COUNT, KIND_REAL };
-struct row {
-    const char *name;
-    enum kind kind;
-    bool known[2];
-    double value[2];
-};
-
-static char *write_value(char out[FORMAT_ROOM], enum units units, enum kind kind, double value)
+static char *write_value(char out[FORMAT_ROOM], enum units units, int kind, double value)
 {
     char text[FORMAT_ROOM];
     switch (kind) {
@@ -62,12 +55,12 @@ static char *write_value(char out[FORMAT_ROOM], enum units units, enum kind kind
     return out;
 }
 
-static char *write_difference(char out[FORMAT_ROOM], enum units units, const struct row *row)
+static char *write_difference(char out[FORMAT_ROOM], enum units units, const struct side_row *row)
 {
     char text[FORMAT_ROOM];
     double change = row->value[1] - row->value[0];
     if (!row->known[0] || !row->known[1]) return strcpy(out, "n/a");
-    if (change == 0) return strcpy(out, "same");
+    if (row->kind == KIND_REAL ? change == 0 : change > -0.5 && change < 0.5) return strcpy(out, "same");
     write_value(text, units, row->kind, change < 0 ? -change : change);
     snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text);
     return out;
@@ -78,7 +71,12 @@ static int cell_columns(enum units units)
     return bytes_columns(units) + 1;
 }
 
-static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row, enum style style)
+int sides_columns(const struct canvas *canvas, enum units units)
+{
+    return name_columns(canvas) + 3 * cell_columns(units) + 1;
+}
+
+void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style)
 {
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 0, y);
@@ -89,11 +87,12 @@ static void draw_row(struct canvas canvas, int y, enum units units, const struct
     pen_right(&pen, cell_columns(units) + 1, STYLE_STRONG, write_difference(text, units, row));
 }
 
-static void draw_head(struct canvas canvas, int y, enum units units, const char *what)
+void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4])
 {
     struct pen pen = pen_at(canvas, 0, y);
-    pen_left(&pen, name_columns(&canvas), STYLE_DIM, what);
-    pen_heads(&pen, {cell_columns(units), "A"}, {cell_columns(units), "B"}, {cell_columns(units) + 1, "B - A"});
+    pen_left(&pen, name_columns(&canvas), STYLE_DIM, heads[0]);
+    pen_heads(&pen, {cell_columns(units), heads[1]}, {cell_columns(units), heads[2]},
+              {cell_columns(units) + 1, heads[3]});
 }
 
 /* ---- memory ---- */
@@ -102,18 +101,18 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
                          const struct run_instant *a, const struct run_instant *b)
 {
     const enum units units = scene->state->units;
-    draw_head(canvas, y++, units, what);
+    sides_draw_head(canvas, y++, units, (const char *const[]){what, "A", "B", "B - A"});
     for (int c = 0; c < CATEGORIES; c++) {
         if (!a->held_bytes[c] && !b->held_bytes[c]) continue;
         const struct category_look *look = category_look(c);
-        struct row row = {name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name,
-                          KIND_BYTES,
-                          {a->known, b->known},
-                          {(double)a->held_bytes[c], (double)b->held_bytes[c]}};
-        draw_row(canvas, y++, units, &row, STYLE_TEXT);
+        struct side_row row = {name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name,
+                               KIND_BYTES,
+                               {a->known, b->known},
+                               {(double)a->held_bytes[c], (double)b->held_bytes[c]}};
+        sides_draw(canvas, y++, units, &row, STYLE_TEXT);
     }
-    struct row sum = {"total", KIND_BYTES, {a->known, b->known}, {(double)a->live_bytes, (double)b->live_bytes}};
-    draw_row(canvas, y++, units, &sum, STYLE_STRONG);
+    struct side_row sum = {"total", KIND_BYTES, {a->known, b->known}, {(double)a->live_bytes, (double)b->live_bytes}};
+    sides_draw(canvas, y++, units, &sum, STYLE_STRONG);
     return y;
 }
 
@@ -121,7 +120,7 @@ static int draw_instants(struct canvas canvas, int y, const struct scene *scene,
 
 enum { FIGURES = 8 };
 
-static void read_figures(struct row rows[FIGURES], int side, const struct marked *moment)
+static void read_figures(struct side_row rows[FIGURES], int side, const struct marked *moment)
 {
     const struct run_step *step = moment->has_step ? &moment->step : NULL;
     const double values[FIGURES] = {
@@ -147,14 +146,14 @@ static void read_figures(struct row rows[FIGURES], int side, const struct marked
 
 static int draw_figures(struct canvas canvas, const struct scene *scene, const struct marked sides[2])
 {
-    struct row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
-                                {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
-                                {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
-                                {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
+    struct side_row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
+                                     {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
+                                     {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
+                                     {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
     for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side]);
     int y = 1;
-    draw_head(canvas, 0, scene->state->units, "step");
-    for (int f = 0; f < FIGURES; f++) draw_row(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
+    sides_draw_head(canvas, 0, scene->state->units, (const char *const[]){"step", "A", "B", "B - A"});
+    for (int f = 0; f < FIGURES; f++) sides_draw(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
     return y;
 }
 
@@ -209,7 +208,7 @@ static void draw_times(struct canvas canvas, int y, const struct scene *scene, c
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     const struct marked *sides = scene->state->mark;
-    const int width = name_columns(&canvas) + 3 * cell_columns(scene->state->units) + 1, columns = canvas.at.columns;
+    const int width = sides_columns(&canvas, scene->state->units), columns = canvas.at.columns;
     draw_title(canvas, 0, false, "two moments");
     draw_times(canvas, 1, scene, sides);
     if (!sides[0].known || !sides[1].known) {

@@ -1,10 +1,10 @@
 /* One operation of a schedule in full. */
 #include "tui/views/schedule_detail.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/observe/totals.h"
 #include "tui/view/op_text.h"
 
@@ -24,10 +24,7 @@ static void say(struct sheet *sheet, const char *format, ...) __attribute__((for
 static void say(struct sheet *sheet, const char *format, ...)
 {
     const size_t used = strlen(sheet->text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sheet->text + used, sizeof sheet->text - used, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(sheet->text + used, sizeof sheet->text - used, format);
 }
 
 /* Puts what was said on the sheet; nothing where nothing was. */

@@ -3,6 +3,7 @@
 
 #include "engine/base/grouped.h"
 #include "tui/view/tier_bar.h"
+#include "tui/views/sides.h"
 #include "tui/views/why.h"
 
 /* "+1.234 MB", "-5.006 MB", "same" */
@@ -153,52 +154,6 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
 
 /* ---- a switch ---- */
 
-struct figure {
-    const char *name;
-    bool known;
-    double before, after;
-    bool is_time;
-};
-
-static char *format_figure(char out[FORMAT_ROOM], enum units units, const struct figure *figure, double value)
-{
-    if (!figure->known) return strcpy(out, "n/a");
-    if (figure->is_time) return format_time(out, (uint64_t)(value + 0.5));
-    return format_bytes_bare(out, units, (uint64_t)(value + 0.5));
-}
-
-static char *format_difference(char out[FORMAT_ROOM], enum units units, const struct figure *figure)
-{
-    char text[FORMAT_ROOM];
-    double change = figure->after - figure->before;
-    if (!figure->known) return strcpy(out, "n/a");
-    if (!figure->is_time) return format_change(out, units, figure->before, figure->after);
-    format_time(text, (uint64_t)((change < 0 ? -change : change) + 0.5));
-    snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text + strspn(text, " "));
-    return out;
-}
-
-static void draw_figure(struct canvas canvas, int y, enum units units, const struct figure *figure)
-{
-    char text[FORMAT_ROOM];
-    int columns = bytes_columns(units) + 1;
-    struct pen pen = pen_at(canvas, 0, y);
-    pen_left(&pen, name_columns(&canvas), STYLE_TEXT, figure->name);
-    pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->before));
-    pen_right(&pen, columns, STYLE_TEXT, format_figure(text, units, figure, figure->after));
-    pen_right(&pen, columns + 1, STYLE_STRONG, format_difference(text, units, figure));
-}
-
-static void draw_figure_head(struct canvas canvas, enum units units, const char *what)
-{
-    int columns = bytes_columns(units) + 1;
-    struct pen pen = pen_at(canvas, 0, 0);
-    pen_left(&pen, name_columns(&canvas), STYLE_DIM, what);
-    pen_right(&pen, columns, STYLE_DIM, "before");
-    pen_right(&pen, columns, STYLE_DIM, "after");
-    pen_right(&pen, columns + 1, STYLE_DIM, "change");
-}
-
 /* Where only the device holds anything, its categories and sums; else of every tier what changed, by name. */
 static bool uses_tiers(const struct why_switch *change)
 {
@@ -214,6 +169,11 @@ static bool is_known(const struct why_switch *change, enum tier tier)
     return tier != TIER_DEVICE || (change->before.memory[tier].known && change->after.memory[tier].known);
 }
 
+static struct side_row row_of(const char *name, int kind, bool known, double before, double after)
+{
+    return (struct side_row){name, kind, {known, known}, {before, after}};
+}
+
 static int each_category(struct canvas canvas, enum units units, const struct why_switch *change, bool draws)
 {
     const bool tiers = uses_tiers(change);
@@ -227,16 +187,21 @@ static int each_category(struct canvas canvas, enum units units, const struct wh
             if ((before == 0 && after == 0) || (tiers && before == after)) continue;
             if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
             else snprintf(name, sizeof name, "%s", name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name);
-            const struct figure figure = {name, is_known(change, tier), (double)before, (double)after, false};
-            if (draws) draw_figure(canvas, y, units, &figure);
+            const struct side_row row = row_of(name, KIND_BYTES, is_known(change, tier), (double)before, (double)after);
+            if (draws) sides_draw(canvas, y, units, &row, STYLE_TEXT);
             y++;
         }
     return y - 1;
 }
 
+static void draw_head(struct canvas canvas, enum units units, const char *what)
+{
+    sides_draw_head(canvas, 0, units, (const char *const[]){what, "before", "after", "change"});
+}
+
 static void draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
 {
-    draw_figure_head(canvas, units, uses_tiers(change) ? "moved" : "at peak");
+    draw_head(canvas, units, uses_tiers(change) ? "moved" : "at peak");
     each_category(canvas, units, change, true);
 }
 
@@ -246,32 +211,32 @@ static int categories_of(const struct canvas canvas, const struct why_switch *ch
 }
 
 /* Of the tiers where there are several, which bytes moved from one to another; else of the device alone. */
-static int list_peaks(struct figure figures[2 * TIERS], const struct why_switch *change)
+static int list_peaks(struct side_row rows[2 * TIERS], const struct why_switch *change)
 {
     const struct run_fullest *before = change->before.memory, *after = change->after.memory;
     const bool known = is_known(change, TIER_DEVICE);
     int count = 0;
     for (enum tier tier = 0; tier < TIERS && uses_tiers(change); tier++)
         if (before[tier].peak_bytes || after[tier].peak_bytes)
-            figures[count++] = (struct figure){tiers_name(tier), is_known(change, tier),
-                                               (double)before[tier].peak_bytes, (double)after[tier].peak_bytes, false};
+            rows[count++] = row_of(tiers_name(tier), KIND_BYTES, is_known(change, tier),
+                                   (double)before[tier].peak_bytes, (double)after[tier].peak_bytes);
     if (count) return count;
-    figures[0] = (struct figure){"peak", known, (double)before->peak_bytes, (double)after->peak_bytes, false};
-    figures[1] = (struct figure){"resting", known, (double)before->resting_bytes, (double)after->resting_bytes, false};
+    rows[0] = row_of("peak", KIND_BYTES, known, (double)before->peak_bytes, (double)after->peak_bytes);
+    rows[1] = row_of("resting", KIND_BYTES, known, (double)before->resting_bytes, (double)after->resting_bytes);
     return 2;
 }
 
 static void draw_sums(struct canvas canvas, enum units units, const struct why_switch *change)
 {
     const struct why_side *before = &change->before, *after = &change->after;
-    struct figure figures[2 * TIERS + 3];
-    int count = list_peaks(figures, change);
+    struct side_row rows[2 * TIERS + 3];
+    int count = list_peaks(rows, change);
     const bool sent = before->has_sent && after->has_sent, exposed = before->has_exposed && after->has_exposed;
-    figures[count++] = (struct figure){"sent", sent, before->sent_bytes, after->sent_bytes, false};
-    figures[count++] = (struct figure){"step", true, before->step_ns, after->step_ns, true};
-    figures[count++] = (struct figure){"exposed", exposed, before->exposed_ns, after->exposed_ns, true};
-    draw_figure_head(canvas, units, uses_tiers(change) ? "peak of" : "");
-    for (int f = 0; f < count; f++) draw_figure(canvas, 1 + f, units, &figures[f]);
+    rows[count++] = row_of("sent", KIND_BYTES, sent, before->sent_bytes, after->sent_bytes);
+    rows[count++] = row_of("step", KIND_TIME, true, before->step_ns, after->step_ns);
+    rows[count++] = row_of("exposed", KIND_TIME, exposed, before->exposed_ns, after->exposed_ns);
+    draw_head(canvas, units, uses_tiers(change) ? "peak of" : "");
+    for (int i = 0; i < count; i++) sides_draw(canvas, 1 + i, units, &rows[i], STYLE_TEXT);
 }
 
 /* Two tables side by side, or one below the other where amounts are long and the screen is narrow. */
@@ -290,7 +255,7 @@ void why_draw_switch(struct canvas canvas, const struct scene *scene, const stru
     snprintf(title, sizeof title, "measured in %d step%s before step %u, fullest rank, and %d from there on",
              before->steps, plural(before->steps), change->step, after->steps);
     draw_title(canvas, 0, false, title);
-    int width = name_columns(&canvas) + 3 * (bytes_columns(units) + 1) + 1;
+    int width = sides_columns(&canvas, units);
     draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 1), units, change);
     bool beside = 2 * width + 2 <= canvas.at.columns;
     if (beside) draw_sums(canvas_part(canvas, 2 + width, 1, width, canvas.at.rows - 1), units, change);

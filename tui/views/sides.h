@@ -1,0 +1,19 @@
+/* A table of two sides: a row has a name, both values and their difference. Drawn by moments.c. */
+#ifndef TUI_VIEWS_SIDES_H
+#define TUI_VIEWS_SIDES_H
+
+#include "tui/view/view.h"
+
+struct side_row {
+    const char *name;
+    enum { KIND_BYTES, KIND_TIME, KIND_COUNT, KIND_REAL } kind;
+    bool known[2];
+    double value[2];
+};
+
+int sides_columns(const struct canvas *canvas, enum units units);
+void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
+/* heads: of the names, both sides and the difference. */
+void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4]);
+
+#endif
