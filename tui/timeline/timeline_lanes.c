@@ -1,5 +1,5 @@
-/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "block' 3", "V3",
- * "V". A wait is a thread of thin lines that says by its letter what was waited for. */
+/* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "V block' 3",
+ * "V3", "V". A wait is a thread of thin lines that says by its letter what was waited for. */
 #include <stdio.h>
 
 #include "engine/observe/progress.h"
@@ -30,11 +30,13 @@ static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int ra
     return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
 }
 
-/* "reduce bucket 1", "R1"; false: neither is shorter than `room`. */
+/* "R reduce bucket 1", "R1": the letter shows where a box begins; false: neither is shorter than `room`. */
 static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span,
                       const char *letter)
 {
-    span_label(out, scene->model, span);
+    char label[LABEL_ROOM];
+    span_label(label, scene->model, span);
+    snprintf(out, LABEL_ROOM, "%s %.50s", letter, label);
     if (utf8_columns(out) < room) return true;
     const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
     if (number >= 0) snprintf(out, LABEL_ROOM, "%s%d", letter, number);
