@@ -16,6 +16,7 @@
  *
  * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/footprint.h). */
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/config/resolve.h"
 
 #include <stdio.h>
@@ -45,12 +46,10 @@ static bool within(const struct bound *bound)
 static int refuse(const struct bound *bound, struct error *err)
 {
     char names[240] = "", values[160] = "", most[32];
-    size_t name_end = 0, value_end = 0;
     for (int f = 0; f < FACTORS_MAX && bound->factors[f].name; f++) {
         const char *between = f ? " x " : "";
-        name_end += (size_t)snprintf(names + name_end, sizeof names - name_end, "%s%s", between, bound->factors[f].name);
-        value_end += (size_t)snprintf(values + value_end, sizeof values - value_end, "%s%lld", between,
-                                      (long long)bound->factors[f].value);
+        text_append(names, sizeof names, "%s%s", between, bound->factors[f].name);
+        text_append(values, sizeof values, "%s%lld", between, (long long)bound->factors[f].value);
     }
     return error_set(err, STATUS_USAGE, "%s = %s: more than %s %s; lower one of them", names, values,
                      grouped(most, bound->most), bound->what);

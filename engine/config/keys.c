@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/config/hjson.h"
 
 #define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
@@ -137,13 +138,11 @@ enum { SUGGESTIONS_MAX = 3 };
 static const char *list_names(char *text, size_t room, const char *path, size_t parent, const char *const *names,
                               int count)
 {
-    size_t used = 0;
-    for (int n = 0; n < count && used < room; n++)
-        used += (size_t)snprintf(text + used, room - used, "%s%.*s%s",
-                                 n == 0           ? ""
-                                 : n == count - 1 ? " or "
-                                                  : ", ",
-                                 (int)parent, path, names[n]);
+    *text = '\0';
+    for (int n = 0; n < count; n++) {
+        if (n) text_append(text, room, n == count - 1 ? " or " : ", ");
+        text_append(text, room, "%.*s%s", (int)parent, path, names[n]);
+    }
     return text;
 }
 

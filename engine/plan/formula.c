@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/plan/gpt2.h"
 
 /* Activation slots are rounded up to whole cache lines, which changes nothing where N is a multiple of 16. */
@@ -92,20 +93,19 @@ int64_t formula_value(const char *formula, const struct formula_sizes *sizes)
 
 void formula_numbers(char *text, size_t room, const char *formula, const struct formula_sizes *sizes)
 {
-    size_t used = 0;
     int depth = 0;
     bool factor = false; /* what stands before is a factor: the next one is joined by × */
     *text = '\0';
-    for (const char *at = formula; *at && used < room; at++) {
+    for (const char *at = formula; *at; at++) {
         size_t length = strspn(at, "0123456789abcdefghijklmnopqrstuvwyzBCFNTV");
         const char *joint = factor && (length || *at == '(') ? "×" : "";
         if (length) {
-            used += (size_t)snprintf(text + used, room - used, "%s%" PRId64, joint, symbol_value(at, length, sizes));
+            text_append(text, room, "%s%" PRId64, joint, symbol_value(at, length, sizes));
             at += length - 1;
         } else if (*at == '+') {
-            used += (size_t)snprintf(text + used, room - used, depth ? "+" : " + ");
+            text_append(text, room, depth ? "+" : " + ");
         } else if (*at == '(' || *at == ')') {
-            used += (size_t)snprintf(text + used, room - used, "%s%c", joint, *at);
+            text_append(text, room, "%s%c", joint, *at);
             depth += *at == '(' ? 1 : -1;
         }
         if (*at != ' ' && *at != 'x') factor = length || *at == ')';

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/words.h"
 
 enum { PATH_ROOM = 1024, WORD_ROOM = 32 };
 
@@ -106,10 +107,10 @@ int settings_read(struct settings *settings, const char *text, struct error *err
 
 void settings_print(const struct settings *settings, char out[SETTINGS_ROOM])
 {
-    int at = snprintf(out, SETTINGS_ROOM, "# zerolab writes this file when one of these is changed by a key.\n");
+    snprintf(out, SETTINGS_ROOM, "# zerolab writes this file when one of these is changed by a key.\n");
     for (int i = 0; i < SETTINGS; i++)
-        at += snprintf(out + at, SETTINGS_ROOM - (size_t)at, "%s = %s\n", table[i].key,
-                       table[i].print((const char *)settings + table[i].at));
+        text_append(out, SETTINGS_ROOM, "%s = %s\n", table[i].key,
+                    table[i].print((const char *)settings + table[i].at));
 }
 
 int settings_from_environment(struct settings *settings, struct error *err)

@@ -135,6 +135,7 @@ void draw_lit(struct canvas canvas, int x, int y, enum style style)
     if (!cell) return;
     const struct look look = surface_look(canvas.surface, style);
     if (cell->character == 0x2588) cell->character = 0x2587;
+    if (cell->character == 0x00b7) cell->look.foreground = look.foreground; /* grey would not show on grey */
     if (look.background != COLOUR_DEFAULT) cell->look.background = look.background;
     cell->look.attributes |= look.attributes;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "tui/memory/tiers.h"
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
@@ -166,24 +167,21 @@ static void add_outside(char *note, size_t room, int columns, const struct scene
 {
     enum { ROOMY = 110 };
     const struct run_outside *outside = scene->model->ranks ? run_outside_of(scene->model, 0) : NULL;
-    const size_t at = strlen(note);
     char text[FORMAT_ROOM];
     if (outside && columns >= ROOMY)
-        snprintf(note + at, room - at, "· outside%s %s, measured ", scene->model->header.gpus > 1 ? " of GPU 0" : "",
-                 format_bytes_bare(text, scene->state->units, outside->bytes));
+        text_append(note, room, "· outside%s %s, measured ", scene->model->header.gpus > 1 ? " of GPU 0" : "",
+                    format_bytes_bare(text, scene->state->units, outside->bytes));
 }
 
 static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
     const struct memory_scale *scale = &scales[TIER_DEVICE];
-    char text[FORMAT_ROOM], title[80], note[128];
-    int at = 0;
+    char text[FORMAT_ROOM], title[80], note[128] = "";
+    const enum units units = scene->state->units;
     if (scale->has_planned)
-        at = snprintf(note, sizeof note, " plan %s ·", format_bytes_bare(text, scene->state->units, scale->planned));
-    if (scale->budget)
-        snprintf(note + at, sizeof note - (size_t)at, " budget %s ",
-                 format_bytes_bare(text, scene->state->units, scale->budget));
-    else snprintf(note + at, sizeof note - (size_t)at, " no budget ");
+        text_append(note, sizeof note, " plan %s ·", format_bytes_bare(text, units, scale->planned));
+    if (scale->budget) text_append(note, sizeof note, " budget %s ", format_bytes_bare(text, units, scale->budget));
+    else text_append(note, sizeof note, " no budget ");
     add_outside(note, sizeof note, canvas.at.columns, scene);
     write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene, tiers_beside(scales));
     draw_title(canvas, 0, false, title);

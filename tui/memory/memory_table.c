@@ -1,6 +1,7 @@
 /* Draws one tier of one rank by category. A figure above the plan is marked, because it must not happen. */
 #include <stdio.h>
 
+#include "engine/base/words.h"
 #include "tui/memory/memory.h"
 #include "tui/view/tier_bar.h"
 
@@ -149,16 +150,13 @@ static void draw_note(struct canvas canvas, enum units units, const struct run_t
 {
     const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
     char note[96] = "", text[FORMAT_ROOM];
-    int at = 0;
     if (form != TABLE_ALONE && of->now.known)
-        at = snprintf(note, sizeof note, " free in pool %s",
-                      format_bytes_bare(text, units, reserved > held ? reserved - held : 0));
+        text_append(note, sizeof note, " free in pool %s ",
+                    format_bytes_bare(text, units, reserved > held ? reserved - held : 0));
     if (of->has_budget && of->budget_bytes)
-        at += snprintf(note + at, sizeof note - (size_t)at, "%s budget %s", at ? " ·" : "",
-                       format_bytes_bare(text, units, of->budget_bytes));
-    if (!at) return;
-    snprintf(note + at, sizeof note - (size_t)at, " ");
-    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+        text_append(note, sizeof note, *note ? "· budget %s " : " budget %s ",
+                    format_bytes_bare(text, units, of->budget_bytes));
+    if (*note) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 
 static void draw_rows(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)

@@ -195,8 +195,7 @@ static const char *way_out(char *text, size_t room, const struct run_shortage *s
     char stages[16] = "";
     for (int i = 0; i < shortage->fit_count; i++) {
         const int stage = command_stage(shortage->fits[i].command);
-        const size_t at = strlen(stages);
-        if (stage >= 0) snprintf(stages + at, sizeof stages - at, "%s%d", at ? " " : "", stage);
+        if (stage >= 0) text_append(stages, sizeof stages, "%s%d", *stages ? " " : "", stage);
     }
     if (*stages) snprintf(text, room, "%s; a stage that fits (%s) goes on", why, stages);
     else if (shortage->fit_count) snprintf(text, room, "%s; :%.80s goes on", why, shortage->fits[0].command);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/observe/cells.h"
 #include "engine/observe/totals.h"
 #include "tui/view/op_text.h"
@@ -73,11 +74,9 @@ static void gradients_text(char out[64], int columns, const struct buckets *buck
         const int64_t whole = piece->unit < buckets->units ? buckets->keep[piece->unit].elems : 0;
         const char *number = strchr(unit_text(name, buckets->scene->model, piece->unit), ' ');
         const char *shown = number && name[0] == before ? number + 1 : name; /* a block after a block */
-        int used = snprintf(next, sizeof next, "%s%s", p ? ", " : "", shown);
-        if (whole > piece->elems)
-            used += snprintf(next + used, sizeof next - (size_t)used, " %.0f%%",
-                             (double)piece->elems / (double)whole * 100);
-        if ((int)strlen(out) + used > columns - (p + 1 < flush->piece_count)) {
+        snprintf(next, sizeof next, "%s%.60s", p ? ", " : "", shown);
+        if (whole > piece->elems) text_append(next, sizeof next, " %.0f%%", (double)piece->elems / (double)whole * 100);
+        if ((int)(strlen(out) + strlen(next)) > columns - (p + 1 < flush->piece_count)) {
             strcat(out, "…");
             return;
         }
@@ -253,15 +252,12 @@ static void draw_list(struct canvas canvas, int pitch, const struct buckets *buc
 static void draw_pieces(struct canvas canvas, int y, const struct buckets *buckets, int op)
 {
     const struct op *flush = &buckets->ops->ops[op];
-    char text[512], name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
-    int used = 0;
-    text[0] = '\0';
-    for (int p = 0; p < flush->piece_count && used < 400; p++) {
+    char text[512] = "", name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
+    for (int p = 0; p < flush->piece_count && strlen(text) < 400; p++) {
         const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, "%s%s elements %s to %s", p ? ", " : "",
-                     unit_text(name, buckets->scene->model, piece->unit), format_count(from, (uint64_t)piece->first),
-                     format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
+        text_append(text, sizeof text, "%s%s elements %s to %s", p ? ", " : "",
+                    unit_text(name, buckets->scene->model, piece->unit), format_count(from, (uint64_t)piece->first),
+                    format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
     }
     draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 2), 0, STYLE_TEXT, text);
 }

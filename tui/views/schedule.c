@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/observe/totals.h"
 #include "tui/view/filter.h"
 #include "tui/view/op_text.h"
@@ -121,11 +122,9 @@ static void effects_text(char out[48], enum units units, char sign, const struct
 static void depends_text(char out[48], const struct op *op)
 {
     static const char *const why[] = {"data", "memory", "limit"};
-    int at = 0;
     out[0] = '\0';
-    for (int d = 0; d < op->dependency_count && at < 40; d++)
-        at += snprintf(out + at, 48 - (size_t)at, "%s#%d %s", d ? ", " : "", op->dependency[d].op,
-                       why[op->dependency[d].why]);
+    for (int d = 0; d < op->dependency_count && strlen(out) < 40; d++)
+        text_append(out, 48, "%s#%d %s", d ? ", " : "", op->dependency[d].op, why[op->dependency[d].why]);
 }
 
 static void draw_list_head(struct canvas canvas, int y, enum units units)

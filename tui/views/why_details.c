@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "tui/view/tier_bar.h"
 #include "tui/views/sides.h"
 #include "tui/views/why.h"
@@ -105,9 +106,8 @@ static void draw_rest(struct canvas canvas, int y, enum units units, const struc
     struct why_term rest = {0};
     char names[200] = "";
     for (int t = first; t < tenant->term_count; t++) {
-        size_t used = strlen(names);
         rest.bytes += tenant->terms[t].bytes;
-        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", tenant->terms[t].what);
+        text_append(names, sizeof names, "%s%s", *names ? ", " : "", tenant->terms[t].what);
     }
     snprintf(rest.what, sizeof rest.what, "%d more: ", tenant->term_count - first);
     draw_term(canvas, y, units, &rest);

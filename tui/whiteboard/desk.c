@@ -101,12 +101,10 @@ int board_links(const struct board *board)
 int board_link(struct canvas canvas, int y, const struct board *board)
 {
     const int ranks = board->at.plan->ops.ranks, node = board->scene->model->header.ranks_per_node;
-    if (board_links(board) == 1) draw_link(canvas, y, "link", ranks - 1, board);
-    else {
-        draw_link(canvas, y, "in node", node - 1, board);
-        draw_link(canvas, y + 1, "between", ranks - node, board);
-    }
-    return y + board_links(board);
+    const bool nodes = board_links(board) > 1;
+    draw_link(canvas, y, nodes ? "in node" : "link", (nodes ? node : ranks) - 1, board);
+    if (nodes) draw_link(canvas, y + 1, "between", ranks - node, board);
+    return y + 1 + nodes;
 }
 
 /* ---- transfers between tiers ---- */
