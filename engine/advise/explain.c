@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/advise/binding.h"
 #include "engine/base/grouped.h"
 
 /* ---- what was given ---- */

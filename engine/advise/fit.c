@@ -1,6 +1,5 @@
 #include "engine/advise/fit.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

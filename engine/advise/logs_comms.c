@@ -6,7 +6,6 @@
 
 #include "engine/advise/logs_parts.h"
 #include "engine/base/bytes.h"
-#include "engine/observe/fold.h"
 #include "engine/observe/totals.h"
 
 void log_comms_release(struct log_comms *comms)

@@ -1,5 +1,4 @@
 /* The flops profiler's page, in DeepSpeed's order: the whole, the heaviest modules of each depth, every module. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/logs_parts.h"

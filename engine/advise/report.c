@@ -1,7 +1,6 @@
 /* The JSON report. Copies figures from struct run_model; unknown ones become null. */
 #include "engine/advise/report.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "engine/base/error.h"

@@ -1,6 +1,5 @@
 #include "engine/cli/session.h"
 
-#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

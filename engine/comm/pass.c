@@ -7,7 +7,6 @@
  * it. A large bucket needs several rounds: in each, every owner receives as much of its parts as fits into a strip. */
 #include <stdlib.h>
 
-#include "engine/base/tier.h"
 #include "engine/comm/internal.h"
 
 static int no_memory(struct comm *comm)

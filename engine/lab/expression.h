@@ -11,7 +11,6 @@
 
 #include <stdint.h>
 
-#include "engine/config/config.h"
 #include "engine/lab/quantity.h"
 #include "engine/observe/history.h"
 

@@ -1,7 +1,6 @@
 #include "engine/lab/progress.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"

@@ -1,6 +1,4 @@
 /* The directives of a lab's file: a table, and for each a function that stores its contents in the lab. */
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -15,9 +15,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/device/gpu.h"
-#include "engine/launch/capture.h"
 #include "engine/launch/failure.h"
-#include "engine/launch/rundir.h"
 
 struct engine {
     pid_t pid;

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#include "engine/observe/fold.h"
-
 enum { SUMS_SHARE = 4, INTERVALS_MOST = 4096, INTERVALS_LEAST = 256 }; /* a quarter of all bytes */
 
 /* ---- the grid ---- */

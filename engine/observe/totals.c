@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/observe/fold.h"
-
 /* State while one rank's window is summed. */
 struct window {
     struct totals *out;

@@ -2,7 +2,6 @@
  * of a unit into a buffer of the step, or at stage 1 into the lasting whole gradient; when the part is complete, a copy takes
  * it to the host. Where micro-steps are reduced one by one, the second and later ones are added there. The bits are those
  * of a reduction that adds: the mean is rounded to the type that travels, added, and rounded to the type that is kept. */
-#include <stdlib.h>
 
 #include "engine/plan/planner.h"
 

@@ -12,7 +12,6 @@
 #include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/trace/chunk.h"
-#include "engine/trace/latest_records.h"
 
 /* A chunk is closed at this size or age, or by a step that begins beyond KEYFRAME_BYTES: small enough to lose in a crash, large enough
  * to compress well. */

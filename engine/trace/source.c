@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include "engine/base/words.h"
-#include "engine/trace/latest_records.h"
 #include "engine/trace/source_kind.h"
 
 enum { COMMAND_BYTES_MAX = 1023 };

@@ -5,7 +5,6 @@
 #ifndef ENGINE_TRACE_VIEWERS_H
 #define ENGINE_TRACE_VIEWERS_H
 
-#include "engine/base/bytes.h"
 #include "engine/trace/writer.h"
 
 struct viewers;
