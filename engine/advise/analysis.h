@@ -115,12 +115,6 @@ struct analysis_pair {
  * one has. Sets *pairs, which the caller frees; returns how many, -1: no memory. */
 int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, const struct analysis *right);
 
-/* A configuration key whose value at the start differs between the traces. */
-struct analysis_key { const char *path; char value[2][80]; };
-
-/* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
-int analysis_keys(struct analysis_key **keys, const struct analysis *left, const struct analysis *right);
-
 /* A figure that differs, as analysis_diff_print() writes it. */
 struct analysis_difference { char label[48], value[2][32]; };
 

@@ -1,6 +1,6 @@
-/* Two analyses side by side, below what was configured differently: sections that belong together (analysis_pairs.c) are
- * held against each other figure by figure: those of the JSON that have a label. Bytes, counts and what was planned are exact, and
- * decide whether the traces are equal; times, waits, losses and measured peaks are shown. */
+/* Two analyses side by side: the keys that were configured differently, then matching sections, held against each other figure
+ * by figure: those of the JSON that have a label. Bytes, counts and what was planned are exact, and decide whether the traces are
+ * equal; times, waits, losses and measured peaks are shown. */
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 #include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
+#include "engine/config/keys.h"
 
 /* ---- a figure ---- */
 
@@ -51,6 +52,90 @@ static const char *figure_show(char out[32], const struct figure *figure)
     case FIGURE_LOSS: snprintf(out, 32, "%.4f", value); break;
     }
     return out;
+}
+
+/* ---- sections ---- */
+
+/* Both from their ends, whichever is further on going back. */
+static void find_loss(struct analysis_pair *pair)
+{
+    const struct analysis_section *left = pair->side[0], *right = pair->side[1];
+    if (!left || !right) return;
+    for (int l = left->loss_count, r = right->loss_count; l && r;) {
+        const struct analysis_loss *in_left = &left->losses[l - 1], *in_right = &right->losses[r - 1];
+        if (in_left->step > in_right->step || isnan(in_left->loss)) l--;
+        else if (in_left->step < in_right->step || isnan(in_right->loss)) r--;
+        else {
+            *pair = (struct analysis_pair){{left, right}, in_left->step, {in_left->loss, in_right->loss}};
+            return;
+        }
+    }
+}
+
+static bool alike(const struct analysis_section *left, const struct analysis_section *right)
+{
+    return left->stage == right->stage && left->ranks == right->ranks;
+}
+
+/* The first section of B that none of A's has yet, of the same stage and ranks if `only_alike`; -1: none. */
+static int partner(const struct analysis_section *of, const struct analysis *right, const bool *taken, bool only_alike)
+{
+    for (int i = 0; i < right->section_count; i++)
+        if (!taken[i] && (!only_alike || alike(of, &right->sections[i]))) return i;
+    return -1;
+}
+
+int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, const struct analysis *right)
+{
+    const int lefts = left->section_count, rights = right->section_count;
+    bool *taken = calloc((size_t)rights + 1, sizeof *taken);
+    int count = 0;
+    *pairs = calloc((size_t)(lefts + rights) + 1, sizeof **pairs);
+    for (int l = 0; taken && *pairs && l < lefts; l++) (*pairs)[count++].side[0] = &left->sections[l];
+    for (int pass = 0; taken && *pairs && pass < 2; pass++)
+        for (int l = 0; l < lefts; l++) {
+            struct analysis_pair *pair = &(*pairs)[l];
+            const int r = pair->side[1] ? -1 : partner(pair->side[0], right, taken, pass == 0);
+            if (r >= 0) pair->side[1] = &right->sections[r], taken[r] = true;
+        }
+    for (int r = 0; taken && *pairs && r < rights; r++)
+        if (!taken[r]) (*pairs)[count++].side[1] = &right->sections[r];
+    for (int i = 0; i < count; i++) find_loss(&(*pairs)[i]);
+    const bool whole = taken && *pairs;
+    free(taken);
+    return whole ? count : -1;
+}
+
+/* ---- keys ---- */
+
+static bool load(struct config *config, const struct analysis *analysis)
+{
+    const char *json = analysis->model->header.config_json;
+    return json && config_load_text(config, json, NULL, 0, NULL) == STATUS_OK;
+}
+
+/* A configuration key whose value at the start differs between the traces. */
+struct key {
+    const char *path;
+    char value[2][80];
+};
+
+/* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
+static int keys_of(struct key **keys, const struct analysis *left, const struct analysis *right)
+{
+    struct config a = {0}, b = {0};
+    int count = 0;
+    *keys = calloc((size_t)config_key_count, sizeof **keys);
+    const bool known = *keys && load(&a, left) && load(&b, right);
+    for (int k = 0; known && k < config_key_count; k++) {
+        struct key *key = &(*keys)[count];
+        if (!key_differs(&config_keys[k], &a, &b, key->value[0], key->value[1], sizeof key->value[0])) continue;
+        key->path = config_keys[k].path;
+        count++;
+    }
+    config_release(&a);
+    config_release(&b);
+    return known ? count : -1;
 }
 
 /* ---- both ---- */
@@ -114,8 +199,8 @@ static void print_run(FILE *out, char side, const struct analysis *analysis)
 
 static void print_keys(FILE *out, const struct analysis *left, const struct analysis *right)
 {
-    struct analysis_key *keys;
-    const int count = analysis_keys(&keys, left, right);
+    struct key *keys;
+    const int count = keys_of(&keys, left, right);
     if (count < 0) fputs("\nwhat was configured differently is not known\n", out);
     else if (!count) fputs("\nconfigured alike\n", out);
     else fprintf(out, "\n  %-46s %15s %15s\n", "configured differently", "A", "B");
@@ -216,8 +301,8 @@ static void add_row(cJSON *row, const struct figure *left, const struct figure *
 
 static void add_keys(cJSON *out, const struct analysis *left, const struct analysis *right)
 {
-    struct analysis_key *keys;
-    const int count = analysis_keys(&keys, left, right);
+    struct key *keys;
+    const int count = keys_of(&keys, left, right);
     cJSON *list = count < 0 ? cJSON_AddNullToObject(out, "configured") : cJSON_AddArrayToObject(out, "configured");
     for (int k = 0; k < count; k++)
         json_put(json_item(list), TEXT("key", keys[k].path), TEXT("a", keys[k].value[0]), TEXT("b", keys[k].value[1]));

@@ -13,7 +13,7 @@ int explain_print(FILE *out, const struct config *config, const char *name, stru
 /* {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
 int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err);
 
-/* ---- between explain.c and explain_print.c ---- */
+/* ---- the facts on each key ---- */
 
 enum explain_part { EXPLAIN_GIVEN, EXPLAIN_NOT_GIVEN, EXPLAIN_WITHOUT_EFFECT, EXPLAIN_REFUSED, EXPLAIN_PARTS };
 

@@ -8,7 +8,7 @@
 #include "engine/advise/logs.h"
 #include "engine/plan/footprint.h"
 
-/* ---- wall_clock_breakdown: logs_clock.c ---- */
+/* ---- wall_clock_breakdown: logs_phases.c ---- */
 
 /* Sums over steps and ranks, in ns. On every rank the parts of a step follow each other without gaps, so forward +
  * inner + reduce + gradients + update + allgather is the whole step, from the first rank's begin to the last one's
@@ -24,7 +24,7 @@ struct log_clock {
 bool log_clock_add(struct log_clock *clock, const struct history *history, const struct run_model *model, const struct history_step *step);
 void log_clock_print(const struct log_clock *clock, FILE *out);
 
-/* ---- memory_breakdown: logs_memory.c ---- */
+/* ---- memory_breakdown: logs_phases.c ---- */
 
 /* A moment between two phases: bytes held then, and the highest since the moment before. */
 struct log_moment { const char *name; int micro_step; uint64_t when_ns; struct run_instant now; uint64_t most_bytes; };

@@ -2,16 +2,20 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
+#include "engine/base/words.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 
-int plan_checked_setup(struct setup *setup, const struct config *config, struct error *err)
+/* Plans and checks the schedule, as the engine does before it runs. The caller releases *setup on STATUS_OK. */
+static int checked_setup(struct setup *setup, const struct config *config, struct error *err)
 {
     int status = setup_init(setup, config, err);
     if (status) return status;
@@ -22,7 +26,8 @@ int plan_checked_setup(struct setup *setup, const struct config *config, struct 
 
 /* ---- traffic ---- */
 
-const struct config_link *plan_pace_of(const struct config *config, enum traffic kind)
+/* The paced link of this traffic; NULL: not paced, or links inside and between nodes differ. */
+static const struct config_link *pace_of(const struct config *config, enum traffic kind)
 {
     const int per_node = config->topology.ranks_per_node;
     const bool known = traffic_is_copy(kind) || per_node == 0 || per_node == config->topology.ranks;
@@ -32,7 +37,7 @@ const struct config_link *plan_pace_of(const struct config *config, enum traffic
 
 static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config)
 {
-    const struct config_link *pace = plan_pace_of(config, kind);
+    const struct config_link *pace = pace_of(config, kind);
     char a[32];
     fprintf(out, "  %-16s %5d operations %16s", traffic_name(kind), sum->count, grouped(a, sum->sent_bytes));
     if (pace) fprintf(out, "  %8.3f ms at %s's pace", 1e3 * traffic_seconds(sum, pace), link_name(traffic_link(kind)));
@@ -139,12 +144,112 @@ static int print_pace(FILE *out, const struct setup *setup, const struct config 
     return STATUS_OK;
 }
 
+/* ---- the head: the settings that the figures depend on, as many per line as fit ---- */
+
+struct list {
+    FILE *out;
+    int column;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct list *list, const char *format, ...)
+{
+    char text[160];
+    va_list args;
+    va_start(args, format);
+    const int length = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const bool breaks = list->column + 2 + length + 1 > PAGE_COLUMNS; /* ", " before it, "," after it */
+    if (list->column) list->column += fprintf(list->out, breaks ? ",\n" : ", ");
+    if (breaks) list->column = 0;
+    list->column += fprintf(list->out, "%s", text);
+}
+
+static void end_list(struct list *list)
+{
+    fputc('\n', list->out);
+    list->column = 0;
+}
+
+static const char *yes(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static void say_offload(struct list *list, const struct config_zero *zero)
+{
+    const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;
+    if (zero->offload_optimizer) say(list, "offload_optimizer %s", offload_name(zero->offload_optimizer));
+    if (swaps) say(list, "pipeline_read %s", yes(zero->pipeline_read));
+    if (swaps) say(list, "pipeline_write %s", yes(zero->pipeline_write));
+    if (zero->offload_optimizer && zero->offload_ratio < 1) say(list, "ratio %g", zero->offload_ratio);
+    if (zero->offload_optimizer) say(list, "schedule.update_tile %" PRId64, zero->update_tile_elems);
+    if (zero->delayed_update) say(list, "delayed by one step after %" PRId64, zero->delayed_update_after);
+    if (zero->offload_param) say(list, "offload_param %s", offload_name(zero->offload_param));
+    if (zero->offload_param != OFFLOAD_NVME) return;
+    say(list, "max_in_cpu %" PRId64, zero->max_in_cpu_elems);
+    say(list, "buffer_count %" PRId64 " of %" PRId64, zero->param_buffers, zero->param_buffer_elems);
+}
+
+static void say_stage_3(struct list *list, const struct config_zero *zero)
+{
+    say(list, "stage3_prefetch_bucket_size %" PRId64, zero->prefetch_bucket_elems);
+    say(list, "stage3_max_live_parameters %" PRId64, zero->max_live_parameters);
+    say(list, "stage3_max_reuse_distance %" PRId64, zero->max_reuse_distance);
+    say(list, "stage3_param_persistence_threshold %" PRId64, zero->param_persistence_threshold);
+    if (zero->model_persistence_threshold < INT64_MAX)
+        say(list, "stage3_model_persistence_threshold %" PRId64, zero->model_persistence_threshold);
+    say(list, "sub_group_size %" PRId64, zero->sub_group_elems);
+    if (zero->keep_last_units) say(list, "schedule.keep_last_units %d", zero->keep_last_units);
+}
+
+static void say_recompute(struct list *list, const struct config_zero *zero)
+{
+    if (zero->recompute) say(list, "model.recompute %s", recompute_name(zero->recompute));
+    if (zero->recompute != RECOMPUTE_FULL) return;
+    say(list, "model.checkpoint_every %d", zero->checkpoint_every);
+    if (zero->cpu_checkpointing) say(list, "checkpoints in the host tier");
+}
+
+static void say_knobs(struct list *list, const struct config_zero *zero)
+{
+    say(list, "reduce_bucket_size %" PRId64, zero->reduce_bucket_elems);
+    say(list, "allgather_bucket_size %" PRId64, zero->allgather_bucket_elems);
+    say(list, "overlap_comm %s", yes(zero->overlap_comm));
+    if (zero->stage == 3) say_stage_3(list, zero);
+    if (zero->stage >= 2 && zero->no_sync) say(list, "schedule.no_sync true");
+    say_offload(list, zero);
+    if (zero->prescale_gradients) say(list, "prescale_gradients true");
+    else if (zero->gradient_predivide_factor != 1)
+        say(list, "gradient_predivide_factor %g", (double)zero->gradient_predivide_factor);
+    say_recompute(list, zero);
+}
+
+static void print_head(FILE *out, const struct setup *setup, const struct config *config)
+{
+    const int ranks = config->topology.ranks, threads = config->topology.threads_per_rank;
+    struct list list = {out, 0};
+    char a[32];
+    say(&list, "%s: %s parameters (Psi) in %d units", config->model.name, grouped(a, setup->model.elems),
+        setup->model.unit_count);
+    say(&list, "%s", dtype_name(config->dtype));
+    say(&list, "%s", optimizer_table[setup->model.optimizer].name);
+    say(&list, "ZeRO stage %d", config->zero.stage);
+    say(&list, "%d rank%s x %d thread%s", ranks, plural(ranks), threads, plural(threads));
+    say(&list, "micro-batch %d x %d tokens a rank", config->micro_batch_size, config->data.sequence_length);
+    say(&list, "%d micro-step%s", config->accumulation_steps, plural(config->accumulation_steps));
+    end_list(&list);
+    say_knobs(&list, &config->zero);
+    end_list(&list);
+    fprintf(out, "%d operations, %d buffers; the checker passed\n", setup->schedule.op_count,
+            setup->schedule.buffer_count);
+}
+
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
-    int status = plan_checked_setup(&setup, config, err);
+    int status = checked_setup(&setup, config, err);
     if (status) return status;
-    plan_print_head(out, &setup, config);
+    print_head(out, &setup, config);
     plan_notes(out, "note: ", &setup.model, &config->zero);
     plan_print_memory(out, &setup, config);
     print_traffic(out, &setup, config);
@@ -156,4 +261,79 @@ int plan_print(FILE *out, const struct config *config, bool with_schedule, struc
     }
     setup_release(&setup);
     return status;
+}
+
+/* ---- as JSON ---- */
+
+static void add_category(cJSON *out, const struct footprint *footprint, enum tier tier, enum category category)
+{
+    json_put(out, TEXT("tier", tier_name(tier)), TEXT("category", category_name(category)),
+             NUMBER("resting_bytes", footprint->category[tier][category].resting_bytes),
+             NUMBER("peak_bytes", footprint->category[tier][category].peak_bytes),
+             NUMBER("at_peak_bytes", footprint->category[tier][category].at_peak_bytes),
+             NUMBER("reserved_bytes", footprint->category[tier][category].extent_bytes));
+}
+
+static void add_memory(cJSON *out, const struct footprint *footprint, const struct config *config)
+{
+    cJSON *memory = cJSON_AddArrayToObject(out, "memory"), *tiers = cJSON_AddArrayToObject(out, "tiers");
+    for (int tier = 0; tier < TIERS; tier++) {
+        if (footprint->peak_bytes[tier] == 0) continue;
+        for (int c = 0; c < CATEGORIES; c++)
+            if (footprint->category[tier][c].peak_bytes)
+                add_category(json_item(memory), footprint, (enum tier)tier, (enum category)c);
+        cJSON *object = json_item(tiers);
+        cJSON_AddStringToObject(object, "tier", tier_name((enum tier)tier));
+        json_put(object, NUMBER("resting_bytes", footprint->resting_bytes[tier]),
+                 NUMBER("peak_bytes", footprint->peak_bytes[tier]));
+        json_number(object, "budget_bytes", config->budget_bytes[tier] > 0, (double)config->budget_bytes[tier]);
+        cJSON_AddNumberToObject(object, "peak_operation", footprint->peak_op[tier]);
+    }
+    json_put(out, NUMBER("peak_bytes", footprint->peak_bytes[TIER_DEVICE]),
+             NUMBER("resting_bytes", footprint->resting_bytes[TIER_DEVICE]));
+}
+
+static void add_traffic(cJSON *out, const struct setup *setup, const struct config *config)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    cJSON *traffic = cJSON_AddArrayToObject(out, "traffic");
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        const struct config_link *pace = pace_of(config, (enum traffic)kind);
+        if (sums[kind].count == 0) continue;
+        cJSON *object = json_item(traffic);
+        json_put(object, TEXT("kind", traffic_name((enum traffic)kind)), NUMBER("count", sums[kind].count),
+                 NUMBER("sent_bytes", sums[kind].sent_bytes));
+        if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
+    }
+    cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
+    const double paced = paced_seconds(setup, config);
+    json_number(out, "paced_seconds", paced > 0, paced); /* nothing is paced, or there was no memory to follow a step */
+}
+
+static void add_flops(cJSON *out, const struct setup *setup)
+{
+    struct flops flops;
+    flops_of(&flops, &setup->schedule, &setup->model);
+    json_put(cJSON_AddObjectToObject(out, "flops"), NUMBER("forward", flops.forward),
+             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed));
+}
+
+int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
+{
+    struct setup setup;
+    int status = checked_setup(&setup, config, err);
+    if (status) return status;
+    cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
+    json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems));
+    json_put(json, NUMBER("ranks", setup.schedule.ranks), NUMBER("stage", setup.schedule.stage),
+             TEXT("precision", dtype_name(config->dtype)));
+    add_memory(json, &setup.footprint, config);
+    add_traffic(json, &setup, config);
+    add_flops(json, &setup);
+    char *schedule = with_schedule ? schedule_to_json(&setup.schedule) : NULL;
+    if (schedule) cJSON_AddRawToObject(json, "schedule", schedule);
+    free(schedule);
+    setup_release(&setup);
+    return json_print(out, json, err);
 }

@@ -20,11 +20,7 @@ enum move_id {
 /* why_moves.c: writes command and text, and makes the change in `config`. False: the key already has that value, or the
  * change is not allowed (then `config` may be half changed). */
 bool why_move(struct why_change *change, struct config *config, enum move_id id);
-/* Lists the changes to offer for a category, in the order of knobs.def. Returns how many. */
-enum { WHY_MOVES_MAX = 8 };
-int why_moves_of(enum move_id list[WHY_MOVES_MAX], enum tier tier, enum category category);
-
-/* why_changes.c: plans each change offered for a category, and each of the four stages. */
+/* Plans each change offered for a category, and each of the four stages. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why);
 void why_stages(struct why *why, const struct config *config);
 
