@@ -6,6 +6,7 @@
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
+#include "engine/memory/memory.h"
 
 struct convert_buffers { void *in, *out; }; /* STATE_BUFFERS_BYTES each, at a multiple of 4096 */
 
@@ -39,5 +40,20 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
 /* Writes the weights of DIR/TAG beside its shards, in the type that the model trains in, for transformers:
  * model.safetensors and config.json. An error leaves the checkpoint itself intact. */
 int convert_beside(const char *dir, const char *tag, const struct convert_buffers *buffers, struct error *err);
+
+/* ---- buffers of offline commands (load, check, convert), STATE_BUFFERS_BYTES each: from a tier allocator of their own, so that the
+ * command's memory is counted like a rank's (host tier, staging) ---- */
+
+enum { IO_BUFFERS_MOST = 2 }; /* one to read through, one to write through */
+
+struct io_buffers {
+    struct memory *memory;
+    void *lot[IO_BUFFERS_MOST];
+    int count;
+};
+
+int io_buffers_open(struct io_buffers *buffers, int count, struct error *err);
+void io_buffers_close(struct io_buffers *buffers); /* accepts a zeroed struct */
+uint64_t io_buffers_peak_bytes(const struct io_buffers *buffers); /* the allocator's peak */
 
 #endif

@@ -9,10 +9,8 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"
-#include "engine/checkpoint/io_buffers.h"
 #include "engine/cli/files.h"
 #include "engine/cli/front.h"
-#include "engine/cli/interrupt.h"
 #include "engine/cli/progress.h"
 #include "engine/train/save_claims.h"
 

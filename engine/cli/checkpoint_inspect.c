@@ -6,7 +6,6 @@
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
-#include "engine/checkpoint/io_buffers.h"
 #include "engine/cli/front.h"
 #include "engine/cli/progress.h"
 

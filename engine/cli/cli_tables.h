@@ -1,4 +1,4 @@
-/* The tables of verbs.def and options.def as data; for cli.c, cli_help.c and cli_shell.c only. */
+/* The tables of verbs.def and options.def as data; for cli.c and cli_help.c only. */
 #ifndef ENGINE_CLI_CLI_TABLES_H
 #define ENGINE_CLI_CLI_TABLES_H
 

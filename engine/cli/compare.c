@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "engine/cli/front.h"
-#include "engine/cli/interrupt.h"
 #include "engine/trace/source.h"
 
 enum { NAME_ROOM = 256, PATH_ROOM = 512 };

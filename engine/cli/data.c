@@ -7,7 +7,6 @@
 #include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
-#include "engine/cli/interrupt.h"
 #include "engine/cli/progress.h"
 #include "engine/data/corpus.h"
 #include "engine/data/data.h"

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -200,4 +202,35 @@ int front_end(int status)
     cannot_write(NULL, cause, &err);
     front_fail(&err);
     return status > STATUS_CHECK ? status : err.status;
+}
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t asked; /* the signal; 0: none */
+
+static void on_signal(int number)
+{
+    asked = number;
+}
+
+void interrupt_watch(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++) {
+        struct sigaction before;
+        if (sigaction(ending[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* nohup */
+            sigaction(ending[i], &(struct sigaction){.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND}, NULL);
+    }
+}
+
+bool interrupt_asked(void)
+{
+    return asked != 0;
+}
+
+void interrupt_end(void)
+{
+    if (!asked) return;
+    signal(asked, SIG_DFL);
+    raise(asked);
 }

@@ -21,6 +21,12 @@ FILE *front_open(const char *path, struct error *err);                   /* the 
 int front_close(FILE *out, const char *path, struct error *err);
 void front_drop(FILE *out); /* instead of front_close(): discards the new file and keeps the old one */
 
+/* Lets a command stop between two pieces of its work, so that it can remove partly written files. SIGINT, SIGTERM and
+ * SIGHUP only set a flag of the process; a second signal ends the process at once. */
+void interrupt_watch(void);
+bool interrupt_asked(void);
+void interrupt_end(void); /* after the cleanup: ends the process with the signal that was received; returns if there was none */
+
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);

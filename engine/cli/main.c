@@ -9,7 +9,6 @@
 #include "engine/base/printable.h"
 #include "engine/base/version.h"
 #include "engine/cli/front.h"
-#include "engine/cli/interrupt.h"
 #include "engine/launch/launch_probe.h"
 #include "engine/train/worker.h"
 #include "kernels/cuda/device.h"

@@ -14,7 +14,6 @@
 
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/folder.h"
-#include "engine/checkpoint/io_buffers.h"
 
 enum {
     LARGEST_UNIT_BYTES = 20000 * 192 * 4,
