@@ -78,7 +78,7 @@ struct run_rank *model_rank(struct run_model *model, unsigned rank)
     return &model->rank[rank];
 }
 
-static void fold_process(struct run_model *model, const struct trace_record *record)
+void fold_process(struct run_model *model, const struct trace_record *record)
 {
     struct run_rank *rank = model_rank(model, record->rank);
     if (!rank) return;
@@ -92,7 +92,7 @@ static void fold_process(struct run_model *model, const struct trace_record *rec
                                           record->process.live_bytes, record->process.reserved_bytes};
 }
 
-static void fold_gpu(struct run_model *model, const struct trace_record *record)
+void fold_gpu(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_gpu *from = &record->gpu;
     struct run_rank *rank = model_rank(model, record->rank);
@@ -101,7 +101,7 @@ static void fold_gpu(struct run_model *model, const struct trace_record *record)
     snprintf(rank->gpu.name, sizeof rank->gpu.name, "%.*s", (int)from->name.bytes, from->name.at);
 }
 
-static void fold_outside(struct run_model *model, const struct trace_record *record)
+void fold_outside(struct run_model *model, const struct trace_record *record)
 {
     struct run_rank *rank = model_rank(model, record->rank);
     if (!rank) return;
@@ -110,66 +110,48 @@ static void fold_outside(struct run_model *model, const struct trace_record *rec
         (struct run_outside){true, bytes, record->outside.free_bytes, bytes > most_bytes ? bytes : most_bytes};
 }
 
-static void fold_sample(struct run_model *model, const struct trace_record *record)
+/* Replaces *kept by a copy. False, and nothing done: no memory. */
+static bool keep_text(char **kept, struct trace_text text)
 {
-    char *text = text_copy(record->sample.text);
-    if (!text) return;
-    free(model->sample.text);
-    model->sample.text = text;
+    char *copy = text_copy(text);
+    if (!copy) return false;
+    free(*kept);
+    *kept = copy;
+    return true;
+}
+
+void fold_sample(struct run_model *model, const struct trace_record *record)
+{
+    if (!keep_text(&model->sample.text, record->sample.text)) return;
     model->sample.bytes = record->sample.text.bytes;
     model->sample.step = record->sample.step;
 }
 
-static void fold_lesson(struct run_model *model, const struct trace_record *record)
+void fold_lesson(struct run_model *model, const struct trace_record *record)
 {
-    char *text = text_copy(record->lesson.json);
-    if (!text) return;
-    free(model->lesson.text);
-    model->lesson.text = text;
+    if (!keep_text(&model->lesson.text, record->lesson.json)) return;
     model->lesson.bytes = record->lesson.json.bytes;
     model->lesson.time_ns = record->time_ns;
 }
 
-static void fold_state_hash(struct run_model *model, const struct trace_record *record)
+void fold_state_hash(struct run_model *model, const struct trace_record *record)
 {
     model->state_hash.known = true;
     model->state_hash.step = record->state_hash.step;
     model->state_hash.hash = record->state_hash.hash;
 }
 
+static void (*const folds[])(struct run_model *model, const struct trace_record *record) = {
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) [number] = fold_##name,
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+};
+
 void run_model_fold(struct run_model *model, const struct trace_record *record)
 {
     if (!model->first_ns) model->first_ns = record->time_ns;
     if (record->time_ns > model->now_ns) model->now_ns = record->time_ns;
     model->revision++;
-    switch (record->kind) {
-    case TRACE_RUN: fold_run(model, record); break;
-    case TRACE_SCHEDULE: fold_schedule(model, record); break;
-    case TRACE_PREDICTED: fold_predicted(model, record); break;
-    case TRACE_THEORY: fold_theory(model, record); break;
-    case TRACE_STEP_BEGIN: fold_step_begin(model, record); break;
-    case TRACE_STEP_END: fold_step_end(model, record); break;
-    case TRACE_OP_BEGIN: fold_op_begin(model, record); break;
-    case TRACE_OP_END: fold_op_end(model, record); break;
-    case TRACE_IO: fold_io(model, record); break;
-    case TRACE_MEMORY: fold_memory(model, record); break;
-    case TRACE_BUDGET: fold_budget(model, record); break;
-    case TRACE_TIER_PEAK: fold_tier_peak(model, record); break;
-    case TRACE_TENANT: fold_tenant(model, record); break;
-    case TRACE_TRAFFIC: fold_traffic(model, record); break;
-    case TRACE_PROCESS: fold_process(model, record); break;
-    case TRACE_GPU: fold_gpu(model, record); break;
-    case TRACE_OUTSIDE: fold_outside(model, record); break;
-    case TRACE_COMMAND: fold_command(model, record); break;
-    case TRACE_EVENT: fold_event(model, record); break;
-    case TRACE_STATE: fold_state(model, record); break;
-    case TRACE_VALIDATION: fold_validation(model, record); break;
-    case TRACE_SAMPLE: fold_sample(model, record); break;
-    case TRACE_LESSON: fold_lesson(model, record); break;
-    case TRACE_STATE_HASH: fold_state_hash(model, record); break;
-    case TRACE_LOG: fold_log(model, record); break;
-    case TRACE_GAP: fold_gap(model, record); break;
-    case TRACE_END: fold_end(model, record); break;
-    default: break; /* a kind of a later version */
-    }
+    const unsigned kind = record->kind;
+    if (kind < sizeof folds / sizeof *folds && folds[kind]) folds[kind](model, record); /* else: a kind of a later version */
 }

@@ -20,17 +20,21 @@
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 
-/* Head and fixed fields of a kind; 0: unknown. */
-static size_t fixed_bytes(unsigned kind)
+struct kind {
+    const char *name;
+    size_t fixed_bytes; /* head and fixed fields */
+    unsigned traits;
+};
+
+/* Of an unknown kind all is zero. */
+static const struct kind *kind_of(unsigned kind)
 {
-    switch (kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number:                                                                                                       \
-        return TRACE_HEAD_BYTES FIELDS(F);
+    static const struct kind none, all[] = {
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) [number] = {#name, TRACE_HEAD_BYTES FIELDS(F), traits},
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
-    }
-    return 0;
+    };
+    return kind < sizeof all / sizeof *all ? &all[kind] : &none;
 }
 #undef F
 
@@ -86,13 +90,13 @@ static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
 
 size_t trace_encoded_bytes(const struct trace_record *record)
 {
-    return fixed_bytes(record->kind) + text_of(record).bytes;
+    return kind_of(record->kind)->fixed_bytes + text_of(record).bytes;
 }
 
 size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text)
 {
     *text = text_of(record);
-    size_t fixed = fixed_bytes(record->kind);
+    size_t fixed = kind_of(record->kind)->fixed_bytes;
     uint8_t *at = out;
     at = put_u32(at, (uint32_t)(fixed + text->bytes));
     at = put_u16(at, (uint16_t)record->kind);
@@ -141,7 +145,7 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 {
     if (available < TRACE_HEAD_BYTES) return 0;
     struct trace_head head = trace_peek(bytes);
-    if (head.bytes < TRACE_HEAD_BYTES || head.bytes > available || head.bytes < fixed_bytes(head.kind)) return 0;
+    if (head.bytes < TRACE_HEAD_BYTES || head.bytes > available || head.bytes < kind_of(head.kind)->fixed_bytes) return 0;
     record->kind = (enum trace_kind)head.kind;
     record->rank = head.rank;
     record->time_ns = head.time_ns;
@@ -152,24 +156,12 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 
 const char *trace_kind_name(enum trace_kind kind)
 {
-    switch ((unsigned)kind) {
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number:                                                                                                       \
-        return #name;
-#include "engine/trace/kinds.def"
-#undef TRACE_KIND
-    }
-    return NULL;
+    return kind_of(kind)->name;
 }
 
 unsigned trace_kind_traits(unsigned kind)
 {
-    static const uint8_t all[] = {
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help) [number] = traits,
-#include "engine/trace/kinds.def"
-#undef TRACE_KIND
-    };
-    return kind < sizeof all ? all[kind] : 0;
+    return kind_of(kind)->traits;
 }
 
 bool trace_append(struct bytes *out, const struct trace_record *record)
