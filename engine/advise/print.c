@@ -11,7 +11,7 @@
 #include "engine/base/words.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
-#include "engine/plan/paced.h"
+#include "engine/plan/setup.h"
 #include "engine/plan/schedule_io.h"
 
 /* Plans and checks the schedule, as the engine does before it runs. The caller releases *setup on STATUS_OK. */

@@ -5,7 +5,6 @@
 #include "engine/advise/print.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
-#include "engine/plan/activation_terms.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
 

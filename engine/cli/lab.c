@@ -11,7 +11,7 @@
 #include "engine/base/words.h"
 #include "engine/cli/lab_run.h"
 #include "engine/lab/catalog.h"
-#include "engine/lab/progress_files.h"
+#include "engine/lab/progress.h"
 
 /* ---- list ---------------------------------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 #include "engine/config/command.h"
 #include "engine/data/data.h"
 #include "engine/device/gpu.h"
-#include "engine/lab/progress_files.h"
+#include "engine/lab/progress.h"
 #include "engine/launch/capacity.h"
 #include "engine/trace/file.h"
 #include "engine/trace/sink.h"

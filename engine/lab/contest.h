@@ -1,6 +1,6 @@
 /* Finds the best of all setups of a lab: plans every combination of the values in its try: lines, drops those whose
  * planned peak exceeds a tier's budget (a run never holds more than planned), and takes the one with the shortest paced
- * step (engine/plan/paced.h). The answer is the same on every machine; some hundred setups take a second. */
+ * step (engine/plan/setup.h). The answer is the same on every machine; some hundred setups take a second. */
 #ifndef ENGINE_LAB_CONTEST_H
 #define ENGINE_LAB_CONTEST_H
 

@@ -54,4 +54,18 @@ int lab_progress_read(struct lab_progress *progress, const char *text, struct er
 enum { LAB_FOLDER_MAX = 64 };
 int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MAX], const char *text, struct error *err);
 
+/* Loads and saves a learner's progress: $XDG_STATE_HOME/zerolab/labs/NAME.json, else below ~/.local/state. */
+
+/* Loads the saved progress. Without one, or if it cannot be read (the error says why), begins at the first step. */
+int lab_load(struct lab_progress *progress, const struct lab *lab, struct error *err);
+int lab_save(const struct lab_progress *progress, const struct lab *lab, struct error *err);
+
+/* True if no lab was ever played here and the tour was not refused. False too if no state folder can be named. */
+bool lab_nobody_played(void);
+int lab_refuse_tour(struct error *err); /* permanently */
+
+/* Deletes saved progress; none is no error. All: of every lab that was ever played, the learner's own too. */
+int lab_forget(const char *name, struct error *err);
+int lab_forget_all(struct error *err);
+
 #endif

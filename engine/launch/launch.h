@@ -17,6 +17,7 @@
 #include "engine/launch/capture.h"
 #include "engine/launch/launcher.h"
 #include "engine/launch/rundir.h"
+#include "engine/base/error.h"
 
 struct engine;
 
@@ -48,5 +49,14 @@ void engine_kill(struct engine *engine);
 /* Waits at most grace_ms for all of the engine's processes, then ends them by force; frees the engine. Returns the
  * status of failure_explain(), with its line in err. */
 int engine_end(struct engine *engine, int grace_ms, struct error *err);
+
+/* From what a dead engine left behind (its wait status and all that it printed) to one clear line. */
+
+/* launcher: the process that was started, "mpirun" or "the engine". Sets err and returns its status; STATUS_OK and an
+ * untouched err when nothing indicates a failure. */
+int failure_explain(int wait_status, const char *printed, const char *launcher, struct error *err);
+
+/* The same for processes that were ended by force, whose wait status says nothing. */
+int failure_explain_forced(const char *printed, struct error *err);
 
 #endif

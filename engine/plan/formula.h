@@ -26,4 +26,22 @@ int64_t formula_value(const char *formula, const struct formula_sizes *sizes);
 /* "5×4×256×128 + (2+4)×4×256" */
 void formula_numbers(char *text, size_t room, const char *formula, const struct formula_sizes *sizes);
 
+/* ---- activation terms ---- */
+
+/* The activations of the blocks, held against the formula of Korthikanti et al. 2022 (section 4): a layer keeps
+ * sbh(34 + 5as/h) bytes in 16-bit training with dropout and a stored attention matrix. Ours differ by named terms, and the
+ * terms add up to the byte. s = T, b = B, h = C, a = heads. */
+struct activation_term { const char *what, *formula; int64_t bytes; }; /* over all blocks */
+
+enum { ACTIVATION_TERMS_MAX = 12 };
+
+struct activation_terms {
+    int64_t stored, flash, inputs; /* the formula; the same without the attention matrix (34sbh); layer inputs only (2sbh) */
+    int count;
+    struct activation_term difference[ACTIVATION_TERMS_MAX]; /* what takes `stored` to `kept` */
+    int64_t kept;                  /* here, from the forward of the blocks to their backward */
+};
+
+void activation_terms_of(struct activation_terms *terms, const struct model *model, const struct config_zero *knobs, int B, int T);
+
 #endif

@@ -91,10 +91,6 @@ void activations_input(struct planner *planner, const struct walk_step *step);  
 void activations_give_forward(struct planner *planner, const struct walk_step *step);  /* gives back what no later use needs */
 void activations_give_backward(struct planner *planner, const struct walk_step *step); /* the same for a backward */
 
-/* For the backward now begun (use_gradients.c): each sets a buffer, and takes it where it is new. */
-int gradient_of_channels(struct planner *planner, const char *name);         /* for the gradient of an activation */
-void gradient_normed(struct planner *planner, const struct walk_step *step); /* for the gradient of a tiled MLP's input */
-void gradient_take(struct planner *planner, const struct walk_step *step);   /* for the gradient of the unit's parameters */
 /* After a backward: converts the unit's gradient to the type in which it accumulates and, if `reduced`, to the type in which it
  * travels. */
 void gradient_convert(struct planner *planner, const struct walk_step *step, bool reduced);

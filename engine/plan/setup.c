@@ -1,6 +1,11 @@
 #include "engine/plan/setup.h"
 
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/config/resolve.h"
+#include "engine/plan/footprint.h"
 
 int setup_init(struct setup *setup, const struct config *config, struct error *err)
 {
@@ -28,4 +33,66 @@ int64_t setup_sent_bytes(const struct setup *setup, int rank)
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         if (!traffic_is_copy((enum traffic)kind)) sent_bytes += sums[kind].sent_bytes;
     return sent_bytes;
+}
+
+bool op_is_followed(const struct op *op)
+{
+    return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
+}
+
+/* What goes over each link, as the executor will count it; of a collective the mean over ranks, which the busiest of them passes. */
+static void link_bytes(double bytes[LINKS], const struct config *config, const struct op *op)
+{
+    const double inter = traffic_inter_share(config->topology.ranks, config->topology.ranks_per_node);
+    memset(bytes, 0, LINKS * sizeof *bytes);
+    switch (op->lane) {
+    case LANE_COMM:
+        bytes[LINK_INTRA] = (double)op->sent_bytes * (1 - inter);
+        bytes[LINK_INTER] = (double)op->sent_bytes * inter;
+        break;
+    case LANE_D2H:
+    case LANE_H2D: bytes[LINK_PCIE] = (double)op->bytes; break;
+    case LANE_NVME_READ:
+    case LANE_NVME_WRITE: bytes[LINK_NVME] = (double)op->bytes; break;
+    default: break;
+    }
+}
+
+/* The slower of the links that it uses. */
+static double link_seconds(const struct config *config, const struct op *op)
+{
+    double bytes[LINKS], seconds = 0;
+    link_bytes(bytes, config, op);
+    for (int link = 0; link < LINKS; link++) {
+        const struct config_link *paced = &config->topology.links[link];
+        if (bytes[link] <= 0) continue;
+        const double pace = paced->bandwidth_bytes_per_s;
+        seconds = fmax(seconds, paced->latency_s + (pace > 0 ? bytes[link] / pace : 0));
+    }
+    return seconds;
+}
+
+double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op)
+{
+    const double slow = config->topology.slow_motion, flops = config->topology.device_flops;
+    double seconds = link_seconds(config, op);
+    if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
+    if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);
+    return seconds * slow;
+}
+
+double paced_seconds(const struct setup *setup, const struct config *config)
+{
+    const struct schedule *schedule = &setup->schedule;
+    double *ended = calloc((size_t)schedule->op_count + 1, sizeof *ended), free_at[LANES] = {0}, last = 0;
+    if (!ended) return NAN;
+    for (int o = 0; o < schedule->op_count; o++) {
+        const struct op *op = &schedule->ops[o];
+        double begins = free_at[op->lane];
+        for (int d = 0; d < op->dependency_count; d++) begins = fmax(begins, ended[op->dependency[d].op]);
+        ended[o] = free_at[op->lane] = begins + paced_op_seconds(setup, config, op);
+        last = fmax(last, ended[o]);
+    }
+    free(ended);
+    return last;
 }

@@ -14,11 +14,8 @@ static void key_of(char path[CONFIG_PATH_MAX], const char *set)
 /* The place of the setting with this key, else a new place; NULL: the list is full. */
 static char **place_of(struct relaunch_config *settings, const char *path)
 {
-    char other[CONFIG_PATH_MAX];
-    for (int i = 0; i < settings->count; i++) {
-        key_of(other, settings->sets[i]);
-        if (strcmp(other, path) == 0) return &settings->sets[i];
-    }
+    for (int i = 0; i < settings->count; i++)
+        if (config_is_set((const char *const *)&settings->sets[i], 1, path)) return &settings->sets[i];
     if (settings->count == TEXT_LIST_MAX) return NULL;
     settings->sets[settings->count] = NULL;
     return &settings->sets[settings->count++];

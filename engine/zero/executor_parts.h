@@ -1,5 +1,5 @@
 /* Internals of the executor: executor.c starts threads and runs schedules, lane.c runs the operations of a lane, ahead.c those of
- * a lane that runs ahead, pace.c adds time, op_records.c writes trace records. */
+ * a lane that runs ahead, pace.c adds time, records.c writes trace records. */
 #ifndef ENGINE_ZERO_EXECUTOR_PARTS_H
 #define ENGINE_ZERO_EXECUTOR_PARTS_H
 
@@ -121,7 +121,7 @@ void lane_end(struct executor *executor, struct lane_state *lane);
 /* pace.c: paced links and slow motion. The work has ended; the lane sleeps before it reports the end. Returns the time added. */
 uint64_t executor_pace(struct executor *executor, const struct flight *flight);
 
-/* op_records.c. */
+/* records.c */
 void executor_record_begin(const struct executor *executor, const struct flight *flight);
 void executor_record_end(const struct executor *executor, const struct flight *flight, uint64_t ended_ns, uint64_t paced_ns);
 /* Records the I/O counts of a transfer to or from NVMe, before a paced link adds time. */

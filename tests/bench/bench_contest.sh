@@ -1,6 +1,6 @@
 #!/bin/bash
 # What the capstone's best is worth: every setup that fits its budgets is run for real, and its steps are held against its pace
-# (engine/plan/paced.h). No step is shorter; and whoever is best by pace is among the fastest that were measured. Takes some minutes.
+# (engine/plan/setup.h). No step is shorter; and whoever is best by pace is among the fastest that were measured. Takes some minutes.
 . "$(dirname "$0")/../support/tap.sh"
 given="bf16.enabled=true train_batch_size=16 gradient_accumulation_steps=null memory.device_budget=5MB memory.host_budget=8MB
 topology.device_flops=4e9 topology.links.intra.bandwidth=10MB topology.links.intra.latency=2ms topology.links.pcie.bandwidth=20MB

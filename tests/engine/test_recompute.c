@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "engine/plan/activation_terms.h"
+#include "engine/plan/formula.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "tests/support/op_uses.h"

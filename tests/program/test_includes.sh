@@ -128,7 +128,7 @@ result a_comparison_fails "$([ "$(stages "$tree" | wc -l)" -eq 1 ] || echo 'not 
 named() {
     (cd "$1" && grep -rnE '\b(USE_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)|PART_(ATTENTION|MLP|NORM|HEAD|HIDDEN)|TENSOR_[A-Z0-9_]+|gpt2_uses|(OP|UNIT)_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)(_[A-Z]+)?)\b' \
         engine kernels tui --include='*.[ch]' --include='*.def' 2>/dev/null |
-        grep -vE '^engine/(plan/(gpt2|formula|activation_terms)\.[ch]|gpt/|checkpoint/(weights|safetensors|llmc)|advise/logs_flops\.c)')
+        grep -vE '^engine/(plan/(gpt2|formula)\.[ch]|gpt/|checkpoint/(weights|safetensors|llmc)|advise/logs_flops\.c)')
 }
 result only_its_files_name_what_an_architecture_has "$(named .)"
 echo 'if (op->use == &gpt2_uses[USE_HEAD]) leave();' >"$tree/engine/plan/bad.c"

@@ -17,7 +17,6 @@
 
 #include "engine/config/command.h"
 #include "engine/observe/history.h"
-#include "engine/plan/paced.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/plan/setup.h"
 #include "engine/train/records.h"

@@ -11,7 +11,7 @@
 
 #include "engine/lab/contest.h"
 #include "engine/plan/footprint.h"
-#include "engine/plan/paced.h"
+#include "engine/plan/setup.h"
 
 static double paced(const char *const *sets, int count)
 {

@@ -15,7 +15,7 @@
 
 #include "engine/launch/capacity.h"
 #include "engine/launch/capture.h"
-#include "engine/launch/failure.h"
+#include "engine/launch/launch.h"
 #include "engine/launch/rundir.h"
 #include "engine/launch/spec.h"
 
