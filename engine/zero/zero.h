@@ -78,7 +78,7 @@ struct zero_shortage { /* why a take failed, on the first rank that failed */
     enum tier tier;
     enum category category;
     uint64_t wanted_bytes, budget_bytes;
-    struct memory_snapshot memory; /* of that rank; only the tier that ran out is filled, without at_peak_bytes */
+    struct memory_snapshot memory; /* of that rank */
     char text[256];
 };
 
