@@ -23,18 +23,27 @@ struct accesses {
     bool failed;
 };
 
-void regions_release(struct regions *regions)
+/* A line (elements of a unit, addresses) cut wherever a range of it begins or ends, and what was done to each region between
+ * two cuts. With these, a schedule is checked in one pass instead of by pairs of operations. */
+struct region {
+    struct latest read, written;
+};
+
+struct regions {
+    int64_t *cut;
+    int count, room;
+    struct region *at;
+    int at_room;
+    bool failed;
+}; /* begins zeroed */
+
+static void regions_release(struct regions *regions)
 {
     free(regions->cut);
     free(regions->at);
 }
 
-void regions_clear(struct regions *regions)
-{
-    regions->count = 0;
-}
-
-void regions_cut(struct regions *regions, int64_t first, int64_t end)
+static void regions_cut(struct regions *regions, int64_t first, int64_t end)
 {
     if (!array_grow((void **)&regions->cut, regions->count + 1, &regions->room, sizeof *regions->cut)) {
         regions->failed = true;
@@ -62,7 +71,8 @@ static bool make_regions(struct regions *regions)
     return !regions->failed;
 }
 
-bool regions_begin(struct regions *regions)
+/* After the last cut: nothing has been done. False: no memory. */
+static bool regions_begin(struct regions *regions)
 {
     int kept = 0;
     if (regions->count) qsort(regions->cut, (size_t)regions->count, sizeof *regions->cut, ascending);
@@ -78,13 +88,14 @@ static int place(const struct regions *regions, int64_t cut)
     return (int)(found - regions->cut);
 }
 
-void regions_find(const struct regions *regions, int64_t first, int64_t end, int *from, int *to)
+/* A range that was cut. */
+static void regions_find(const struct regions *regions, int64_t first, int64_t end, int *from, int *to)
 {
     *from = place(regions, first);
     *to = place(regions, end);
 }
 
-void latest_add(struct latest *latest, enum lane lane, int op)
+static void latest_add(struct latest *latest, enum lane lane, int op)
 {
     if (op > latest->op[lane]) latest->op[lane] = op;
 }
@@ -212,7 +223,7 @@ static bool begin_buffer(struct touched *touched, const struct access *access, i
 {
     memset(touched->any, -1, sizeof touched->any);
     for (enum part part = PART_PIECE; part < PARTS; part++) {
-        regions_clear(&touched->regions[part]);
+        touched->regions[part].count = 0;
         for (int i = 0; i < count; i++)
             if (access[i].part == part) regions_cut(&touched->regions[part], access[i].first, access[i].end);
         if (!regions_begin(&touched->regions[part])) return false;
@@ -300,7 +311,7 @@ static int check_place(const struct checker *checker, struct regions *regions, c
     const struct schedule *schedule = checker->schedule;
     int64_t first, end;
     int from, to;
-    regions_clear(regions);
+    regions->count = 0; /* another line: no cuts */
     for (int i = 0; i < count; i++) {
         extent(&stay[i], &first, &end);
         regions_cut(regions, first, end);

@@ -20,18 +20,6 @@ struct checker {
  * all below them. */
 struct latest { int op[LANES]; };
 
-/* A line (elements of a unit, addresses) cut wherever a range of it begins or ends, and what was done to each region between
- * two cuts. With these, a schedule is checked in one pass instead of by pairs of operations. */
-struct region { struct latest read, written; };
-struct regions { int64_t *cut; int count, room; struct region *at; int at_room; bool failed; }; /* begins zeroed */
-
-void regions_release(struct regions *regions);
-void regions_clear(struct regions *regions); /* for another line: no cuts */
-void regions_cut(struct regions *regions, int64_t first, int64_t end);
-bool regions_begin(struct regions *regions); /* after the last cut: nothing has been done. False: no memory */
-void regions_find(const struct regions *regions, int64_t first, int64_t end, int *from, int *to); /* a range that was cut */
-void latest_add(struct latest *latest, enum lane lane, int op);
-
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail);
 /* All that `latest` names has certainly ended when `op` starts. */
 bool checker_all_before(const struct checker *checker, const struct latest *latest, int op);
