@@ -38,6 +38,15 @@ static const struct kind *kind_of(unsigned kind)
 }
 #undef F
 
+/* A case for each kind, which does F to every field of `record`, by way of `of`. */
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
+    case number: {                                                                                                     \
+        __typeof__(&record->name) of = &record->name;                                                                  \
+        (void)of;                                                                                                      \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
+    }
+
 #define TEXT_u8(field)
 #define TEXT_u16(field)
 #define TEXT_u32(field)
@@ -51,15 +60,7 @@ static struct trace_text text_of(const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) TEXT_##type(field)
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number: {                                                                                                     \
-        const struct trace_of_##name *of = &record->name;                                                              \
-        (void)of;                                                                                                      \
-        FIELDS(F)                                                                                                      \
-        break;                                                                                                         \
-    }
 #include "engine/trace/kinds.def"
-#undef TRACE_KIND
 #undef F
     }
     return (struct trace_text){NULL, 0};
@@ -75,14 +76,7 @@ static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
 #define F(type, field, help) at = put_##type(at, of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number: {                                                                                                     \
-        const struct trace_of_##name *of = &record->name;                                                              \
-        FIELDS(F)                                                                                                      \
-        break;                                                                                                         \
-    }
 #include "engine/trace/kinds.def"
-#undef TRACE_KIND
 #undef F
     }
     return at;
@@ -129,12 +123,6 @@ static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_recor
     (void)end;
     switch ((unsigned)record->kind) {
 #define F(type, field, help) GET_##type(of->field)
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number: {                                                                                                     \
-        struct trace_of_##name *of = &record->name;                                                                    \
-        FIELDS(F)                                                                                                      \
-        break;                                                                                                         \
-    }
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 #undef F

@@ -140,25 +140,6 @@ bool record_buffer_put(struct record_buffer *buffer, const void *record)
     return true;
 }
 
-static int put(void *self, struct bytes *records, uint64_t now_ns, struct error *err)
-{
-    (void)now_ns;
-    for (size_t at = 0; at < records->count; at += trace_peek(records->at + at).bytes)
-        if (!record_buffer_put(self, records->at + at)) return error_set(err, STATUS_RUN, "no memory to keep records");
-    return STATUS_OK;
-}
-
-static int leave(void *self, bool goes_on, struct error *err)
-{
-    (void)self, (void)goes_on, (void)err;
-    return STATUS_OK;
-}
-
-struct sink record_buffer_sink(struct record_buffer *buffer)
-{
-    return (struct sink){put, leave, buffer};
-}
-
 /* --- reading -------------------------------------------------------------------------------------------------------- */
 
 static void append_record(void *user, const void *record)

@@ -9,7 +9,6 @@
 #ifndef ENGINE_TRACE_RECORD_BUFFER_H
 #define ENGINE_TRACE_RECORD_BUFFER_H
 
-#include "engine/trace/sink.h"
 #include "engine/trace/source.h"
 
 struct record_buffer;
@@ -21,9 +20,6 @@ void record_buffer_free(struct record_buffer *buffer);
 
 /* Copies one whole encoded record. Without memory it drops the oldest steps first; false: the record was lost. */
 bool record_buffer_put(struct record_buffer *buffer, const void *record);
-
-/* The buffer as a sink of a writer, whose thread fills it. The caller still owns the buffer. */
-struct sink record_buffer_sink(struct record_buffer *buffer);
 
 size_t record_buffer_bytes(const struct record_buffer *buffer);
 uint32_t record_buffer_first_step(const struct record_buffer *buffer); /* the oldest step kept in full; 0: none */
