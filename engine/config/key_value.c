@@ -192,9 +192,7 @@ bool key_is_zero(const struct config_key *key, const struct config *config)
     return key->size <= sizeof zeros && memcmp((const char *)config + key->offset, zeros, key->size) == 0;
 }
 
-static cJSON *raw(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static cJSON *raw(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static cJSON *raw(const char *format, ...)
 {
     char text[96];
     FORMAT_ARGUMENTS(text, sizeof text, format);

@@ -16,9 +16,7 @@ static int add(struct canvas canvas, int x, enum style style, const char *text)
     return x + utf8_columns(text) < canvas.at.columns ? draw_text(canvas, x, 0, style, text) : x;
 }
 
-static int add_format(struct canvas canvas, int x, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static int add_format(struct canvas canvas, int x, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int add_format(struct canvas canvas, int x, const char *format, ...)
 {
     char text[160];
     FORMAT_ARGUMENTS(text, sizeof text, format);

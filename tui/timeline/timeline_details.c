@@ -15,9 +15,7 @@ struct facts {
 };
 
 /* What does not fit in the rows that there are is left out. */
-static void fact(struct facts *facts, enum style style, const char *format, ...) __attribute__((format(printf, 3, 4)));
-
-static void fact(struct facts *facts, enum style style, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void fact(struct facts *facts, enum style style, const char *format, ...)
 {
     char text[256];
     FORMAT_ARGUMENTS(text, sizeof text, format);

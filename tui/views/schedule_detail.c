@@ -20,8 +20,7 @@ struct sheet {
     char text[TEXT_ROOM];
 };
 
-static void say(struct sheet *sheet, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(struct sheet *sheet, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct sheet *sheet, const char *format, ...)
 {
     const size_t used = strlen(sheet->text);
     FORMAT_ARGUMENTS(sheet->text + used, sizeof sheet->text - used, format);
