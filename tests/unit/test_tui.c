@@ -275,7 +275,7 @@ static void help_explains_every_mark(void **state)
     struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
     struct view_state help = {.view = VIEW_HELP};
     struct surface surface;
-    assert_true(surface_init(&surface, 100, 400, THEME_MONO, false));
+    assert_true(surface_init(&surface, VIEW_COLUMNS_MIN, 400, THEME_MONO, false));
     view_draw(past.model, past.history, &help, &surface);
     char *text = surface_to_text(&surface), row[80], letter[16];
     for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++) {
@@ -293,6 +293,8 @@ static void help_explains_every_mark(void **state)
                  category_name((enum category)category));
         if (!strstr(text, row)) fail_msg("no row:%s", row);
     }
+    assert_non_null(strstr(text, "works on it\n")); /* the longest rows are whole */
+    assert_non_null(strstr(text, "the same of NVMe\n"));
     assert_non_null(strstr(text, "\nBuckets: "));
     for (enum bucket_state of = 0; of < BUCKET_STATES; of++) {
         snprintf(row, sizeof row, " %s", bucket_looks[of].name);

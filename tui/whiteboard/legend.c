@@ -17,7 +17,7 @@ static const struct sign {
     {0x2591, "░", ":", "coming", "on its way: being gathered or reduced"},
     {0x2592, "▒", "LB", "copy, unreduced", "a gathered copy; of gradients: not all reduced yet"},
     {0xb7, "·", ".", "not here", "not on this rank"},
-    {LIT, "▇", "lit", "worked on", "lit, and P, G or O behind the tile: the operation of the sentence works on it"},
+    {LIT, "▇", "lit", "worked on", "lit, and P, G or O behind the tile: the newest operation works on it"},
     {BAR_LINE, "┃", "|", "planned peak", "in the bar of a tier: its budget, or else the planned peak"},
     {0x258c, "▌▐", "", "half kept", "kept on this rank: half a column"},
     {0x2596, "▖▗", "", "half, last step's", "half a column that is still as the step before left it"},
