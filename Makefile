@@ -4,7 +4,7 @@
 #   make run [ARGS="..."]      ... and start it
 #   make install               program, man page and completions below PREFIX (/usr/local), or below DESTDIR/PREFIX; make uninstall
 #   make deb                   a Debian package, build/zerolab_VERSION_ARCH.deb
-#   make test                  all tests, two programs at a time
+#   make test                  all tests, four programs at a time
 #   make test-full             the same with nano, where make test trains a smaller model, with every combination and more rounds
 #   make bench                 the figures of docs/BENCHMARKS.md, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
@@ -69,7 +69,7 @@ all: $(BUILD)/zerolab
 tests: all $(TESTS) $(HELPERS) $(if $(SAN)$(filter fake,$(CUDA)),,fake)
 benches: all $(BENCHES)
 
-# The GPU's kernels on a CUDA device emulated on the CPU, and the whole program with it: all else is the same objects.
+# The GPU's kernels on a CUDA device emulated on the CPU, and the whole program with it. All else is the same objects (WITH).
 ENGINE_OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(filter-out $(CUDA_SOURCES),$(SOURCES)))))
 CUDA_OBJECTS := $(filter-out $(ENGINE_OBJECTS),$(OBJECTS))
 fake: $(ENGINE_OBJECTS)
@@ -144,7 +144,9 @@ $(filter-out $(GPU_OBJECTS),$(OBJECTS) $(PROGRAM_OBJECTS)): | $(BUILD)/libraries
 $(BUILD)/libraries: tools/bootstrap.sh
 	@tools/bootstrap.sh --check && mkdir -p $(@D) && touch $@
 
-$(BUILD)/libkernels.a: $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES))))
+ENGINE_KERNELS := $(basename $(filter-out $(CUDA_SOURCES),$(GPU_SOURCES)))
+$(BUILD)/libkernels.a: $(if $(WITH),$(CUDA_OBJECTS) $(foreach k,$(ENGINE_KERNELS),$(filter %/$k.o,$(WITH))),\
+		$(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(GPU_SOURCES)))))
 	@rm -f $@; ar rcs $@ $^
 
 # The object of a program, which is in the folder of its source.
@@ -159,8 +161,8 @@ $(filter-out $(GPU_PROGRAMS),$(PROGRAMS)): $(BUILD)/tests/%: $$(object) $(BUILD)
 	@echo "  LINK $@"
 	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
-# What a test itself computes is little; compiled so, it takes half the time.
-$(addprefix $(BUILD)/tests/,unit/% engine/% program/%): TEST_FLAGS := -O1 -g1
+# What a test itself computes is little; compiled so, it takes a third of the time.
+$(addprefix $(BUILD)/tests/,unit/% engine/% program/%): TEST_FLAGS := -O0 -g1
 $(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
 $(BUILD)/%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
 $(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
