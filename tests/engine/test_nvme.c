@@ -108,23 +108,11 @@ static void all_the_same(int first, int stride, int steps, const char *ranks, co
     }
 }
 
-/* With SHORT=1 the precisions take turns: each setup is seen in one of them. */
-static int turns(void)
-{
-    return effort(3, 1, 1);
-}
-
+/* bf16 has every setup where bytes are counted, below; fp32 has all with FULL=1. */
 static void test_same_bits_fp32(void **state)
 {
     (void)state;
-    all_the_same(0, turns(), 4, "topology.ranks=4", NULL);
-}
-
-static void test_same_bits_bf16(void **state)
-{
-    (void)state;
-    static const char *const extras[EXTRAS] = {"bf16.enabled=true"};
-    all_the_same(turns() > 1, turns(), 4, "topology.ranks=4", extras);
+    all_the_same(0, effort(3, 2, 1), 4, "topology.ranks=4", NULL);
 }
 
 /* The first scales overflow: those steps are dropped, and with them what would have been read and written. */
@@ -166,16 +154,19 @@ static void note_flows(struct zero *zero, int rank, int step)
     for (int d = 0; d < AIO_DIRECTIONS; d++) moved_bytes[rank][step][d] = storage_flow(zero->storage, d).bytes;
 }
 
-static void test_bytes_are_as_planned(void **state)
+static void test_bf16_bytes_as_planned_and_same_bits(void **state)
 {
     (void)state;
     static const char *const extras[EXTRAS] = {
         "bf16.enabled=true", "zero_optimization.stage3_param_persistence_threshold=1280", "schedule.update_tile=5000"};
     static const enum traffic traffic[AIO_DIRECTIONS] = {TRAFFIC_NVME_READ, TRAFFIC_NVME_WRITE};
+    struct plan_of_run plan = plan_with(NULL, 4, "topology.ranks=4", extras);
+    struct outcome_of_run want = run(&plan);
     for (int s = 0; s < SETUPS; s++) {
-        struct plan_of_run plan = plan_with(&setups[s], 4, "topology.ranks=4", extras);
+        plan = plan_with(&setups[s], 4, "topology.ranks=4", extras);
         plan.before_step = note_flows;
         struct outcome_of_run out = run(&plan);
+        expect_same(&want, &out, 4, setups[s].name);
         for (int tier = 0; tier < TIERS; tier++) {
             const int64_t measured = (int64_t)out.memory.tier[tier].peak_bytes,
                           planned = out.footprint.peak_bytes[tier];
@@ -530,10 +521,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_bits_fp32),
-        cmocka_unit_test(test_same_bits_bf16),
         cmocka_unit_test(test_same_bits_fp16),
         cmocka_unit_test(test_knobs_do_not_change_learning),
-        cmocka_unit_test(test_bytes_are_as_planned),
+        cmocka_unit_test(test_bf16_bytes_as_planned_and_same_bits),
         cmocka_unit_test(test_staging_follows_the_pipeline),
         cmocka_unit_test(test_switching_fp32),
         cmocka_unit_test(test_switching_bf16),
