@@ -153,5 +153,6 @@ void run_model_fold(struct run_model *model, const struct trace_record *record)
     if (record->time_ns > model->now_ns) model->now_ns = record->time_ns;
     model->revision++;
     const unsigned kind = record->kind;
-    if (kind < sizeof folds / sizeof *folds && folds[kind]) folds[kind](model, record); /* else: a kind of a later version */
+    if (kind >= sizeof folds / sizeof *folds || !folds[kind]) return; /* a kind of a later version */
+    folds[kind](model, record);
 }

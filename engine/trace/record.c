@@ -133,7 +133,8 @@ size_t trace_decode(const void *bytes, size_t available, struct trace_record *re
 {
     if (available < TRACE_HEAD_BYTES) return 0;
     struct trace_head head = trace_peek(bytes);
-    if (head.bytes < TRACE_HEAD_BYTES || head.bytes > available || head.bytes < kind_of(head.kind)->fixed_bytes) return 0;
+    if (head.bytes < TRACE_HEAD_BYTES || head.bytes > available || head.bytes < kind_of(head.kind)->fixed_bytes)
+        return 0;
     record->kind = (enum trace_kind)head.kind;
     record->rank = head.rank;
     record->time_ns = head.time_ns;
