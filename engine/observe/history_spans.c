@@ -1,5 +1,8 @@
 /* Operations: an open span when one begins, completed when it ends. A lane runs its operations in order, so its spans
  * are sorted by time, which every query relies on; a span that would break it is dropped, its time unknown. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "engine/observe/history_parts.h"
 
 enum { SPANS_SHARE = 2, SPANS_LEAST = 64 }; /* half of all bytes */
@@ -218,4 +221,45 @@ bool history_io(const struct history *history, int rank, enum lane lane, const s
         if (out->step == span->step && out->op == span->op) return true;
     }
     return false;
+}
+
+/* ---- moments ---- */
+
+static int by_time(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Into times[2 * op] the earliest begin, into the place behind it the latest end; UINT64_MAX: one has not ended. */
+static void fold_moments(const struct history *history, int rank, const struct history_step *step, uint64_t times[],
+                         int room)
+{
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        int64_t first, end;
+        history_spans(history, rank, lane, step->begun_ns, step->ended_ns ? step->ended_ns : UINT64_MAX, &first, &end);
+        for (int64_t number = first; number < end; number++) {
+            const struct span *span = history_span(history, rank, lane, number);
+            if (!span || span->step != step->step || span->op >= (uint32_t)room / 2) continue;
+            uint64_t *of = &times[2 * span->op], ended_ns = span->ended_ns ? span->ended_ns : UINT64_MAX;
+            if (!of[0] || span->started_ns < of[0]) of[0] = span->started_ns;
+            if (ended_ns > of[1]) of[1] = ended_ns;
+        }
+    }
+}
+
+int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t times[],
+                    int room)
+{
+    const int ranks = history_ranks(history, step->begun_ns, UINT64_MAX);
+    int found = 0, count = 0;
+    memset(times, 0, (size_t)room * sizeof *times);
+    for (int r = rank < 0 ? 0 : rank; r < (rank < 0 ? ranks : rank + 1); r++)
+        fold_moments(history, r, step, times, room);
+    for (int i = 0; i < room; i++)
+        if (times[i] && times[i] != UINT64_MAX) times[found++] = times[i];
+    qsort(times, (size_t)found, sizeof *times, by_time);
+    for (int i = 0; i < found; i++)
+        if (!count || times[i] != times[count - 1]) times[count++] = times[i];
+    return count;
 }

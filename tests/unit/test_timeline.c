@@ -10,8 +10,10 @@
 
 static void columns_and_times_agree(void **state)
 {
-    static const struct window windows[] = {
-        {0, 2000}, {1000000, 1002001}, {77, 123456789}, {5000000000u, 905000000000u}};
+    static const struct window windows[] = {{.to_ns = 2000},
+                                            {.from_ns = 1000000, .to_ns = 1002001},
+                                            {.from_ns = 77, .to_ns = 123456789},
+                                            {.from_ns = 5000000000u, .to_ns = 905000000000u}};
     (void)state;
     for (size_t i = 0; i < sizeof windows / sizeof windows[0]; i++)
         for (int columns = 1; columns <= 400; columns += 7) {
@@ -29,9 +31,28 @@ static void columns_and_times_agree(void **state)
     assert_int_equal(window_column(&windows[1], 80, 999999), -1);
 }
 
+/* While one steps, all moments are as wide, however far they lie apart. */
+static void columns_and_moments_agree(void **state)
+{
+    struct window window = {.from_ns = 1000, .by_moments = true};
+    uint64_t at_ns = 1000;
+    (void)state;
+    for (int m = 0; m <= WINDOW_MOMENTS_MAX; m++, at_ns += m % 3 ? 5000 + (uint64_t)m : 3000000000u)
+        window.moment_ns[m] = at_ns;
+    window.to_ns = window.moment_ns[WINDOW_MOMENTS_MAX];
+    for (int columns = WINDOW_MOMENTS; columns <= 400; columns += 7) {
+        const int each = columns < 2 * WINDOW_MOMENTS ? 1 : columns / WINDOW_MOMENTS;
+        for (int m = 0; m < WINDOW_MOMENTS_MAX && (m + 1) * each <= columns; m++) {
+            assert_int_equal(window_time(&window, columns, m * each), window.moment_ns[m]);
+            assert_int_equal(window_column(&window, columns, window.moment_ns[m]), m * each);
+            assert_int_equal(window_column(&window, columns, window.moment_ns[m + 1] - 1), (m + 1) * each - 1);
+        }
+    }
+}
+
 static void zooming_keeps_its_place(void **state)
 {
-    struct window window = {1000000000u, 2000000000u};
+    struct window window = {.from_ns = 1000000000u, .to_ns = 2000000000u};
     (void)state;
     for (int share = 0; share <= 4; share++) {
         uint64_t around_ns = window.from_ns + 250000000u * (uint64_t)share;
@@ -48,7 +69,7 @@ static void zooming_keeps_its_place(void **state)
 
 static void panning_and_showing(void **state)
 {
-    struct window window = {1000000, 2000000};
+    struct window window = {.from_ns = 1000000, .to_ns = 2000000};
     (void)state;
     assert_int_equal(window_panned(window, 0.25).from_ns, 1250000);
     assert_int_equal(window_panned(window, -1).to_ns, 1000000);
@@ -199,7 +220,8 @@ static void a_column_shows_what_took_most_of_it(void **state)
     (void)state;
     for (int zoom = 0; zoom < 6; zoom++) {
         const struct history_step *step = history_step_numbered(run.history, zoom & 1 ? 8 : 3);
-        struct window window = {step->begun_ns, step->begun_ns + (step->ended_ns - step->begun_ns) / (1u << zoom)};
+        struct window window = {.from_ns = step->begun_ns,
+                                .to_ns = step->begun_ns + (step->ended_ns - step->begun_ns) / (1u << zoom)};
         for (int rank = 0; rank < 4; rank += 3)
             for (enum lane lane = 0; lane < LANES; lane++) {
                 struct column columns[COLUMNS];
@@ -217,8 +239,10 @@ static void busy_time_is_neither_lost_nor_made_up(void **state)
     struct view_state view_state = {0};
     struct scene scene = {run.model, run.history, &view_state};
     const struct history_step *step = history_step_numbered(run.history, 8);
-    struct window window = {step->begun_ns, step->ended_ns}, before = {0, history_first_ns(run.history)},
-                  after = {history_last_ns(run.history) + 1, history_last_ns(run.history) + 1000000};
+    struct window window = {.from_ns = step->begun_ns, .to_ns = step->ended_ns},
+                  before = {.to_ns = history_first_ns(run.history)},
+                  after = {.from_ns = history_last_ns(run.history) + 1,
+                           .to_ns = history_last_ns(run.history) + 1000000};
     uint64_t busy_ns = 0, expected_ns = 0;
     struct column columns[COLUMNS];
     int64_t first, end;
@@ -244,7 +268,7 @@ static void lost_time_is_unknown(void **state)
     struct scene scene = {run.model, run.history, &view_state};
     uint64_t last_ns = history_last_ns(run.history);
     struct trace_record gap = {.kind = TRACE_GAP, .rank = 0, .time_ns = last_ns + 1000000, .gap = {7, last_ns}};
-    struct window window = {last_ns, last_ns + 2000000};
+    struct window window = {.from_ns = last_ns, .to_ns = last_ns + 2000000};
     struct column columns[COLUMNS];
     (void)state;
     folded_fold(&run, &gap);
@@ -269,7 +293,7 @@ static void a_wait_that_goes_on_is_shown(void **state)
         folded_fold(&run, &later);
         struct stall_reason reason = timeline_pending(&scene, 0, LANE_COMPUTE, &since_ns);
         if (reason.why != STALL_NONE && shown_now(&scene) > since_ns + 1000) {
-            struct window window = {since_ns, shown_now(&scene)};
+            struct window window = {.from_ns = since_ns, .to_ns = shown_now(&scene)};
             struct column columns[COLUMNS];
             timeline_columns(columns, COLUMNS, &scene, 0, LANE_COMPUTE, &window);
             assert_int_equal(columns[COLUMNS / 2].mark, MARK_WAIT + (enum mark)reason.why);
@@ -543,6 +567,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_and_times_agree),
+        cmocka_unit_test(columns_and_moments_agree),
         cmocka_unit_test(zooming_keeps_its_place),
         cmocka_unit_test(panning_and_showing),
         cmocka_unit_test(the_scale_of_a_run_is_steady),

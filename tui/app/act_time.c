@@ -35,6 +35,8 @@ void act_time(struct app *app, const struct key_row *row)
     case ACTION_FIRST: moved = feed_go_step(feed, 0); break;
     default: feed_newest(feed); break;
     }
+    app->state.by_ops = row->action == ACTION_NEXT_OP || row->action == ACTION_PREVIOUS_OP ||
+                        row->action == ACTION_LEFT || row->action == ACTION_RIGHT;
     if (!moved) app_say(app, forward ? "this is the newest moment" : "nothing older is kept");
 }
 

@@ -81,6 +81,7 @@ static void act_quit(struct app *app, const struct key_row *row)
 /* The first press lets an operation run and shows its begin; the second shows its end, and sends nothing. */
 static void step_op(struct app *app)
 {
+    app->state.by_ops = true;
     if (app->feed.hold.wanted) feed_newest(&app->feed);
     else if (app_send(app, "op") && app->feed.newest.model->state == RUN_PAUSED)
         feed_hold_next(&app->feed, app->state.rank);

@@ -91,14 +91,15 @@ static void show_lesson(struct view_state *state, struct lab_pane *pane, const s
 static struct view_state state_of(const struct record_reader *reader, enum view_id view,
                                   const struct app_frame_options *options)
 {
-    return (struct view_state){.view = view,
-                               .focus = VIEW_EVENTS,
-                               .units =
-                                   options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
-                               .cursor_ns = reader->model->now_ns,
-                               .newest_ns = reader->model->now_ns,
-                               .trace_file = options->file,
-                               .trouble = reader->trouble[0] ? reader->trouble : NULL};
+    return (struct view_state){
+        .view = view,
+        .focus = VIEW_EVENTS,
+        .units = options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
+        .by_ops = options->steps || (options->at && !strncmp(options->at, "step:", 5) && strchr(options->at, '.')),
+        .cursor_ns = reader->model->now_ns,
+        .newest_ns = reader->model->now_ns,
+        .trace_file = options->file,
+        .trouble = reader->trouble[0] ? reader->trouble : NULL};
 }
 
 static bool paint(struct surface *surface, const struct record_reader *reader, enum view_id view,

@@ -6,37 +6,14 @@
 
 static const uint64_t MOMENT_NS = 120000000, WHOLE_NS = 10000000000; /* each at least so long; all of them, if they are few */
 
-static int by_time(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-static void add_moments(struct last_step *last, const struct history *history, enum lane lane, const struct history_step *step)
-{
-    int64_t first, end;
-    history_spans(history, last->rank, lane, step->begun_ns, step->ended_ns, &first, &end);
-    for (int64_t number = first; number < end && last->count + 2 <= LAST_STEP_MOMENTS; number++) {
-        const struct span *span = history_span(history, last->rank, lane, number);
-        if (!span || span->step != step->step || !span->ended_ns) continue;
-        last->times[last->count++] = span->started_ns;
-        last->times[last->count++] = span->ended_ns;
-    }
-}
-
 /* Takes the step: its moments, in order and each once. False: its operations are not kept. */
 static bool take_step(struct feed *feed, const struct run_step *done, int rank, uint64_t now_ns)
 {
     struct last_step *last = &feed->last;
     const struct history_step *step = history_step_numbered(feed->newest.history, done->step);
-    int count = 0;
     *last = (struct last_step){.rank = rank, .schedule = done->schedule, .begun_ns = now_ns};
     if (!step || !step->ended_ns || done->lost) return false;
-    for (enum lane lane = 0; lane < LANES; lane++) add_moments(last, feed->newest.history, lane, step);
-    qsort(last->times, (size_t)last->count, sizeof *last->times, by_time);
-    for (int i = 0; i < last->count; i++)
-        if (!count || last->times[i] != last->times[count - 1]) last->times[count++] = last->times[i];
-    last->count = count;
+    const int count = last->count = history_moments(feed->newest.history, rank, step, last->times, LAST_STEP_MOMENTS);
     if (count < 2) return false;
     last->each_ns = WHOLE_NS / (uint64_t)count > MOMENT_NS ? WHOLE_NS / (uint64_t)count : MOMENT_NS;
     last->step = done->step;

@@ -71,6 +71,13 @@ static void draw_parts(struct canvas canvas, const struct scene *scene, const st
     timeline_draw_legend(canvas_at(canvas, layout.legend), scene);
 }
 
+/* While one steps, the newest operation is the chosen one. */
+static void light_newest(struct view_state *state, const struct scene *scene)
+{
+    const struct history_step *step = timeline_step(scene);
+    if (step && timeline_stands(scene, step) && !state->selected.known) state->selected = timeline_newest(scene);
+}
+
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct view_state state = *scene->state;
@@ -78,6 +85,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     if (nothing_yet(canvas, scene)) return;
     struct timeline_needs needs = needs_of(scene, canvas.at.columns);
     state.rank = needs.chosen;
+    light_newest(&state, &filtered);
     draw_parts(canvas, &filtered, &needs);
 }
 
@@ -116,6 +124,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     struct view_state calm = *scene->state;
     struct scene in_small = {scene->model, scene->history, &calm};
     calm.from_ns = calm.to_ns = 0;
+    light_newest(&calm, &in_small);
     const struct window window = timeline_window(&in_small);
     const int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows - 1,
               lanes = run_lane_count(scene->model), legend = legend_rows(scene, canvas.at.columns);

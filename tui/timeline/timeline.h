@@ -10,11 +10,20 @@
 
 enum { WINDOW_LEAST_NS = 2000 };
 
-struct window { uint64_t from_ns, to_ns; }; /* to_ns > from_ns */
+/* to_ns > from_ns. Time is even over the columns; while one steps by operations, over those between two moments. These are as many whole
+ * columns for all, so that WINDOW_MOMENTS or some more are on the screen. */
+enum { WINDOW_MOMENTS = 35, WINDOW_MOMENTS_MAX = 2 * WINDOW_MOMENTS };
+struct window {
+    uint64_t from_ns, to_ns;
+    bool by_moments;
+    uint64_t moment_ns[WINDOW_MOMENTS_MAX + 1]; /* rising, from from_ns to to_ns */
+};
 
 /* The window of the state: the user's own, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
-bool timeline_stands(const struct scene *scene, const struct history_step *step); /* paused between two of its operations */
+bool timeline_stands(const struct scene *scene, const struct history_step *step); /* one steps through its operations */
+/* The operation of the chosen rank that began or ended last, as a selection; known false: none in this step. */
+struct selection timeline_newest(const struct scene *scene);
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
 /* The step that is shown: the one in the middle of the user's own window; else the step under the cursor, or in a run
  * that moves on the last whole step. NULL: none yet. */

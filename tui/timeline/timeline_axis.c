@@ -176,6 +176,23 @@ static void draw_tick_marks(struct canvas canvas, const struct scene *scene, con
     }
 }
 
+/* While one steps: the numbers of the operations where they begin. */
+static void draw_op_marks(struct canvas canvas, const struct scene *scene, const struct window *window)
+{
+    const int rank = scene->state->rank;
+    int free_from = 0;
+    for (int x = 0; x < canvas.at.columns; x++)
+        for (enum lane lane = 0; lane < LANES && x >= free_from; lane++) {
+            int64_t first, end;
+            const uint64_t from_ns = window_time(window, canvas.at.columns, x);
+            history_spans(scene->history, rank, lane, from_ns, window_time(window, canvas.at.columns, x + 1), &first,
+                          &end);
+            const struct span *span = end > first ? history_span(scene->history, rank, lane, end - 1) : NULL;
+            if (!span || span->started_ns < from_ns) continue;
+            free_from = draw_format(canvas, x, 0, STYLE_DIM, "%u", span->op) + 1;
+        }
+}
+
 static void draw_mark(struct canvas canvas, const struct window *window, uint64_t time_ns, uint32_t sign,
                       const char *name)
 {
@@ -190,8 +207,8 @@ void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const 
     struct canvas axis = canvas_part(canvas, TIMELINE_GUTTER, 0, canvas.at.columns - TIMELINE_GUTTER, 1);
     const struct view_state *state = scene->state;
     if (axis.at.columns < 1) return;
-    draw_text(canvas, 1, 0, STYLE_DIM, "time");
-    draw_tick_marks(axis, scene, window);
+    draw_text(canvas, 1, 0, STYLE_DIM, window->by_moments ? "op" : "time");
+    (window->by_moments ? draw_op_marks : draw_tick_marks)(axis, scene, window);
     for (int i = 0; i < state->marker_count; i++)
         draw_mark(axis, window, state->markers[i].time_ns, 0x25c6, state->markers[i].name);
     for (int i = 0; i < 2; i++)

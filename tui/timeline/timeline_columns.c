@@ -124,6 +124,7 @@ static enum texture most_of(const uint64_t texture_ns[TEXTURES])
     return best;
 }
 
+/* While one steps, idling and waiting are the user's time: what was done in a column is shown, however short it was. */
 static struct column choose(const struct shares *shares, const struct window *cell)
 {
     struct column column = {.mark = MARK_IDLE, .span = -1};
@@ -134,11 +135,11 @@ static struct column choose(const struct shares *shares, const struct window *ce
         idle_ns -= ns < idle_ns ? ns : idle_ns;
         if (mark > MARK_UNKNOWN && mark < MARK_WAIT) column.busy_ns += ns;
     }
-    best_ns = idle_ns;
+    best_ns = cell->by_moments ? 0 : idle_ns;
     for (uint32_t left = shares->seen; left; left &= left - 1) {
         enum mark mark = (enum mark)__builtin_ctz(left);
         const struct share *share = &shares->mark[mark];
-        if (share->ns == 0 || share->ns < best_ns) continue;
+        if (share->ns == 0 || share->ns < best_ns || (cell->by_moments && mark >= MARK_WAIT)) continue;
         best_ns = share->ns;
         column.mark = mark;
         column.span = share->span;
@@ -150,6 +151,7 @@ static struct column choose(const struct shares *shares, const struct window *ce
 /* Column after column: where one ends the next begins. */
 static void next_cell(struct window *cell, const struct window *window, int columns, int column)
 {
+    cell->by_moments = window->by_moments;
     cell->from_ns = column ? cell->to_ns : window->from_ns;
     cell->to_ns = window_time(window, columns, column + 1);
 }

@@ -191,8 +191,8 @@ static bool centre(struct view_state *state, const struct scene *scene)
     uint64_t off_ns = distance(at_ns, middle(window.from_ns, window.to_ns)), length_ns = window.to_ns - window.from_ns;
     if (span && off_ns <= length_ns / 64) {
         uint64_t margin_ns = (span_end(scene, span) - span->started_ns) / 4 + WINDOW_LEAST_NS / 2;
-        window = (struct window){span->started_ns > margin_ns ? span->started_ns - margin_ns : 0,
-                                 span_end(scene, span) + margin_ns};
+        window = (struct window){.from_ns = span->started_ns > margin_ns ? span->started_ns - margin_ns : 0,
+                                 .to_ns = span_end(scene, span) + margin_ns};
     } else window = window_centred(window, at_ns);
     set_window(state, window);
     return true;

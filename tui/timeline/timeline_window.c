@@ -10,33 +10,64 @@ static struct window window_of_step(const struct scene *scene, const struct hist
     uint64_t room_ns = before ? before->ended_ns - before->begun_ns : FIRST_STEP_NS, now_ns = shown_now(scene);
     const uint64_t least_ns = step->begun_ns + scene->state->window_least_ns;
     if (step->ended_ns > step->begun_ns)
-        return (struct window){step->begun_ns, step->ended_ns > least_ns ? step->ended_ns : least_ns};
+        return (struct window){.from_ns = step->begun_ns,
+                               .to_ns = step->ended_ns > least_ns ? step->ended_ns : least_ns};
     if (room_ns < WINDOW_LEAST_NS) room_ns = WINDOW_LEAST_NS;
     while (step->begun_ns + room_ns < now_ns) room_ns += room_ns / 2;
-    return (struct window){step->begun_ns, step->begun_ns + room_ns};
+    return (struct window){.from_ns = step->begun_ns, .to_ns = step->begun_ns + room_ns};
 }
 
-/* Of a step that stands between two operations, the newest of them: what lies between them is the user's time. */
-static struct window window_of_newest(const struct scene *scene, const struct history_step *step)
+/* The cursor's place in the step. */
+static uint64_t stands_at(const struct scene *scene)
 {
-    uint64_t from_ns = 0, to_ns = 0;
-    for (int rank = 0; rank < history_ranks(scene->history, step->begun_ns, UINT64_MAX); rank++)
-        for (enum lane lane = 0; lane < LANES; lane++) {
-            int64_t first, end;
-            history_spans(scene->history, rank, lane, step->begun_ns, UINT64_MAX, &first, &end);
-            const struct span *span = end > first ? history_span(scene->history, rank, lane, end - 1) : NULL;
-            if (!span || span->started_ns < from_ns) continue;
-            from_ns = span->started_ns;
-            to_ns = span_end(scene, span);
-        }
-    if (to_ns <= from_ns) return window_of_step(scene, step);
-    uint64_t margin_ns = (to_ns - from_ns) / 2 + WINDOW_LEAST_NS;
-    return (struct window){from_ns - margin_ns, to_ns + margin_ns};
+    return scene->state->behind ? scene->state->cursor_ns : shown_now(scene);
+}
+
+/* The moments of all ranks around the cursor. The window moves by half, so that most of what is on the screen stays there;
+ * behind the newest moment the columns are empty. */
+static struct window window_of_moments(const struct scene *scene, const struct history_step *step)
+{
+    enum { MOMENTS_MAX = 4096 };
+    static _Thread_local uint64_t times[MOMENTS_MAX];
+    const uint64_t at_ns = stands_at(scene), now_ns = shown_now(scene);
+    const int count = history_moments(scene->history, -1, step, times, MOMENTS_MAX);
+    struct window window = {.by_moments = true};
+    int at = 0, top = 0;
+    if (!count) return window_of_step(scene, step);
+    while (at + 1 < count && times[at + 1] <= at_ns) at++;
+    while (at - top >= WINDOW_MOMENTS) top += WINDOW_MOMENTS / 2;
+    for (int m = 0; m <= WINDOW_MOMENTS_MAX; m++) {
+        const uint64_t before_ns = m ? window.moment_ns[m - 1] : 0;
+        window.moment_ns[m] =
+            top + m < count ? times[top + m] : (before_ns < now_ns ? now_ns : before_ns) + WINDOW_LEAST_NS;
+    }
+    window.from_ns = window.moment_ns[0];
+    window.to_ns = window.moment_ns[WINDOW_MOMENTS_MAX];
+    return window;
 }
 
 bool timeline_stands(const struct scene *scene, const struct history_step *step)
 {
-    return !step->ended_ns && scene->model->state == RUN_PAUSED;
+    return (scene->state->by_ops && !shown_moves(scene)) || (!step->ended_ns && scene->model->state == RUN_PAUSED);
+}
+
+struct selection timeline_newest(const struct scene *scene)
+{
+    const struct history_step *step = shown_step(scene);
+    const uint64_t at_ns = stands_at(scene);
+    const int rank = scene->state->rank;
+    struct selection newest = {0};
+    uint64_t latest_ns = 0;
+    for (enum lane lane = 0; lane < LANES && step; lane++) {
+        int64_t first, end;
+        history_spans(scene->history, rank, lane, step->begun_ns, at_ns + 1, &first, &end);
+        const struct span *span = end > first ? history_span(scene->history, rank, lane, end - 1) : NULL;
+        if (!span || span->step != step->step) continue;
+        const uint64_t last_ns = span->ended_ns && span->ended_ns <= at_ns ? span->ended_ns : span->started_ns;
+        if (last_ns >= latest_ns)
+            newest = (struct selection){true, rank, lane, span->step, span->op}, latest_ns = last_ns;
+    }
+    return newest;
 }
 
 struct window timeline_window(const struct scene *scene)
@@ -45,9 +76,9 @@ struct window timeline_window(const struct scene *scene)
     const struct history_step *step = shown_step(scene);
     uint64_t first_ns = history_first_ns(scene->history), now_ns = shown_now(scene);
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
-    if (state->to_ns > state->from_ns) return (struct window){state->from_ns, state->to_ns};
+    if (state->to_ns > state->from_ns) return (struct window){.from_ns = state->from_ns, .to_ns = state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
-    if (timeline_stands(scene, step)) return window_of_newest(scene, step);
+    if (timeline_stands(scene, step)) return window_of_moments(scene, step);
     return window_of_step(scene, step);
 }
 
@@ -65,11 +96,25 @@ const struct history_step *timeline_step(const struct scene *scene)
 
 /* ---- the maths of windows ------------------------------------------------------------------------------------------- */
 
+static int columns_of_moment(int columns)
+{
+    return columns < 2 * WINDOW_MOMENTS ? 1 : columns / WINDOW_MOMENTS;
+}
+
 uint64_t window_time(const struct window *window, int columns, int column)
 {
-    uint64_t length_ns = window->to_ns - window->from_ns, parts = (uint64_t)columns;
-    uint64_t whole = length_ns / parts, rest = length_ns % parts;
-    return window->from_ns + whole * (uint64_t)column + (rest * (uint64_t)column + parts - 1) / parts;
+    uint64_t from_ns = window->from_ns, length_ns = window->to_ns - from_ns, parts = (uint64_t)columns;
+    uint64_t part = (uint64_t)column;
+    if (window->by_moments) {
+        parts = (uint64_t)columns_of_moment(columns);
+        const uint64_t moment = part / parts;
+        if (moment >= WINDOW_MOMENTS_MAX) return window->to_ns;
+        from_ns = window->moment_ns[moment];
+        length_ns = window->moment_ns[moment + 1] - from_ns;
+        part %= parts;
+    }
+    const uint64_t whole = length_ns / parts, rest = length_ns % parts;
+    return from_ns + whole * part + (rest * part + parts - 1) / parts;
 }
 
 int window_column(const struct window *window, int columns, uint64_t time_ns)
@@ -77,6 +122,12 @@ int window_column(const struct window *window, int columns, uint64_t time_ns)
     if (time_ns < window->from_ns) return -1;
     if (time_ns >= window->to_ns) return columns;
     double share = (double)(time_ns - window->from_ns) / (double)(window->to_ns - window->from_ns);
+    if (window->by_moments) {
+        int m = 0;
+        while (window->moment_ns[m + 1] <= time_ns) m++;
+        share = (double)(time_ns - window->moment_ns[m]) / (double)(window->moment_ns[m + 1] - window->moment_ns[m]);
+        share = (m + share) * columns_of_moment(columns) / columns;
+    }
     int column = (int)(share * columns);
     if (column > 0 && time_ns < window_time(window, columns, column)) column--;
     if (column + 1 < columns && time_ns >= window_time(window, columns, column + 1)) column++;
@@ -96,7 +147,7 @@ static struct window placed(double from_ns, double length_ns)
 {
     if (length_ns < WINDOW_LEAST_NS) length_ns = WINDOW_LEAST_NS;
     if (from_ns < 0) from_ns = 0;
-    return (struct window){(uint64_t)from_ns, (uint64_t)from_ns + (uint64_t)length_ns};
+    return (struct window){.from_ns = (uint64_t)from_ns, .to_ns = (uint64_t)from_ns + (uint64_t)length_ns};
 }
 
 struct window window_zoomed(struct window window, double factor, uint64_t around_ns)
@@ -123,8 +174,9 @@ struct window window_showing(struct window window, uint64_t from_ns, uint64_t to
 {
     uint64_t length_ns = window.to_ns - window.from_ns;
     if (from_ns >= window.from_ns && to_ns <= window.to_ns) return window;
-    if (from_ns < window.from_ns || to_ns - from_ns >= length_ns) return (struct window){from_ns, from_ns + length_ns};
-    return (struct window){to_ns - length_ns, to_ns};
+    if (from_ns < window.from_ns || to_ns - from_ns >= length_ns)
+        return (struct window){.from_ns = from_ns, .to_ns = from_ns + length_ns};
+    return (struct window){.from_ns = to_ns - length_ns, .to_ns = to_ns};
 }
 
 struct window window_of_run(uint64_t first_ns, uint64_t last_ns)
@@ -134,5 +186,5 @@ struct window window_of_run(uint64_t first_ns, uint64_t last_ns)
     int i = 0;
     while (unit * 10 < length_ns) unit *= 10;
     while (unit * nice[i] < length_ns) i++;
-    return (struct window){first_ns, first_ns + (uint64_t)(unit * nice[i])};
+    return (struct window){.from_ns = first_ns, .to_ns = first_ns + (uint64_t)(unit * nice[i])};
 }
