@@ -53,9 +53,9 @@ static void write_packet(char out[PACKET_ROOM], const struct board *board, int n
         snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, others, ops->ranks, bytes);
     else if (op->kind == OP_GATHER)
         snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, others, ops->ranks, bytes);
-    else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan %s]▸", object, bytes);
+    else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan sends %s]▸", object, bytes);
     else
-        snprintf(out, PACKET_ROOM, "[%s %.40s, plan %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
+        snprintf(out, PACKET_ROOM, "[%s %.40s, plan sends %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
                  bytes);
 }
 

@@ -194,19 +194,24 @@ static void write_group(char out[OP_TEXT_ROOM], const struct board_group *units,
     }
 }
 
-/* "block 3", "blk 12"; with the number of its elements, where that is less than half a row: "norm 256". */
-static void write_unit(char out[OP_TEXT_ROOM], const struct board_row *row, const struct board *board)
+/* "block 3", "blk 12" */
+static void write_unit(char out[OP_TEXT_ROOM], int unit, const struct board *board)
 {
-    const struct run_header *header = &board->scene->model->header;
-    const int unit = row->units.first;
-    char name[OP_TEXT_ROOM], count[16];
+    char name[OP_TEXT_ROOM];
     const char *number = strchr(unit_text(name, board->scene->model, unit), ' ');
     if (strlen(name) >= BOARD_LABEL && number) snprintf(out, OP_TEXT_ROOM, "blk%.8s", number);
     else snprintf(out, OP_TEXT_ROOM, "%.40s", name);
+}
+
+/* The number of elements of a unit that is less than half a row. */
+static void draw_size(struct canvas canvas, int y, int x, const struct board_row *row, const struct board *board)
+{
+    const struct run_header *header = &board->scene->model->header;
+    const int unit = row->units.first, end = BOARD_LABEL - board->divided[0];
+    char count[16];
     if (!row->small || unit >= header->unit_count) return;
     write_count(count, header->units[unit].elems);
-    const int room = BOARD_LABEL - board->divided[0] - (int)strlen(out);
-    if (room >= (int)strlen(count)) snprintf(out + strlen(out), 24, "%*s", room, count);
+    if (x + (int)strlen(count) < end) draw_right(canvas, end, y, STYLE_DIM, count);
 }
 
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board)
@@ -216,10 +221,11 @@ void board_unit_labels(struct canvas canvas, int y, const struct board_rows *row
     for (int i = 0; i < rows->count; i++) {
         const struct board_row *row = &rows->row[i];
         const bool alone = row->units.count == 1;
-        if (alone) write_unit(name, row, board);
+        if (alone) write_unit(name, row->units.first, board);
         else write_group(name, &row->units, board);
-        draw_text(canvas_part(canvas, 0, y + row->y, BOARD_LABEL, 1), 0, 0,
-                  row->units.first == chosen && alone ? STYLE_FOCUS : STYLE_TEXT, name);
+        const int x = draw_text(canvas_part(canvas, 0, y + row->y, BOARD_LABEL, 1), 0, 0,
+                                row->units.first == chosen && alone ? STYLE_FOCUS : STYLE_TEXT, name);
+        if (alone) draw_size(canvas, y + row->y, x, row, board);
     }
 }
 

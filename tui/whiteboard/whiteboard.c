@@ -244,7 +244,7 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
     int y = ABOVE_ROWS + share->tiles.used;
     board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
     if (share->links) y = board_link(canvas, y, board);
-    if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copies");
+    if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copy");
     if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
     if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
