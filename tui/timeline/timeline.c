@@ -75,7 +75,8 @@ static void draw_parts(struct canvas canvas, const struct scene *scene, const st
 static void light_newest(struct view_state *state, const struct scene *scene)
 {
     const struct history_step *step = timeline_step(scene);
-    if (step && timeline_stands(scene, step) && !state->selected.known) state->selected = timeline_newest(scene);
+    if (step && timeline_stands(scene, step) && !state->selected.known)
+        state->selected = timeline_newest(scene, step, scene->state->rank);
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)

@@ -16,14 +16,17 @@ enum { WINDOW_MOMENTS = 35, WINDOW_MOMENTS_MAX = 2 * WINDOW_MOMENTS };
 struct window {
     uint64_t from_ns, to_ns;
     bool by_moments;
+    uint64_t at_ns;                             /* by_moments: the cursor; what comes behind it is not shown */
     uint64_t moment_ns[WINDOW_MOMENTS_MAX + 1]; /* rising, from from_ns to to_ns */
 };
 
 /* The window of the state: the user's own, the whole run, or the step under the cursor. */
 struct window timeline_window(const struct scene *scene);
 bool timeline_stands(const struct scene *scene, const struct history_step *step); /* one steps through its operations */
-/* The operation of the chosen rank that began or ended last, as a selection; known false: none in this step. */
-struct selection timeline_newest(const struct scene *scene);
+/* The axis of a step's moments on a rank, or on all (-1), up to the cursor. */
+struct window timeline_moments(const struct scene *scene, const struct history_step *step, int rank);
+/* The operation of the rank that began or ended last, as a selection; known false: none in this step. */
+struct selection timeline_newest(const struct scene *scene, const struct history_step *step, int rank);
 bool timeline_is_own(const struct scene *scene); /* the user zoomed, panned or chose something */
 /* The step that is shown: the one in the middle of the user's own window; else the step under the cursor, or in a run
  * that moves on the last whole step. NULL: none yet. */

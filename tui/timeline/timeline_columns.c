@@ -93,12 +93,20 @@ static struct share *add_share(struct shares *shares, enum mark mark, uint64_t n
     return share;
 }
 
+/* While one steps, an operation that had not ended at the cursor lasts to the next moment. */
+static uint64_t end_in(const struct window *window, const struct scene *scene, const struct span *span)
+{
+    if (!window->by_moments) return span_end(scene, span);
+    return span->ended_ns && span->ended_ns <= window->at_ns ? span->ended_ns : window->at_ns + WINDOW_LEAST_NS;
+}
+
 /* A record has only the total wait for peers. It is drawn at the start of the box, because most of it is there. */
 static void add_span(struct shares *shares, const struct scene *scene, int rank, const struct span *span,
                      int64_t number, const struct window *cell)
 {
     enum mark mark = mark_of_op(span->kind, span->phase, span->prefetch);
-    uint64_t end_ns = span_end(scene, span), peers_ns = span->started_ns + span->peers_ns,
+    if (cell->by_moments && span->started_ns > cell->at_ns) return;
+    uint64_t end_ns = end_in(cell, scene, span), peers_ns = span->started_ns + span->peers_ns,
              paced_ns =
                  end_ns - (span->paced_ns < end_ns - span->started_ns ? span->paced_ns : end_ns - span->started_ns);
     uint64_t busy = common(span->started_ns, end_ns, cell);
@@ -152,6 +160,7 @@ static struct column choose(const struct shares *shares, const struct window *ce
 static void next_cell(struct window *cell, const struct window *window, int columns, int column)
 {
     cell->by_moments = window->by_moments;
+    cell->at_ns = window->at_ns;
     cell->from_ns = column ? cell->to_ns : window->from_ns;
     cell->to_ns = window_time(window, columns, column + 1);
 }
@@ -173,7 +182,7 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
             share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (int64_t k = first; (span = history_span(scene->history, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
             add_span(&shares, scene, rank, span, k, &cell);
-            if (span_end(scene, span) <= cell.from_ns) first = k;
+            if (end_in(window, scene, span) <= cell.from_ns) first = k;
         }
         if (pending.why != STALL_NONE)
             add_share(&shares, MARK_WAIT + (enum mark)pending.why, common(since_ns, now_ns, &cell), -1);
@@ -230,7 +239,8 @@ void timeline_columns(struct column out[], int columns, const struct scene *scen
     bool near = window->from_ns >= history_whole_from(history) && end - first <= (int64_t)DENSE * columns;
     if (near) columns_of_spans(out, columns, scene, rank, lane, window, first);
     else columns_of_loads(out, columns, scene, rank, lane, window);
-    const uint64_t first_ns = history_first_ns(history), now_ns = shown_now(scene);
+    const uint64_t first_ns = history_first_ns(history),
+                   now_ns = window->by_moments ? window->at_ns + WINDOW_LEAST_NS : shown_now(scene);
     struct window cell = {0};
     for (int i = 0; i < columns; i++) {
         next_cell(&cell, window, columns, i);

@@ -108,7 +108,8 @@ static uint64_t fullest_of_columns(struct run_instant instants[], int columns, c
     uint64_t most = 0, when_ns;
     for (int x = 0; x < columns; x++) {
         uint64_t from_ns = window_time(window, columns, x), to_ns = window_time(window, columns, x + 1);
-        instants[x] = from_ns >= shown_now(scene) || to_ns <= history_first_ns(scene->history)
+        instants[x] = from_ns >= shown_now(scene) || (window->by_moments && from_ns > window->at_ns) ||
+                              to_ns <= history_first_ns(scene->history)
                           ? (struct run_instant){.known = true}
                           : history_fullest(scene->history, scene->state->rank, tier, from_ns, to_ns, &when_ns);
         if (instants[x].known && instants[x].live_bytes > most) most = instants[x].live_bytes;

@@ -23,15 +23,14 @@ static uint64_t stands_at(const struct scene *scene)
     return scene->state->behind ? scene->state->cursor_ns : shown_now(scene);
 }
 
-/* The moments of all ranks around the cursor. The window moves by half, so that most of what is on the screen stays there;
- * behind the newest moment the columns are empty. */
-static struct window window_of_moments(const struct scene *scene, const struct history_step *step)
+/* The window moves by half, so that most of what is on the screen stays there; behind the newest moment the columns are empty. */
+struct window timeline_moments(const struct scene *scene, const struct history_step *step, int rank)
 {
     enum { MOMENTS_MAX = 4096 };
     static _Thread_local uint64_t times[MOMENTS_MAX];
-    const uint64_t at_ns = stands_at(scene), now_ns = shown_now(scene);
-    const int count = history_moments(scene->history, -1, step, times, MOMENTS_MAX);
-    struct window window = {.by_moments = true};
+    const uint64_t at_ns = stands_at(scene);
+    const int count = history_moments(scene->history, rank, step, times, MOMENTS_MAX);
+    struct window window = {.by_moments = true, .at_ns = at_ns};
     int at = 0, top = 0;
     if (!count) return window_of_step(scene, step);
     while (at + 1 < count && times[at + 1] <= at_ns) at++;
@@ -39,7 +38,7 @@ static struct window window_of_moments(const struct scene *scene, const struct h
     for (int m = 0; m <= WINDOW_MOMENTS_MAX; m++) {
         const uint64_t before_ns = m ? window.moment_ns[m - 1] : 0;
         window.moment_ns[m] =
-            top + m < count ? times[top + m] : (before_ns < now_ns ? now_ns : before_ns) + WINDOW_LEAST_NS;
+            top + m <= at ? times[top + m] : (before_ns < at_ns ? at_ns : before_ns) + WINDOW_LEAST_NS;
     }
     window.from_ns = window.moment_ns[0];
     window.to_ns = window.moment_ns[WINDOW_MOMENTS_MAX];
@@ -51,11 +50,9 @@ bool timeline_stands(const struct scene *scene, const struct history_step *step)
     return (scene->state->by_ops && !shown_moves(scene)) || (!step->ended_ns && scene->model->state == RUN_PAUSED);
 }
 
-struct selection timeline_newest(const struct scene *scene)
+struct selection timeline_newest(const struct scene *scene, const struct history_step *step, int rank)
 {
-    const struct history_step *step = shown_step(scene);
     const uint64_t at_ns = stands_at(scene);
-    const int rank = scene->state->rank;
     struct selection newest = {0};
     uint64_t latest_ns = 0;
     for (enum lane lane = 0; lane < LANES && step; lane++) {
@@ -78,7 +75,7 @@ struct window timeline_window(const struct scene *scene)
     if (state->to_ns == UINT64_MAX) return window_of_run(first_ns, now_ns);
     if (state->to_ns > state->from_ns) return (struct window){.from_ns = state->from_ns, .to_ns = state->to_ns};
     if (!step) return window_of_run(first_ns, now_ns);
-    if (timeline_stands(scene, step)) return window_of_moments(scene, step);
+    if (timeline_stands(scene, step)) return timeline_moments(scene, step, -1);
     return window_of_step(scene, step);
 }
 

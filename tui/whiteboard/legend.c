@@ -1,6 +1,9 @@
 /* The legend below the board, of the marks that are on it; and all marks for the help page. */
 #include <stdio.h>
 
+#include "engine/base/words.h"
+#include "tui/draw/output.h"
+#include "tui/timeline/timeline.h"
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
@@ -87,11 +90,13 @@ static int draw_signs(struct canvas canvas, int end, int y, int rows, const stru
 
 void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board)
 {
-    char marks[200];
+    char marks[240], waits[5];
     y = draw_signs(canvas, end, y, rows > 3 ? rows - 2 : rows > 2 ? rows - 1 : rows, board);
     if (rows > 2)
         draw_words(canvas, 1, y, STYLE_DIM,
                    "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations");
     board_marks(marks, sizeof marks, board);
+    utf8_encode(waits, texture_sign(TEXTURE_PEERS, canvas.surface->ascii));
+    text_append(marks, sizeof marks, " %s for the slowest rank", waits);
     if (rows > 3) draw_words(canvas, 1, y + 1, STYLE_DIM, marks);
 }
