@@ -162,7 +162,7 @@ $(filter-out $(GPU_PROGRAMS),$(PROGRAMS)): $(BUILD)/tests/%: $$(object) $(BUILD)
 	$(Q)$(CC) $(FLAGS) -o $@ $^ -lcmocka $(LIBS)
 
 # What a test itself computes is little; compiled so, it takes a third of the time.
-$(addprefix $(BUILD)/tests/,unit/% engine/% program/%): TEST_FLAGS := -O0 -g1
+$(addprefix $(BUILD)/tests/,unit/% engine/% program/%): TEST_FLAGS := $(if $(SAN),-O1,-O0) -g1
 $(BUILD)/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c
 $(BUILD)/%_avx512bf16.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512bf16 -mfma -mf16c
 $(BUILD)/%_avx2.o: ISA := -mavx2 -mfma -mf16c
