@@ -110,7 +110,9 @@ static void draw_pane_title(struct canvas canvas, const struct scene *scene, int
     const struct history_step *step = timeline_step(scene);
     char title[160] = "timeline", verdict[128], more[32] = "";
     if (hidden > 0) snprintf(more, sizeof more, " %d more rank%s: T ", hidden, hidden > 1 ? "s" : "");
-    if (step) {
+    if (step && timeline_stands(scene, step))
+        snprintf(title, sizeof title, "step %u by operations, rank %d", step->step, scene->state->rank);
+    else if (step) {
         int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank);
         timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4 - utf8_columns(more), scene);
         snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
