@@ -21,7 +21,7 @@ waits_for "... and pauses again" 'PAUSED'
 keys p
 waits_for "p brings text from the model" 'text from the model after step'
 keys '?'
-waits_for "? shows the keys" 'Tab +next pane'
+waits_for "? shows the keys" 'q F10 Ctrl-C +leave'
 keys Escape
 waits_for "Esc closes the help" 'device memory'
 tm resize-window -t 0 -x 130 -y 42

@@ -1,5 +1,5 @@
-/* The help page: the keys of the view that one came from, then all keys of keys.def, the marks of bars, lanes and whiteboard
- * from the tables that draw them, and what the figures mean. Scrolls. */
+/* The help page: the keys and marks of the view that one came from, then all keys of keys.def, the other marks of bars, lanes, buckets
+ * and whiteboard from the tables that draw them, and what the figures mean. Scrolls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,8 +60,7 @@ static int draw_own_keys(struct canvas canvas, int y, const struct view *view, b
         const struct key_row *row = key_of_action(view->keys[i], mode);
         if (row) y = draw_key(canvas, y, row, mode);
     }
-    draw_text(canvas, 0, y + 1, STYLE_TITLE, "All keys");
-    return y + 2;
+    return y + 1;
 }
 
 static const char *const category_help[LOOKS] = {
@@ -74,12 +73,13 @@ static const char *const category_help[LOOKS] = {
 
 static int draw_letters(struct canvas canvas, int y)
 {
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Memory");
     for (int i = 0; i < LOOKS; i++) {
         draw_category(canvas, 2, y, i);
         draw_format(canvas, 4, y, STYLE_STRONG, "%-15s", category_look(i)->name);
         y = draw_beside(canvas, 20, y, category_help[i]);
     }
-    return y;
+    return y + 1;
 }
 
 /* A letter with the filling of its box, the name, and what it means. */
@@ -100,6 +100,7 @@ static int draw_marks(struct canvas canvas, int y)
     draw_text(canvas, 0, y++, STYLE_TITLE, "Lanes: a capital is work, a small letter a wait for it");
     draw_text(canvas, 2, y++, STYLE_TEXT,
               "comp: compute. comm: between ranks. d2h, h2d: host copies. nvrd, nvwr: NVMe.");
+    draw_text(canvas, 2, y++, STYLE_TEXT, "block 3: its forward. block' 3: its backward.");
     for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++)
         if (mark != MARK_WAIT) y = draw_mark(canvas, y, mark);
     for (enum texture texture = TEXTURE_PEERS; texture < TEXTURES; texture++, y++) {
@@ -107,6 +108,39 @@ static int draw_marks(struct canvas canvas, int y)
         draw_text(canvas, 20, y, STYLE_TEXT, textures[texture]);
     }
     return y + 1;
+}
+
+static int draw_buckets(struct canvas canvas, int y)
+{
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Buckets: the sign of a rank, what its bar is filled with, and the state");
+    bucket_draw_legend(canvas, y++);
+    draw_text(canvas, 1, y, STYLE_TEXT, "? unknown: records are missing  ~ a figure of the step before");
+    return y + 2;
+}
+
+static int draw_board(struct canvas canvas, int y)
+{
+    draw_text(canvas, 0, y++, STYLE_TITLE, "Whiteboard: a tile in the colour of P, G or O");
+    return board_draw_marks(canvas, y) + 1;
+}
+
+/* The marks, and the views that have them; in the overview keys come first. */
+static const struct {
+    int (*draw)(struct canvas canvas, int y);
+    uint64_t views;
+} sections[] = {
+    {draw_letters, 1 << VIEW_MEMORY | 1 << VIEW_TIERS},
+    {draw_marks, 1 << VIEW_TIMELINE},
+    {draw_buckets, 1 << VIEW_BUCKETS},
+    {draw_board, 1 << VIEW_WHITEBOARD},
+};
+
+/* Those of a view, or the others. */
+static int draw_sections(struct canvas page, int y, enum view_id view, bool others)
+{
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (!(sections[i].views >> view & 1) == others) y = sections[i].draw(page, y);
+    return y;
 }
 
 static const char *const figures[] = {
@@ -140,15 +174,10 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
     const struct view *before = view_of(state->before == VIEW_OVERVIEW ? state->focus : state->before);
     y = draw_own_keys(page, y, before, state->before == VIEW_OVERVIEW, view_key_mode(scene));
     if (scene->state->lab) y = draw_lab_keys(page, y);
-    y = draw_keys(page, y, view_key_mode(scene)) + 1;
-    draw_text(page, 0, y++, STYLE_TITLE, "Memory");
-    y = draw_marks(page, draw_letters(page, y) + 1);
-    draw_text(page, 0, y++, STYLE_TITLE, "Buckets: the sign of a rank, what its bar is filled with, and the state");
-    bucket_draw_legend(page, y++);
-    draw_text(page, 1, y, STYLE_TEXT, "? unknown: records are missing  ~ a figure of the step before");
-    y += 2;
-    draw_text(page, 0, y++, STYLE_TITLE, "Whiteboard: a tile in the colour of P, G or O");
-    y = board_draw_marks(page, y) + 1;
+    y = draw_sections(page, y, state->before, false);
+    draw_text(page, 0, y, STYLE_TITLE, "All keys");
+    y = draw_keys(page, y + 1, view_key_mode(scene)) + 1;
+    y = draw_sections(page, y, state->before, true);
     draw_text(page, 0, y++, STYLE_TITLE, "Figures");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);
     return draw_cost(page, y, state);

@@ -43,7 +43,8 @@ int board_draw_marks(struct canvas canvas, int y)
         "▸  a packet of a link: what moves now, further right as it gets done",
         "   (block 1: 3/4, plan 581 KiB)▸ gather ahead: 3 of 4 shards, planned bytes",
         "   [! block 1: 3/4, plan 581 KiB]▸ gather that compute waits for",
-        "   [reduce bucket 1]▸ gradients to their owners; [mean of]▸ to all ranks",
+        "   [reduce bucket 1, plan sends 593 KiB]▸ gradients to their owners",
+        "   [mean of bucket 1, plan sends 1.16 MiB]▸ gradients to all ranks",
         "   [refresh]▸ updated parameters to all ranks; [agree]: loss, norm, errors",
         "   ▼2 290 KiB: bucket or unit 2 to host memory; ▲ back; ► ◄ the same of NVMe",
     };
