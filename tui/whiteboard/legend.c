@@ -98,6 +98,6 @@ void board_legend(struct canvas canvas, int end, int y, int rows, const struct b
                    "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations");
     board_marks(marks, sizeof marks, board);
     utf8_encode(waits, texture_sign(TEXTURE_PEERS, canvas.surface->ascii));
-    text_append(marks, sizeof marks, " %s for the slowest rank", waits);
+    text_append(marks, sizeof marks, " %s slowest", waits);
     if (rows > 3) draw_words(canvas, 1, y + 1, STYLE_DIM, marks);
 }
