@@ -13,6 +13,7 @@
 #include "engine/base/json.h"
 #include "engine/trace/file.h"
 #include "engine/trace/source.h"
+#include "tests/support/effort.h"
 #include "tui/app/app.h"
 #include "tui/draw/animation.h"
 
@@ -185,10 +186,11 @@ static void a_page_shows_each_moment(const char *view)
         const double until = time_of(&page, f + 1) - time_of(&page, f);
         assert_true(until >= 249 && until <= 2001);
         if (!*page.place[f]) continue;
+        moments++;
+        if (f % effort(8, 1, 1)) continue; /* each frame reads the trace anew */
         char *screen = printed((struct app_frame_options){.file = example, .view = view, .at = page.place[f]});
         assert_string_equal(page.screen[f], screen);
         free(screen);
-        moments++;
     }
     assert_int_equal(moments, moments_of(7) + moments_of(8));
     assert_int_equal(page.count, moments + 3); /* before, between and after the steps */
