@@ -76,10 +76,10 @@ const struct history_step *history_step(const struct history *history, int numbe
 /* The step that time_ns lies in, else the last that began before it; NULL: none did. */
 const struct history_step *history_step_at(const struct history *history, uint64_t time_ns);
 const struct history_step *history_step_numbered(const struct history *history, uint32_t step);
-/* When the operations of a step began and ended on a rank; rank -1: on the first and on the last rank. In order, each time once. Returns
- * their number; operations from number room / 2 on are left out. */
-int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t times[],
-                    int room);
+/* Until until_ns, when the operations of a step began and ended on a rank; rank -1: on the first and on the last rank. In order, each time
+ * once. Returns their number; if they are more than fit into `room`, of the newest room / 2 operations. */
+int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t until_ns,
+                    uint64_t times[], int room);
 
 /* ---- memory -------------------------------------------------------------------------------------------------------- */
 

@@ -231,33 +231,55 @@ static int by_time(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Into times[2 * op] the earliest begin, into the place behind it the latest end; UINT64_MAX: one has not ended. */
-static void fold_moments(const struct history *history, int rank, const struct history_step *step, uint64_t times[],
-                         int room)
+/* The operations that have begun on some ranks of a step, from number first_op on. */
+struct moments {
+    const struct history *history;
+    const struct history_step *step;
+    uint64_t until_ns,
+        *times; /* times[2 * (op - first_op)]: the earliest begin, behind it the latest end; UINT64_MAX: one has not ended */
+    int64_t newest_op, first_op, ops;
+};
+
+static void find_newest(struct moments *of, int rank)
 {
     for (enum lane lane = 0; lane < LANES; lane++) {
         int64_t first, end;
-        history_spans(history, rank, lane, step->begun_ns, step->ended_ns ? step->ended_ns : UINT64_MAX, &first, &end);
+        history_spans(of->history, rank, lane, of->step->begun_ns, of->until_ns + 1, &first, &end);
+        const struct span *span = end > first ? history_span(of->history, rank, lane, end - 1) : NULL;
+        if (span && span->step == of->step->step && span->op > of->newest_op) of->newest_op = span->op;
+    }
+}
+
+static void add_moments(struct moments *of, int rank)
+{
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        int64_t first, end;
+        history_spans(of->history, rank, lane, of->step->begun_ns, of->until_ns + 1, &first, &end);
         for (int64_t number = first; number < end; number++) {
-            const struct span *span = history_span(history, rank, lane, number);
-            if (!span || span->step != step->step || span->op >= (uint32_t)room / 2) continue;
-            uint64_t *of = &times[2 * span->op], ended_ns = span->ended_ns ? span->ended_ns : UINT64_MAX;
-            if (!of[0] || span->started_ns < of[0]) of[0] = span->started_ns;
-            if (ended_ns > of[1]) of[1] = ended_ns;
+            const struct span *span = history_span(of->history, rank, lane, number);
+            if (!span || span->step != of->step->step || span->op < of->first_op || span->op >= of->first_op + of->ops)
+                continue;
+            uint64_t *at = &of->times[2 * (span->op - of->first_op)],
+                     ended_ns = span->ended_ns ? span->ended_ns : UINT64_MAX;
+            if (!at[0] || span->started_ns < at[0]) at[0] = span->started_ns;
+            if (ended_ns > at[1]) at[1] = ended_ns;
         }
     }
 }
 
-int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t times[],
-                    int room)
+int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t until_ns,
+                    uint64_t times[], int room)
 {
-    const int ranks = history_ranks(history, step->begun_ns, UINT64_MAX);
+    struct moments of = {history, step, until_ns, times, .newest_op = -1, .ops = room / 2};
+    const int from = rank < 0 ? 0 : rank,
+              end = rank < 0 ? history_ranks(history, step->begun_ns, UINT64_MAX) : rank + 1;
     int found = 0, count = 0;
     memset(times, 0, (size_t)room * sizeof *times);
-    for (int r = rank < 0 ? 0 : rank; r < (rank < 0 ? ranks : rank + 1); r++)
-        fold_moments(history, r, step, times, room);
+    for (int r = from; r < end; r++) find_newest(&of, r);
+    if (of.newest_op >= of.ops) of.first_op = of.newest_op - of.ops + 1;
+    for (int r = from; r < end; r++) add_moments(&of, r);
     for (int i = 0; i < room; i++)
-        if (times[i] && times[i] != UINT64_MAX) times[found++] = times[i];
+        if (times[i] && times[i] <= until_ns) times[found++] = times[i];
     qsort(times, (size_t)found, sizeof *times, by_time);
     for (int i = 0; i < found; i++)
         if (!count || times[i] != times[count - 1]) times[count++] = times[i];

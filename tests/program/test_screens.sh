@@ -177,10 +177,16 @@ waits_for "a pause ends it" 'PAUSED.*LIVE'
 waits_for "... and the screen shows the newest step" '!of its speed'
 keys ,
 waits_for "an operation is shown at its begin" 'an operation begins.*LIVE'
+keys T
+waits_for "while one steps, the timeline counts operations" '^ op +0'
 keys 2
 waits_for "a stage asked for in the midst of a step has its time" 'stage=2 takes effect after this step'
 keys .
 waits_for "... and comes then" 'PAUSED  after one step'
+waits_for "a step that was not stepped through has its time" '^ time +'
+keys :nonsense=1 Enter
+waits_for "what is refused is not said to come" '!nonsense=1 takes effect'
+keys Y
 keys Left
 waits_for "looking back has its name" 'LOOKING BACK.*training is paused'
 keys F

@@ -50,6 +50,27 @@ static void columns_and_moments_agree(void **state)
     }
 }
 
+/* Where there is no room for all moments, those of the newest operations are kept, up to the time asked for. */
+static void moments_of_the_newest_operations_are_kept(void **state)
+{
+    enum { ROOM = 1024, FEW = 12 };
+    static uint64_t all[ROOM], few[FEW];
+    struct folded run = folded_example(8);
+    const struct history_step *step = history_step_numbered(run.history, 7);
+    (void)state;
+    for (int rank = -1; rank < 4; rank++) {
+        const int count = history_moments(run.history, rank, step, step->ended_ns, all, ROOM);
+        assert_true(count > 60);
+        for (int m = 20; m < count; m += 13) {
+            const int kept = history_moments(run.history, rank, step, all[m], few, FEW);
+            assert_true(kept > 0 && kept <= FEW);
+            assert_int_equal(few[kept - 1], all[m]);
+            for (int i = 1; i < kept; i++) assert_true(few[i - 1] < few[i]);
+        }
+    }
+    folded_free(&run);
+}
+
 static void zooming_keeps_its_place(void **state)
 {
     struct window window = {.from_ns = 1000000000u, .to_ns = 2000000000u};
@@ -568,6 +589,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_and_times_agree),
         cmocka_unit_test(columns_and_moments_agree),
+        cmocka_unit_test(moments_of_the_newest_operations_are_kept),
         cmocka_unit_test(zooming_keeps_its_place),
         cmocka_unit_test(panning_and_showing),
         cmocka_unit_test(the_scale_of_a_run_is_steady),

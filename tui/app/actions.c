@@ -47,6 +47,7 @@ void app_hear_answer(struct app *app)
         const struct run_notice *notice = &model->notices[n];
         if (notice->kind != NOTICE_COMMAND || notice->level == 0) continue;
         app->waits_answer = false;
+        *app->state.later = '\0';
         app_say(app, "%.310s", notice->text + strcspn(notice->text, " ") + 1); /* "command LINE refused: why" */
         app->urgent = true;
     }
@@ -93,6 +94,7 @@ static void act_command(struct app *app, const struct key_row *row)
         step_op(app);
         return;
     }
+    app->state.by_ops = false;
     feed_newest(&app->feed);
     if (app_send(app, row->argument) && !strncmp(row->argument, "sample", 6))
         app->state.focus = VIEW_TEXT; /* where the answer will stand */

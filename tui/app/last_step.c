@@ -13,7 +13,8 @@ static bool take_step(struct feed *feed, const struct run_step *done, int rank, 
     const struct history_step *step = history_step_numbered(feed->newest.history, done->step);
     *last = (struct last_step){.rank = rank, .schedule = done->schedule, .begun_ns = now_ns};
     if (!step || !step->ended_ns || done->lost) return false;
-    const int count = last->count = history_moments(feed->newest.history, rank, step, last->times, LAST_STEP_MOMENTS);
+    const int count = last->count =
+        history_moments(feed->newest.history, rank, step, step->ended_ns, last->times, LAST_STEP_MOMENTS);
     if (count < 2) return false;
     last->each_ns = WHOLE_NS / (uint64_t)count > MOMENT_NS ? WHOLE_NS / (uint64_t)count : MOMENT_NS;
     last->step = done->step;
@@ -36,7 +37,8 @@ bool feed_play_last(struct feed *feed, int rank, uint64_t now_ns)
     const uint64_t cursor_ns = feed->cursor_ns;
     const bool over = now_ns - last->begun_ns >= last->each_ns * (uint64_t)last->count;
     const struct run_schedule *plan = run_training(feed->newest.model);
-    if (done && plan && plan->number != done->schedule) return feed_newest(feed), true; /* no step of another stage */
+    if (done && plan && plan->number != done->schedule) /* no step of the stage before */
+        return last->step ? (feed_newest(feed), true) : false;
     if (!last->step || over || rank != last->rank || (done && done->schedule != last->schedule)) {
         if (!done || !take_step(feed, done, rank, now_ns)) return last->step = 0, false;
     }

@@ -1,5 +1,9 @@
 /* Three boxes with arrows between them. A box is a tier: its bar and its figures; an arrow is a direction: the bytes of a
- * step above it, the rate below. The way down is drawn above the way up. */
+ * step above it, the rate below. The way down is drawn above the way up.
+ *
+ *     device                        host
+ *     [AAAAAABBBLLLW┃F··]  407.4 KiB [GGGGGGSSSSS···┃]
+ *     now           0 B    ───────►  now      407.4 KiB          */
 #include <stdio.h>
 #include <string.h>
 

@@ -10,8 +10,8 @@
 
 enum { WINDOW_LEAST_NS = 2000 };
 
-/* to_ns > from_ns. Time is even over the columns; while one steps by operations, over those between two moments. These are as many whole
- * columns for all, so that WINDOW_MOMENTS or some more are on the screen. */
+/* to_ns > from_ns. Each column is as much time as another. While one steps by operations, the time between two moments gets the same
+ * number of columns, however long it is; WINDOW_MOMENTS of them fit on the screen, or some more. */
 enum { WINDOW_MOMENTS = 35, WINDOW_MOMENTS_MAX = 2 * WINDOW_MOMENTS };
 struct window {
     uint64_t from_ns, to_ns;

@@ -29,16 +29,15 @@ struct window timeline_moments(const struct scene *scene, const struct history_s
     enum { MOMENTS_MAX = 4096 };
     static _Thread_local uint64_t times[MOMENTS_MAX];
     const uint64_t at_ns = stands_at(scene);
-    const int count = history_moments(scene->history, rank, step, times, MOMENTS_MAX);
+    const int count = history_moments(scene->history, rank, step, at_ns, times, MOMENTS_MAX);
     struct window window = {.by_moments = true, .at_ns = at_ns};
-    int at = 0, top = 0;
+    int top = 0;
     if (!count) return window_of_step(scene, step);
-    while (at + 1 < count && times[at + 1] <= at_ns) at++;
-    while (at - top >= WINDOW_MOMENTS) top += WINDOW_MOMENTS / 2;
+    while (count - top > WINDOW_MOMENTS) top += WINDOW_MOMENTS / 2;
     for (int m = 0; m <= WINDOW_MOMENTS_MAX; m++) {
         const uint64_t before_ns = m ? window.moment_ns[m - 1] : 0;
         window.moment_ns[m] =
-            top + m <= at ? times[top + m] : (before_ns < at_ns ? at_ns : before_ns) + WINDOW_LEAST_NS;
+            top + m < count ? times[top + m] : (before_ns < at_ns ? at_ns : before_ns) + WINDOW_LEAST_NS;
     }
     window.from_ns = window.moment_ns[0];
     window.to_ns = window.moment_ns[WINDOW_MOMENTS_MAX];

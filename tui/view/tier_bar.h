@@ -30,13 +30,6 @@ const struct category_look *category_look(int category);
 void draw_category(struct canvas canvas, int x, int y,
                    int look); /* its letter, or the sign of free memory, as in a bar */
 
-/* Names are cut short where two tables would else not stand side by side. */
-enum { NAME_COLUMNS = 11 };
-static inline int name_columns(const struct canvas *canvas)
-{
-    return canvas->surface->columns < 90 ? 8 : NAME_COLUMNS;
-}
-
 /* Staging and secondary are not shown if no rank ever used them. */
 bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
 bool category_is_shown(const struct run_model *model, int category);

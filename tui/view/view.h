@@ -64,8 +64,8 @@ struct view_state {
         double slowness;
     } last;                   /* live: the step that is played slowly (0: none), and the newest one */
     uint64_t motion_ns;       /* what is on its way is drawn as of this time; 0: of the model's */
-    bool by_ops;              /* the cursor was moved last by an operation, or by one of its ends */
-    bool held;                /* live: ... at the begin of an operation; its end is shown next */
+    bool by_ops;              /* the user steps: the cursor was moved last to a begin or an end of an operation */
+    bool held;                /* live: the cursor stands at the begin of an operation; its end is shown next */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* time of the newest record */
     enum run_state newest;    /* state of the run then */

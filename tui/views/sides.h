@@ -1,4 +1,4 @@
-/* A table of two sides: a row has a name, both values and their difference. Drawn by moments.c. */
+/* A table of two sides: a row has a name, both values and their difference (n/a if one is not known). */
 #ifndef TUI_VIEWS_SIDES_H
 #define TUI_VIEWS_SIDES_H
 
@@ -11,7 +11,11 @@ struct side_row {
     double value[2];
 };
 
-int sides_columns(const struct canvas *canvas, enum units units);
+/* Columns of a name, fewer where two tables would else not stand side by side. */
+enum { NAME_COLUMNS = 11 };
+int name_columns(const struct canvas *canvas);
+
+int sides_columns(const struct canvas *canvas, enum units units); /* of the table */
 void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
 /* heads: of the names, both sides and the difference. */
 void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4]);

@@ -271,7 +271,7 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     }
     of.op = &board->at.plan->ops.ops[of.number];
     const struct sentence *sentence = &sentences[of.op->kind];
-    fill_in(out, of.ended && *sentence->ended ? sentence->ended : sentence->begins, &of);
+    fill_in(out, of.ended ? sentence->ended : sentence->begins, &of);
     if (!of.ended && of.op->kind != OP_GATHER) add_waited(out, &of);
     else if (!of.ended)
         add(out, of.op->held || of.op->prefetch ? reasons[of.op->held] : " {user} cannot begin without it.", &of);
