@@ -10,10 +10,9 @@
 #define OTHER    "!"
 
 static const struct row {
-    const char *path, *neutral, *quirk;
+    const char *path, *neutral;
 } rows[] = {
-#define KNOB(path, neutral, quirk, ...) {path, neutral, quirk},
-#define QUIRK(path, quirk)              {path, NULL, quirk},
+#define KNOB(path, neutral, ...) {path, neutral},
 #include "engine/advise/knobs.def"
 };
 
@@ -23,12 +22,6 @@ static const struct row *row_of(const char *path)
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
         if (!strcmp(rows[r].path, path)) return &rows[r];
     return &none;
-}
-
-const char *knob_quirk(const char *path)
-{
-    const char *quirk = row_of(path)->quirk;
-    return quirk ? quirk : "";
 }
 
 const char *const budget_keys[TIERS] = {"memory.device_budget", "memory.host_budget", "memory.nvme_budget"};

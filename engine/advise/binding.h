@@ -29,9 +29,6 @@ bool binding_neutralize(struct config *config, const char *key);
 
 extern const char *const budget_keys[TIERS];
 
-/* What DeepSpeed's code does with a key, if that differs from its documents or from this program; "": no difference. */
-const char *knob_quirk(const char *path);
-
 /* False: `path` is a parameter of an optimizer or scheduler that is not in use. */
 bool binding_in_force(const struct config *config, const char *path);
 

@@ -301,7 +301,7 @@ static void say_row(out_t out, run_t run, const char *key)
     const struct config_zero *zero = &config->zero;
     const struct model *model = &run->setup->model;
     const int ranks = config->topology.ranks;
-#define KNOB(path, neutral, quirk, ...)                                                                                \
+#define KNOB(path, neutral, ...)                                                                                       \
     if (!strcmp(key, path)) {                                                                                          \
         __VA_ARGS__;                                                                                                   \
         return;                                                                                                        \

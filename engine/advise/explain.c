@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/differences.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
@@ -188,10 +189,18 @@ static void print_row(FILE *out, const struct explained *line)
     fputc('\n', out);
 }
 
+static void print_difference(FILE *out, const char *path)
+{
+    char text[DIFFERENCE_MAX];
+    const struct difference *row = difference_of_key(path);
+    if (!row) return;
+    difference_say(text, row);
+    print_sentence(out, "", text);
+}
+
 static void print_key(FILE *out, const struct explained *line)
 {
     const struct binding *binding = &line->binding;
-    const char *quirk = knob_quirk(line->key->path);
     print_row(out, line);
     if (line->spelling[0]) print_sentence(out, "spelled ", line->spelling);
     if (line->note[0]) print_sentence(out, "", line->note);
@@ -203,7 +212,7 @@ static void print_key(FILE *out, const struct explained *line)
                        : binding->verdict == BINDS                     ? "binds: "
                                                                        : "whether it binds cannot be said: ",
                        line->why);
-    if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
+    print_difference(out, line->key->path);
 }
 
 /* The reason why a key that was not given has no effect, without the words of its part's title. */
@@ -218,13 +227,12 @@ static const char *reason_of(char text[400], const struct explained *line)
 
 static void print_nothing(FILE *out, const struct explained *line)
 {
-    const char *quirk = knob_quirk(line->key->path);
     char text[400];
     int column = fprintf(out, "  %s", key_leaf(line->key->path));
     if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
     fprintf(out, "%*s", 2 + NAME - column, "");
     words_print(out, 2 + NAME, 2 + NAME, reason_of(text, line));
-    if (*quirk) print_sentence(out, "DeepSpeed's code: ", quirk);
+    print_difference(out, line->key->path);
 }
 
 /* The section: the path up to its last dot. */
@@ -293,7 +301,9 @@ static void add_key(cJSON *json, const struct explained *line)
     json_put(json, TEXT_SOME("neutral", line->binding.neutral), TEXT_SOME("why", line->why),
              TEXT_SOME("note", line->note), TEXT_SOME("effect", line->effect));
     if (honoured) json_put(json, TEXT_SOME("help", line->key->text));
-    json_put(json, TEXT_SOME("deepspeed", knob_quirk(line->key->path)));
+    const struct difference *row = difference_of_key(line->key->path);
+    if (row) json_put(json, TEXT("deepspeed", row->deepspeed), TEXT("deepspeed_source", row->deepspeed_source));
+    if (row && row->fsdp2) json_put(json, TEXT("fsdp2", row->fsdp2), TEXT("fsdp2_source", row->fsdp2_source));
 }
 
 static int print_json(FILE *out, const struct explained *list, int count, const char *name, struct error *err)

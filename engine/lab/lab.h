@@ -77,6 +77,7 @@ struct lab {
     const char *sets[LAB_SETS_MAX]; /* settings of the first run */
     int set_count;
     struct lab_tries tries;
+    const char *elsewhere; /* names of rows of differences.def for the closing step; NULL: none */
     int step_count;
     struct lab_step *steps;
     struct lab_pool *pool; /* owns all memory of the lab */

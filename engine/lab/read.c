@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/differences.h"
 #include "engine/base/words.h"
 #include "engine/lab/contest.h"
 #include "engine/lab/lab.h"
@@ -69,6 +70,22 @@ static int begin_step(struct reader *reader, const char *title)
     *reader->step = (struct lab_step){.line = reader->line, .title = title};
     reader->in_explain = reader->before_last = false;
     return STATUS_OK;
+}
+
+/* The last step of a lab with elsewhere: what DeepSpeed and FSDP2 do otherwise. */
+static int end_elsewhere(struct reader *reader)
+{
+    char name[40], text[DIFFERENCE_MAX + 80];
+    const char *names = reader->lab->elsewhere;
+    if (begin_step(reader, "Elsewhere: " DEEPSPEED_READ ", " FSDP2_READ)) return reader->status;
+    for (int bytes; sscanf(names, "%39s%n", name, &bytes) == 1; names += bytes) {
+        const struct difference *row = difference_named(name);
+        const int lead = snprintf(text, sizeof text, "%s: ", row->subject);
+        difference_say(text + lead, row);
+        read_prose_line(reader, text);
+        read_prose_line(reader, "");
+    }
+    return reader->status;
 }
 
 static int begin_lab(struct reader *reader, const char *title)
@@ -210,6 +227,7 @@ static int read_lines(struct reader *reader, const char *at, const char *end)
         at = rest;
     }
     if (reader->status) return reader->status;
+    if (reader->lab->elsewhere && end_elsewhere(reader)) return reader->status;
     if (step_is_whole(reader)) return reader->status;
     reader->line = 1;
     if (!reader->lab->title) return read_fail(reader, "a lab begins with its title: # TITLE");

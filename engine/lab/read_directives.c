@@ -1,7 +1,9 @@
 /* The directives of a lab's file: a table, and for each a function that stores its contents in the lab. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/differences.h"
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
 #include "engine/config/command.h"
@@ -63,6 +65,17 @@ static int read_try(struct reader *reader, const char *text)
     }
     lab->tries.count++;
     return reader->status;
+}
+
+/* "NAME NAME": rows of engine/advise/differences.def. */
+static int read_elsewhere(struct reader *reader, const char *text)
+{
+    char name[40];
+    reader->lab->elsewhere = text;
+    for (int bytes; sscanf(text, "%39s%n", name, &bytes) == 1; text += bytes)
+        if (!difference_named(name))
+            return read_fail(reader, "elsewhere: docs/KNOBS.md has no difference called %s", name);
+    return STATUS_OK;
 }
 
 /* A setup extends the lab's own settings, not those of the step before. */
@@ -211,13 +224,28 @@ static const struct {
     enum place place;
     int (*read)(struct reader *, const char *text);
 } directives[] = {
-    {"about", IN_LAB, read_about},    {"minutes", IN_LAB, read_minutes},  {"set", IN_LAB, read_set},
-    {"try", IN_LAB, read_try},        {"setup", IN_STEP, read_setup},     {"resume", IN_STEP, read_resume},
-    {"look", IN_STEP, read_look},     {"before", IN_STEP, read_before},   {"predict", IN_STEP, read_question},
-    {"answer", IN_STEP, read_answer}, {"wrong", IN_STEP, read_wrong},     {"same", IN_STEP, read_same},
-    {"quiz", IN_STEP, read_question}, {"task", IN_STEP, read_question},   {"solution", IN_STEP, read_solution},
-    {"do", IN_STEP, read_do},         {"keep", IN_STEP, read_keep},       {"check", IN_STEP, read_check},
-    {"hint", IN_STEP, read_hint},     {"explain", IN_STEP, read_explain}, {"+", IN_STEP, read_choice},
+    {"about", IN_LAB, read_about},
+    {"minutes", IN_LAB, read_minutes},
+    {"set", IN_LAB, read_set},
+    {"try", IN_LAB, read_try},
+    {"elsewhere", IN_LAB, read_elsewhere},
+    {"setup", IN_STEP, read_setup},
+    {"resume", IN_STEP, read_resume},
+    {"look", IN_STEP, read_look},
+    {"before", IN_STEP, read_before},
+    {"predict", IN_STEP, read_question},
+    {"answer", IN_STEP, read_answer},
+    {"wrong", IN_STEP, read_wrong},
+    {"same", IN_STEP, read_same},
+    {"quiz", IN_STEP, read_question},
+    {"task", IN_STEP, read_question},
+    {"solution", IN_STEP, read_solution},
+    {"do", IN_STEP, read_do},
+    {"keep", IN_STEP, read_keep},
+    {"check", IN_STEP, read_check},
+    {"hint", IN_STEP, read_hint},
+    {"explain", IN_STEP, read_explain},
+    {"+", IN_STEP, read_choice},
     {"-", IN_STEP, read_choice},
 };
 enum { DIRECTIVES = sizeof directives / sizeof *directives };

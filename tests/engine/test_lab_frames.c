@@ -375,7 +375,7 @@ static void labs_look_at_views_that_there_are(void **state)
 }
 
 /* A learner reads sentences; what is compared is read by whoever writes labs. */
-static void every_check_has_words(void **state)
+static void every_check_and_end_has_words(void **state)
 {
     (void)state;
     int bare = 0;
@@ -383,6 +383,7 @@ static void every_check_has_words(void **state)
         struct lab *lab;
         struct error err = {0};
         if (lab_open(&lab, folders[f], &err)) fail_msg("%s", err.text);
+        if (!lab->elsewhere) fail_msg("labs/%s/lab.md: no elsewhere: what DeepSpeed and FSDP2 do otherwise", lab->name);
         for (int s = 0; s < lab->step_count; s++)
             for (int c = 0; c < lab->steps[s].check_count; c++) {
                 const struct lab_check *check = &lab->steps[s].check[c];
@@ -420,7 +421,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_step_of_every_lab_can_be_read),
         cmocka_unit_test(no_file_is_left_over),
-        cmocka_unit_test(every_check_has_words),
+        cmocka_unit_test(every_check_and_end_has_words),
         cmocka_unit_test(the_catalog_has_them_all),
         cmocka_unit_test(labs_look_at_views_that_there_are),
     };

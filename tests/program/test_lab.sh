@@ -71,6 +71,7 @@ ok "... said where their step begins" $?
 refused "a task without a solution is refused" '/^solution:/d' 'needs a check: and a solution:'
 refused "there are no jumps, so none goes in a circle" 's/^look: memory/goto: 1/' 'there is no directive goto'
 refused "nor does a value that is made of itself" 's/^keep: cut = resting/keep: cut = cut + 1 MB/' 'cut'
+refused "a difference of which nothing is known" 's/^minutes: .*/&\nelsewhere: volume nonsense/' 'no difference called nonsense'
 refused "more steps than anybody would wait for" 's/^do: run 2 steps/do: run 99999999999 steps/' 'run'
 refused "an unknown category is refused" 's/resting(optimizer)/resting(optimiser)/' 'does not take this word'
 

@@ -31,15 +31,15 @@ waits_for "... and no fourth" 'there are no more hints'
 say 5
 told "... with which it is right" 'Right: it is 5.01 MB'
 keys q
-waits_for "one may leave in the middle" 'zero-1: 1 of 5 steps are right; the same command goes on from here'
+waits_for "one may leave in the middle" 'zero-1: 1 of 6 steps are right; the same command goes on from here'
 
 begin 80 24 zero-1
 tm pipe-pane -t 0 "cat >>'$work/sent'"
-waits_for "coming back goes on where one was, with what was said before" 'step 3 of 5 +oo●'
+waits_for "coming back goes on where one was, with what was said before" 'step 3 of 6 +oo●'
 comes 'Enter: type'
 opened=$(screens_opened)
 keys n n
-comes 'step 4 of 5'; comes 'choose:'
+comes 'step 4 of 6'; comes 'choose:'
 keys a
 told "step 4: the run is started anew; equal to the last bit" 'to the last bit|The same sums of the same numbers'
 on 5
@@ -53,16 +53,18 @@ keys K; comes 'do it, then Enter'
 keys Enter
 told "... and then it is" 'at stage 0 it must have all'
 keys n
-waits_for "the last step was the last" 'This was the last step: 3 of 5 steps are right'
+waits_for "the last page says what others do" 'DeepSpeed all-reduces each bucket at stages 1 and 2'
+keys n
+waits_for "the last step was the last" 'This was the last step: 4 of 6 steps are right'
 keys q
-waits_for "zero-1 is done" 'zero-1: 3 of 5 steps are right'
+waits_for "zero-1 is done" 'zero-1: 4 of 6 steps are right'
 XDG_STATE_HOME="$work/state" "$zerolab" class "$work/state" >beliefs
 check "a teacher sees what was believed at step 1" grep -q '^  1 of 1   zero-1, step 1: That is once all gradients' beliefs
 check "... and what was chosen at step 2" grep -q '^  1 of 1   zero-1, step 2: nothing$' beliefs
 [ -s "$work/sent" ] && [ "$(screens_opened)" -eq "$opened" ]
 ok "the screen stayed up while runs were started anew" $?
 "$zerolab" lab list >/dev/null 2>&1
-XDG_STATE_HOME=$work/state "$zerolab" lab list | grep -A1 '^zero-1 ' | grep -q 'done, 3 of 5 right'
+XDG_STATE_HOME=$work/state "$zerolab" lab list | grep -A1 '^zero-1 ' | grep -q 'done, 4 of 6 right'
 ok "the list says so" $?
 grep -q '"attempts":	2' "$state/zero-1.json" && grep -q '"hints":	3' "$state/zero-1.json"
 ok "attempts and hints are kept" $?
@@ -83,9 +85,9 @@ on 3
 keys c
 told "step 3: everything is symmetric" 'The output layer is the embedding'
 keys q
-comes 'slices: 2 of 4'
+comes 'slices: 2 of 5'
 begin 120 40 slices
-waits_for "slices goes on at step 3" 'step 3 of 4'
+waits_for "slices goes on at step 3" 'step 3 of 5'
 comes 'choose:'
 keys b
 told "... where a wrong answer can become right" 'Slices have equal lengths'
@@ -94,10 +96,11 @@ keys b
 told "step 4: the empty shape" 'Between steps nothing is gathered'
 keys J
 waits_for "J says when there is no place to go to" 'there is no place'
+keys n; comes 'Looking at a weight'
 keys n
-waits_for "slices is done" 'last step: 4 of 4'
+waits_for "slices is done" 'last step: 5 of 5'
 keys q
-comes 'slices: 4 of 4'
+comes 'slices: 5 of 5'
 XDG_STATE_HOME=$work/state "$zerolab" class "$work/state" | grep -qE '^state +slices +done .* 2  now'
 ok "the instructor sees it" $?
 XDG_STATE_HOME=$work/state "$zerolab" lab reset

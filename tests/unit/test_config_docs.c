@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "engine/advise/differences.h"
 #include "engine/advise/explain.h"
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
@@ -117,18 +118,42 @@ static int columns_of(const char *line)
     return bars - 1;
 }
 
-/* The page with the last of five columns taken from knobs.def. */
+#define TABLE_BEGIN "<!-- engine/advise/differences.def -->\n"
+#define TABLE_END   "<!-- end -->\n"
+
+static void print_differences(FILE *out)
+{
+    fprintf(
+        out, TABLE_BEGIN
+        "| name | subject | zerolab | DeepSpeed | its source | FSDP2 | its source |\n|---|---|---|---|---|---|---|\n");
+    for (int d = 0; d < difference_count; d++) {
+        const struct difference *row = &differences[d];
+        if (row->name)
+            fprintf(out, "| `%s` | %s | %s | %s | %s | %s | %s |\n", row->name, row->subject, row->here, row->deepspeed,
+                    row->deepspeed_source, row->fsdp2, row->fsdp2_source);
+    }
+    fputs(TABLE_END, out);
+}
+
+/* The page with the last of five columns, and the table of differences, taken from differences.def. */
 static void print_knobs(FILE *out, const char *page)
 {
     for (const char *line = page, *next; *line; line = next) {
         size_t length = strcspn(line, "\n");
         next = line + length + (line[length] == '\n');
+        if (!strncmp(line, TABLE_BEGIN, strlen(TABLE_BEGIN))) {
+            const char *end = strstr(line, TABLE_END);
+            assert_non_null(end);
+            print_differences(out);
+            next = end + strlen(TABLE_END);
+            continue;
+        }
         const struct config_key *key = columns_of(line) == 5 ? key_of_row(line) : NULL;
         if (key) {
-            const char *quirk = knob_quirk(key->path);
+            const struct difference *row = difference_of_key(key->path);
             size_t last = length - 1; /* the bar before the last cell */
             while (line[last - 1] != '|') last--;
-            fprintf(out, "%.*s%s%s |\n", (int)last, line, *quirk ? " " : "", quirk);
+            fprintf(out, "%.*s%s%s |\n", (int)last, line, row ? " " : "", row ? row->deepspeed : "");
         } else {
             fprintf(out, "%.*s", (int)(next - line), line);
         }
@@ -152,7 +177,7 @@ static void the_knobs_page_says_what_deepspeeds_code_does(void **state)
         same = true;
     }
     free(made);
-    if (!same) fail_msg("docs/KNOBS.md does not match knobs.def; ACCEPT=1 make test writes it anew");
+    if (!same) fail_msg("docs/KNOBS.md does not match differences.def; ACCEPT=1 make test writes it anew");
 }
 
 /* Each is in the table of configs/README.md, is scaled to its model, and explains. */

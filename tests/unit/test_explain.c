@@ -12,6 +12,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "engine/advise/differences.h"
 #include "engine/advise/explain.h"
 
 #define ZERO "zero_optimization."
@@ -226,19 +227,51 @@ static void json_says_the_same(void **state)
     page_free(&page);
 }
 
-/* Rows of the tables that name keys name ones that exist. */
+/* Rows of a table that names keys name ones that exist, each once. */
+static void are_keys(const char *table, const char *const *paths, int count)
+{
+    for (int p = 0; p < count; p++) {
+        if (paths[p] && key_index(paths[p]) < 0) fail_msg("%s: %s is no key", table, paths[p]);
+        for (int other = 0; paths[p] && other < p; other++)
+            if (paths[other] && !strcmp(paths[p], paths[other])) fail_msg("%s: two rows of %s", table, paths[p]);
+    }
+}
+
 static void tables_name_keys(void **state)
 {
     (void)state;
-    static const char *const paths[] = {
-#define KNOB(path, neutral, quirk, ...) path,
-#define QUIRK(path, quirk)              path,
+    static const char *const knobs[] = {
+#define KNOB(path, neutral, ...) path,
 #include "engine/advise/knobs.def"
     };
-    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
-        if (key_index(paths[p]) < 0) fail_msg("knobs.def: %s is no key", paths[p]);
-        for (size_t other = 0; other < p; other++)
-            if (!strcmp(paths[p], paths[other])) fail_msg("knobs.def: two rows of %s", paths[p]);
+    const char *keys[200];
+    assert_true(difference_count <= 200);
+    for (int d = 0; d < difference_count; d++) keys[d] = differences[d].key;
+    are_keys("knobs.def", knobs, sizeof knobs / sizeof *knobs);
+    are_keys("differences.def", keys, difference_count);
+}
+
+/* "folder/file.py:12" */
+static bool is_line(const char *source)
+{
+    const char *colon = source ? strrchr(source, ':') : NULL;
+    return colon && colon > source + 3 && !strncmp(colon - 3, ".py", 3) && atoi(colon + 1) > 0 &&
+           strspn(colon + 1, "0123456789") == strlen(colon + 1);
+}
+
+static void every_difference_has_its_sources(void **state)
+{
+    (void)state;
+    char text[DIFFERENCE_MAX];
+    for (int d = 0; d < difference_count; d++) {
+        const struct difference *row = &differences[d];
+        const char *who = row->name ? row->name : row->key;
+        if (!is_line(row->deepspeed_source)) fail_msg("%s: DeepSpeed's source is no line of a file", who);
+        if (row->name && (!row->here || !row->subject || !row->fsdp2 || !is_line(row->fsdp2_source)))
+            fail_msg("%s: a named row says what this program and FSDP2 do", who);
+        if (row->name && difference_named(row->name) != row) fail_msg("%s: two rows of this name", who);
+        difference_say(text, row);
+        if (strlen(text) >= DIFFERENCE_MAX - 1) fail_msg("%s: too long", who);
     }
 }
 
@@ -252,6 +285,7 @@ int main(void)
         cmocka_unit_test(the_page_is_80_columns_wide),
         cmocka_unit_test(json_says_the_same),
         cmocka_unit_test(tables_name_keys),
+        cmocka_unit_test(every_difference_has_its_sources),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

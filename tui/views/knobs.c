@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/differences.h"
 #include "engine/advise/knobs.h"
 #include "engine/base/grouped.h"
 #include "tui/view/filter.h"
@@ -55,18 +56,19 @@ static int draw_rows(struct canvas canvas, int y, int rows, enum style style, co
     return *text ? draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, rows), 0, style, text) : 0;
 }
 
-/* From the most wanted to the least: whether it binds, what it does in this run, what DeepSpeed's code does. */
+/* From the most wanted to the least: whether it binds, what it does in this run, what others do. */
 static void draw_facts(struct canvas canvas, int y, const struct scene *scene, const struct knobs *knobs,
                        const struct knob *knob)
 {
     const int end = canvas.at.rows - 1;
-    char why[400], quirk[400] = "";
+    char why[400], elsewhere[DIFFERENCE_MAX] = "";
+    const struct difference *row = difference_of_key(knob->key->path);
     enum style style = say_binding(why, sizeof why, scene->state->units, knobs, knob);
     int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, knob->effect);
     if (y + effect_rows + why_rows <= end) y += draw_rows(canvas, y, effect_rows, STYLE_TEXT, knob->effect);
     y += draw_rows(canvas, y, end - y, style, why);
-    if (*knob_quirk(knob->key->path)) snprintf(quirk, sizeof quirk, "DeepSpeed's code: %s", knob_quirk(knob->key->path));
-    if (y + draw_rows(canvas, y, 0, STYLE_DIM, quirk) <= end) draw_rows(canvas, y, end - y, STYLE_DIM, quirk);
+    if (row) difference_say(elsewhere, row);
+    if (y + draw_rows(canvas, y, 0, STYLE_DIM, elsewhere) <= end) draw_rows(canvas, y, end - y, STYLE_DIM, elsewhere);
 }
 
 /* The engine's answer to the last command, if it was a refusal to change this key. */
