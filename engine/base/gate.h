@@ -1,4 +1,4 @@
-/* Limits how far a step may go: two words in memory that all ranks of a machine share. Rank 0 sets them, all ranks read them.
+/* Limits how far a step may go: three words in memory that all ranks of a machine share. Rank 0 sets them, all ranks read them.
  *
  * limit: an operation may start when its number in the list is lower than the limit; a lane at the end of the list waits as
  * if for one more operation. Normally the limit is GATE_OPEN, and the gate costs one relaxed load for each operation. To step
@@ -10,7 +10,11 @@
  * gate lets i start, since i < K. If i is a collective, it is the lowest unfinished operation of its other ranks too, so they
  * enter it for the same reasons. So i ends, which contradicts the choice of i.
  *
- * haste: once set, nothing is paced or slowed any more, because the run should end soon, at the next step boundary. */
+ * held: a rank that starts no operation until it is released, or -1 (stored + 1, so that zeroed memory holds none). It is an injected
+ * fault. The other ranks run on until a collective needs the held one. The released rank runs the rest of its list as it would
+ * have, so results do not change.
+ *
+ * haste: once set, nothing is paced or slowed any more and no rank is held, because the run should end soon, at the next step boundary. */
 #ifndef ENGINE_BASE_GATE_H
 #define ENGINE_BASE_GATE_H
 
@@ -20,7 +24,9 @@
 
 #define GATE_OPEN UINT32_MAX
 
-struct gate { _Atomic uint32_t limit, haste; };
+struct gate {
+    _Atomic uint32_t limit, haste, held;
+};
 
 /* Only rank 0 may call it, while every rank is between two steps. */
 static inline void gate_close(struct gate *gate, uint32_t limit)
@@ -36,10 +42,35 @@ static inline void gate_raise(struct gate *gate, uint32_t limit)
     futex_wake_all(&gate->limit);
 }
 
+/* rank -1: releases the held rank. */
+static inline void gate_hold(struct gate *gate, int rank)
+{
+    atomic_store(&gate->held, (uint32_t)(rank + 1));
+    futex_wake_all(&gate->held);
+}
+
 static inline void gate_hurry(struct gate *gate)
 {
     atomic_store(&gate->haste, 1);
     futex_wake_all(&gate->haste);
+    gate_hold(gate, -1);
+}
+
+static inline bool gate_holds(struct gate *gate, int rank)
+{
+    return atomic_load_explicit(&gate->held, memory_order_relaxed) == (uint32_t)(rank + 1) &&
+           !atomic_load(&gate->haste);
+}
+
+static inline bool gate_holds_any(struct gate *gate)
+{
+    return atomic_load(&gate->held) != 0;
+}
+
+/* Sleeps while `rank` is held, for timeout_ns at most (0: no limit). */
+static inline void gate_wait_held(struct gate *gate, int rank, uint64_t timeout_ns)
+{
+    futex_wait(&gate->held, (uint32_t)(rank + 1), timeout_ns);
 }
 
 static inline uint32_t gate_limit(struct gate *gate)

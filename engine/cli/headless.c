@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/printable.h"
 #include "engine/base/words.h"
+#include "engine/observe/waiting.h"
 
 static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
 
@@ -141,11 +142,28 @@ static bool plain_is_due(const struct headless *headless, const struct run_model
     return now_ns - headless->shown_ns >= plain_every_ns;
 }
 
+/* Reports once a collective that some ranks are in and others have not begun for three seconds. */
+static void show_waiting(struct headless *headless, const struct run_model *model, uint64_t now_ns)
+{
+    static const uint64_t long_ns = 3000000000u;
+    struct run_waiting waiting;
+    char text[200];
+    if (!run_waiting(model, &waiting) || waiting.since_ns == headless->shown_waiting_ns ||
+        now_ns < waiting.since_ns + long_ns)
+        return;
+    headless->shown_waiting_ns = waiting.since_ns;
+    run_waiting_text(text, sizeof text, model, &waiting);
+    close_line(headless);
+    fprintf(headless->out, "for %.0f s: %s\n", (double)(now_ns - waiting.since_ns) * 1e-9, text);
+    fflush(headless->out);
+}
+
 static void show(struct headless *headless, const struct run_model *model, bool last)
 {
     uint64_t now_ns = clock_ns();
     char line[sizeof headless->line];
     show_notices(headless, model);
+    if (!last) show_waiting(headless, model, now_ns);
     if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns))
         return;
     headless_line(line, sizeof line, model, headless->steps);

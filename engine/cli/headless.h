@@ -21,6 +21,7 @@ struct headless {
     bool own_pace;      /* plain lines at each tenth of the steps; false: the logs set the pace */
     /* Private to headless.c. */
     uint64_t shown_ns;
+    uint64_t shown_waiting_ns; /* run_waiting.since_ns of the last wait that was reported */
     uint32_t shown_steps;
     uint64_t shown_notices;
     bool line_open, stopping, forced; /* forced: a second signal ended the run at once */

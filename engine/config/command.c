@@ -25,10 +25,11 @@ static int unknown(const char *name, struct error *err)
     for (int c = 0; c < COMMANDS; c++) names[c] = command_table[c].name;
     const char *near = nearest_name(name, names, COMMANDS);
     if (near) return error_set(err, STATUS_USAGE, "%.40s: unknown command; did you mean %s?", name, near);
-    return error_set(err, STATUS_USAGE,
-                     "%.40s: unknown command; there are stage=N, ranks=N, set KEY=VALUE, budget=BYTES, pause, "
-                     "resume, toggle, step, op=COUNT, sample=TOKENS, validate, checkpoint=TAG, stop",
-                     name);
+    return error_set(
+        err, STATUS_USAGE,
+        "%.40s: unknown command; there are stage=N, ranks=N, set KEY=VALUE, budget=BYTES, "
+        "fault=KIND RANK, pause, resume, toggle, step, op=COUNT, sample=TOKENS, validate, checkpoint=TAG, stop",
+        name);
 }
 
 /* A positive whole number that fits an int64, and nothing after it. */
@@ -84,6 +85,30 @@ static int read_ranks(const char *argument, struct error *err)
     return config_try(&scratch, "topology.ranks", argument, err) ? error_prefix(err, "ranks") : STATUS_OK;
 }
 
+const char *fault_name(enum fault fault)
+{
+    static const char *const names[FAULTS] = {"none", "held", "nan", "short"};
+    return names[fault];
+}
+
+enum fault command_fault(const struct command *command, int *rank)
+{
+    char kind[8] = "", more;
+    *rank = -1;
+    const int read = command->id == COMMAND_FAULT ? sscanf(command->value, "%7s %d %c", kind, rank, &more) : 0;
+    for (enum fault fault = FAULT_NONE; fault < FAULTS; fault++)
+        if (read == (fault ? 2 : 1) && strcmp(kind, fault_name(fault)) == 0 && (!fault || *rank >= 0)) return fault;
+    return FAULTS;
+}
+
+static int read_fault(const struct command *command, struct error *err)
+{
+    int rank;
+    if (command_fault(command, &rank) < FAULTS) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "fault=%.40s: must be held, nan or short and the number of a rank, or none",
+                     command->value);
+}
+
 static int read_argument(struct command *command, const char *argument, struct error *err)
 {
     const struct command_info *info = &command_table[command->id];
@@ -106,6 +131,7 @@ static int read_argument(struct command *command, const char *argument, struct e
                    ? STATUS_OK
                    : error_set(err, STATUS_USAGE, "stage=%.20s: must be 0, 1, 2 or 3", argument);
     case COMMAND_CHECKPOINT: return command_check_tag(argument, err);
+    case COMMAND_FAULT: return read_fault(command, err);
     case COMMAND_RANKS: return read_ranks(argument, err);
     case COMMAND_BUDGET: return config_parse_bytes(argument, &bytes, err) ? error_prefix(err, "budget") : STATUS_OK;
     default: return read_count(argument, &count, info->name, err);

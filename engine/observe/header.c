@@ -198,6 +198,7 @@ void fold_run(struct run_model *model, const struct trace_record *record)
         model_problem(model, "the run header is not JSON");
     } else if (is_new(model, part > 0 ? part : 0)) {
         header_release(&model->header);
+        model->fault.kind = FAULT_NONE; /* a new engine */
         read_header(&model->header, json, text);
         pace_begin(&model->pace, json_get(json, "config"));
         part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);

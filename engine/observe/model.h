@@ -11,6 +11,7 @@
 #ifndef ENGINE_OBSERVE_MODEL_H
 #define ENGINE_OBSERVE_MODEL_H
 
+#include "engine/config/command.h"
 #include "engine/config/config.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
@@ -165,6 +166,7 @@ struct run_rank {
     int marks;
     struct { /* the step in progress */
         bool begun, computed;
+        uint32_t finished;               /* operations that have ended in it; kept after its end */
         bool lost;                       /* records are missing: the split is unknown, and so is memory at its fullest */
         bool unplaced;                   /* operations of no known schedule: the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
@@ -305,6 +307,10 @@ struct run_model {
 
     struct run_save save;
     bool diverged; /* a "diverged" event has come */
+    struct {
+        enum fault kind;
+        int rank;
+    } fault; /* the last one injected: its event; FAULT_NONE: none is in force */
 
     struct { bool known; uint32_t step, tokens; float loss; } validation;
     struct { uint32_t step; float loss; } validations[RUN_VALIDATIONS_MAX]; /* the last ones, oldest first */

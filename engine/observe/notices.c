@@ -156,6 +156,16 @@ bool run_notice_shortage(struct run_shortage *shortage, const struct run_notice 
     return true;
 }
 
+/* A NaN is in force for one step only. */
+static void fault_read(struct run_model *model, const cJSON *detail)
+{
+    const char *kind = json_get_text(detail, "fault");
+    model->fault.kind = FAULT_NONE;
+    for (enum fault fault = FAULT_NONE; fault < FAULTS; fault++)
+        if (kind && fault != FAULT_NAN && strcmp(kind, fault_name(fault)) == 0) model->fault.kind = fault;
+    model->fault.rank = (int)json_get_number(detail, "rank", RUN_RANKS_MAX, 0);
+}
+
 static void save_read(struct run_save *save, const cJSON *detail, uint32_t step, uint64_t time_ns)
 {
     const char *state = json_get_text(detail, "state");
@@ -218,6 +228,7 @@ void fold_event(struct run_model *model, const struct trace_record *record)
     bool oom = kind && !strcmp(kind, "oom"), save = kind && !strcmp(kind, "checkpoint");
     bool diverged = kind && !strcmp(kind, "diverged");
     if (kind && !strcmp(kind, "set")) pace_set(&model->pace, detail);
+    if (kind && !strcmp(kind, "fault")) fault_read(model, detail);
     if (oom) {
         shortage_read(&model->shortage, detail);
         model->shortage.step = record->event.step;

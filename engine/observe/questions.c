@@ -187,18 +187,13 @@ int run_notices_since(const struct run_model *model, uint64_t seen)
     return here < (uint64_t)model->notice_count ? (int)here : model->notice_count;
 }
 
-/* "; refused on rank 2", "; refused on ranks 0-3, 6" */
-static void append_ranks(char *text, size_t room, uint64_t ranks)
+void append_ranks(char *text, size_t room, uint64_t ranks)
 {
     for (int r = 0, listed = 0; r < 64; r++) {
         if (!(ranks >> r & 1)) continue;
         int last = r;
         while (last < 63 && ranks >> (last + 1) & 1) last++;
-        text_append(text, room,
-                    listed++              ? ", %d"
-                    : ranks & (ranks - 1) ? "; refused on ranks %d"
-                                          : "; refused on rank %d",
-                    r);
+        text_append(text, room, listed++ ? ", %d" : ranks & (ranks - 1) ? "ranks %d" : "rank %d", r);
         if (last > r) text_append(text, room, "-%d", last);
         r = last;
     }
@@ -225,6 +220,7 @@ void run_shortage_text(char *text, size_t room, const struct run_shortage *short
         snprintf(text, room,
                  "out of %s memory: %s of the update will ask for %s, more than the budget of %s leaves then",
                  tier_name(shortage->tier), category_name(shortage->category), wanted, budget);
+    if (ranks) text_append(text, room, "; refused on ");
     append_ranks(text, room, ranks);
 }
 

@@ -62,6 +62,9 @@ bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t 
  * ranks 0-3", amounts in the reader's unit; the event's own text where it does not tell these amounts, or where the update asks ahead of time. */
 void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes);
 
+/* Appends "rank 2" or "ranks 0-3, 6": a bit for each. */
+void append_ranks(char *text, size_t room, uint64_t ranks);
+
 /* The shortage that a notice of kind NOTICE_EVENT tells of. False: it tells of something else. */
 bool run_notice_shortage(struct run_shortage *shortage, const struct run_notice *notice);
 

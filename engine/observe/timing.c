@@ -113,6 +113,7 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
+    rank->open.finished++;
     if (traffic_is_copy(op_traffic(op->kind))) flows_add(rank, op, record);
     if (op->lane == LANE_HOST) rank->open.split.host_ns += record->time_ns - from->started_ns;
     if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);

@@ -122,6 +122,33 @@ static int apply_budget(struct rank *rank, const struct command *command, struct
     return STATUS_OK;
 }
 
+/* All ranks are between two steps. The held rank records its hold itself, where it stands. */
+static int apply_fault(struct rank *rank, const struct command *command, struct error *err)
+{
+    static const char *const effects[FAULTS] = {[FAULT_NAN] = "writes a NaN into its activations in the next step",
+                                                [FAULT_SHORT] = "gets no more device memory than it holds"};
+    int of;
+    char text[96] = "injected faults have ended";
+    struct memory_snapshot memory;
+    const enum fault fault = command_fault(command, &of);
+    if (of >= rank->ranks) return error_set(err, STATUS_USAGE, "fault: there are ranks 0 to %d", rank->ranks - 1);
+    if (fault == FAULT_HELD && rank_count_here(rank) < rank->ranks)
+        return error_set(err, STATUS_USAGE, "fault: ranks on other machines share no memory with rank 0");
+    accept(rank, command);
+    memory_snapshot(zero_memory(rank->zero), &memory);
+    const uint64_t held_bytes = memory.tier[TIER_DEVICE].live_bytes, budget = rank->config.budget_bytes[TIER_DEVICE];
+    if (rank->rank == 0 && (fault == FAULT_HELD || fault == FAULT_NONE)) gate_hold(rank->gate, of);
+    if (fault == FAULT_NAN && of == rank->rank) zero_spoil(rank->zero);
+    const bool changes = fault == FAULT_NONE || (fault == FAULT_SHORT && of == rank->rank);
+    const uint64_t bytes = fault == FAULT_NONE ? budget : held_bytes ? held_bytes : 1;
+    if (changes && zero_set_budget(rank->zero, TIER_DEVICE, bytes, err)) return err->status;
+    if (fault == FAULT_HELD) return STATUS_OK;
+    if (fault) snprintf(text, sizeof text, "injected: rank %d %s", of, effects[fault]);
+    record_event(rank0_ring(rank), rank->steps_done + 1, "fault",
+                 json_object(TEXT("text", text), TEXT("fault", fault_name(fault)), NUMBER("rank", of)));
+    return STATUS_OK;
+}
+
 /* The key comes first: the writer finds by it which setting this replaces, for viewers that come later. */
 static void tell_set(struct rank *rank, const char *key, const char *before, const char *also)
 {
@@ -220,6 +247,7 @@ int rank_apply(struct rank *rank, const struct command *command, struct error *e
     static int (*const apply[COMMANDS])(struct rank *, const struct command *, struct error *) = {
         [COMMAND_STAGE] = apply_stage,       [COMMAND_BUDGET] = apply_budget, [COMMAND_SET] = apply_set,
         [COMMAND_VALIDATE] = apply_validate, [COMMAND_SAMPLE] = apply_sample, [COMMAND_CHECKPOINT] = apply_checkpoint,
+        [COMMAND_FAULT] = apply_fault,
     };
     if (command_table[command->id].class == COMMAND_CLASS_CONTROL && !zero_ready(rank->zero))
         return error_set(err, STATUS_RUN, "there is no model yet, for lack of memory");

@@ -41,6 +41,7 @@ struct director {
     struct lines queue;
     int left_out;      /* lines that found the queue full, to be reported */
     struct lines kept; /* commands received within a step, to be applied at its end */
+    _Atomic bool stepping; /* a step was ordered, and rank 0 has not ended it */
     bool in_step;      /* waiting at the gate */
     bool stop;         /* `stop` was received at the gate */
 };
@@ -103,10 +104,24 @@ static void hurry(struct director *director)
     if (director->options.gate) gate_hurry(director->options.gate);
 }
 
+/* Within a step a rank is held at once, and released at any time, because a held rank keeps the step from ending. Between steps
+ * the order holds it, once all ranks have left the last step. True: nothing of the command waits for the end of the step. */
+static bool hold_at_once(struct director *director, const struct command *command)
+{
+    int rank;
+    const enum fault fault = command_fault(command, &rank);
+    const bool acts = fault == FAULT_NONE || (fault == FAULT_HELD && atomic_load(&director->stepping));
+    if (acts && director->options.gate) gate_hold(director->options.gate, rank);
+    return acts;
+}
+
 /* `stop` also ends slow motion, so that the run does not wait for a slow step; it takes the newest place of a full queue. */
 void director_push(struct director *director, const char *line)
 {
     const bool stops = strcmp(line, "stop") == 0;
+    struct command command;
+    struct error err;
+    if (strncmp(line, "fault", 5) == 0 && !command_parse(&command, line, &err)) hold_at_once(director, &command);
     pthread_mutex_lock(&director->lock);
     const bool full = director->queue.count == QUEUE_LINES;
     director->left_out += full;
@@ -127,6 +142,7 @@ void director_owner_gone(struct director *director)
 {
     atomic_store(&director->gone_ns, clock_ns());
     if (!director->options.interactive && !director->options.detached) hurry(director);
+    if (director->options.gate && gate_holds_any(director->options.gate)) director_push(director, "fault=none");
     wake(director);
 }
 
@@ -238,6 +254,11 @@ static enum outcome outcome_of_stop(const struct director *director)
 /* True if the command makes an order; false: the director has applied or refused it. */
 static bool handle(struct director *director, const struct command *command, int64_t steps_done, struct order *order)
 {
+    int rank;
+    if (command_fault(command, &rank) == FAULT_HELD && atomic_load(&director->gone_ns)) {
+        director_applied(director, command, "no viewer drives the run that could release the rank");
+        return false;
+    }
     if (!is_control(command->id)) {
         *order = (struct order){.kind = ORDER_COMMAND, .command = *command};
         return true;
@@ -306,6 +327,7 @@ static bool waits_for_reader(const struct director *director)
 void director_next(struct director *director, int64_t steps_done, struct order *order)
 {
     enum { LOOK_MS = 20 };
+    atomic_store(&director->stepping, false);
     if (director->options.gate) gate_raise(director->options.gate, GATE_OPEN);
     bool all_done = director->options.steps > 0 && steps_done >= director->options.steps;
     if (director->stepped_from >= 0 && steps_done > director->stepped_from) {
@@ -332,6 +354,7 @@ void director_next(struct director *director, int64_t steps_done, struct order *
     }
     enter(director, RUN_RUNNING, "");
     *order = (struct order){.kind = ORDER_STEP, .operations = director->operations};
+    atomic_store(&director->stepping, true);
     director->operations = 0;
 }
 
@@ -346,6 +369,7 @@ static void keep(struct director *director, const struct command *command, int64
         director->options.on_answer(director->options.user, line, "too many commands wait for the end of the step");
         return;
     }
+    if (command->id == COMMAND_FAULT && hold_at_once(director, command)) return;
     snprintf(note, sizeof note, "%s waits for the end of step %lld", line, (long long)steps_done + 1);
     director->options.on_note(director->options.user, note);
 }

@@ -75,8 +75,9 @@ static int close_gate(struct rank *rank, uint32_t operations, struct error *err)
 static void tell_scale(struct rank *rank, const struct zero_result *result)
 {
     if (rank->rank != 0 || (!result->skipped && result->loss_scale == result->next_loss_scale)) return;
-    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale",
-                 json_object(NUMBER("from", result->loss_scale), NUMBER("to", result->next_loss_scale)));
+    cJSON *detail = json_object(NUMBER("from", result->loss_scale), NUMBER("to", result->next_loss_scale));
+    if (result->lone_rank >= 0) json_put(detail, NUMBER("rank", result->lone_rank));
+    record_event(rank->ring, result->step, result->skipped ? "overflow" : "loss_scale", detail);
 }
 
 /* Whether to save now; not just before the end of the run if that saves anyway. */

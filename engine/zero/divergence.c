@@ -178,6 +178,9 @@ static void explain(const struct zero *zero, const struct zero_result *result, s
     else
         snprintf(text, room, "gradients overflow fp16 at the smallest loss scale, %g (fp16.min_loss_scale)",
                  zero->progress.scaler.scale);
+    const size_t at = strlen(text);
+    if (result->lone_rank >= 0)
+        snprintf(text + at, room - at, "; only rank %d's own loss is not finite", result->lone_rank);
 }
 
 int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err)

@@ -60,13 +60,15 @@ struct executor_host {
     bool alone; /* one rank and no device: the compute lane's thread runs the communication lane too, which never waits */
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
     const double *device_flops;      /* floating-point operations per second of a paced device; NULL or 0: not paced */
-    /* Stepping by operations. gate NULL: none. The others may be NULL too. */
+    /* Stepping by operations, and a held rank. gate NULL: none. The others may be NULL too. */
     struct gate *gate;
     /* Called on the compute lane, instead of sleeping at the closed gate, when this rank has finished all operations before
      * `next`. Returns when the gate may have been raised. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     /* Called a few times a second on the communication lane while it waits at the gate. False: the run has failed. */
     bool (*alive)(void *user);
+    /* Called on a lane when the rank begins to be held, before operation `next` of this lane, and when it goes on. */
+    void (*held)(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool held);
 };
 
 struct take_failure { bool failed; int op; enum tier tier; enum category category; uint64_t wanted_bytes; struct memory_snapshot memory; char text[256]; };

@@ -63,6 +63,7 @@ struct executor {
     struct op_state *ops; /* by operation */
     int held_room, ops_room;
     _Atomic int failed, broken, drop_rest;
+    _Atomic int is_held;      /* reported as held (gate.h) and not as released */
     struct take_failure take; /* written by the first lane that fails */
     struct error error;       /* written by the first lane that breaks */
     int status;

@@ -68,6 +68,7 @@ struct zero {
     } plan;
 
     bool ready; /* the lasting state exists */
+    bool spoils; /* zero_spoil(): the next forward of a training step writes NaN into its output */
     struct { /* of the whole run; zero_progress() returns it */
         int64_t steps, samples;
         int64_t updates; /* steps that were not skipped; the learning rate schedule counts these */
@@ -219,6 +220,8 @@ void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum categ
 void zero_record_plan(struct zero *zero);
 void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on the ring of the calling lane */
 void zero_record_budgets(struct zero *zero);
+/* An event, on the lane's ring: this rank is held (gate.h) before operation `next` of the lane, or goes on with it. */
+void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held);
 void zero_record_step_begin(struct zero *zero, uint32_t schedule);
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t schedule, uint64_t paused_ns);
 

@@ -4,7 +4,9 @@
 #include "engine/base/clock.h"
 #include "engine/zero/executor_parts.h"
 
-/* ---- the gate (engine/base/gate.h): stepping by operations ---- */
+/* ---- the gate (engine/base/gate.h): stepping by operations, and a held rank ---- */
+
+static const uint64_t look_ns = 200000000;
 
 /* Waits until this rank has finished all operations before the limit, on its other lanes too. */
 static void finish_before(struct executor *executor, uint32_t limit)
@@ -23,7 +25,7 @@ static void finish_before(struct executor *executor, uint32_t limit)
 static void pass_gate(struct executor *executor, enum lane lane, uint32_t number)
 {
     const struct executor_host *host = &executor->host;
-    const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns(), look_ns = 200000000;
+    const uint64_t since_ns = gate_lets(host->gate, number) ? 0 : clock_ns();
     for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
         if (is_callers(executor, lane) && host->at_gate) {
             finish_before(executor, limit);
@@ -35,6 +37,21 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
         }
     }
     if (since_ns && is_callers(executor, lane)) executor->stood_ns += clock_ns() - since_ns;
+}
+
+/* The first lane that stands reports it; the first that goes on reports that. */
+static void stand_held(struct executor *executor, enum lane lane, uint32_t number)
+{
+    const struct executor_host *host = &executor->host;
+    const bool watches = lane == LANE_COMM && host->alive;
+    while (gate_holds(host->gate, host->rank)) {
+        if (!atomic_exchange(&executor->is_held, 1) && host->held)
+            host->held(host->user, executor->schedule, lane, number, true);
+        gate_wait_held(host->gate, host->rank, watches ? look_ns : 0);
+        if (watches && !host->alive(host->user)) gate_hold(host->gate, -1);
+    }
+    if (atomic_exchange(&executor->is_held, 0) && host->held)
+        host->held(host->user, executor->schedule, lane, number, false);
 }
 
 /* ---- dependencies, and failure ---- */
@@ -56,6 +73,7 @@ void lane_break(struct executor *executor, const struct error *err)
     executor->error = *err;
     executor->status = err->status;
     gate_raise(executor->host.gate, GATE_OPEN);
+    gate_hold(executor->host.gate, -1);
     if (executor->host.device.broke) executor->host.device.broke(executor->host.user, err);
 }
 
@@ -151,6 +169,7 @@ void lane_conclude(struct executor *executor, struct lane_state *lane, const str
 static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     pass_gate(executor, lane->lane, op_number(executor, op));
+    if (gate_holds(executor->host.gate, executor->host.rank)) stand_held(executor, lane->lane, op_number(executor, op));
     struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
     lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : run_and_record(executor, &flight), 0);

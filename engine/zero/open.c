@@ -34,6 +34,11 @@ static bool alive(void *user)
     return comm_check(zero->comm, NULL) == STATUS_OK;
 }
 
+static void held(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool is_held)
+{
+    zero_record_held(user, lane, &schedule->ops[next], next, is_held);
+}
+
 /* The compute lane's kernels. If they are a device's, also kernels for host memory. */
 static int make_kernels(struct zero *zero, struct error *err)
 {
@@ -70,7 +75,8 @@ static int open_parts(struct zero *zero, struct error *err)
                                  .device_flops = &config->topology.device_flops,
                                  .gate = zero->gate,
                                  .at_gate = zero->at_gate ? at_gate : NULL,
-                                 .alive = alive};
+                                 .alive = alive,
+                                 .held = held};
     memcpy(host.rings, zero->trace.rings, sizeof host.rings);
     if (zero->device) {
         host.device = (struct executor_device){.finish = zero_finish_op, .settle = zero_settle_op, .broke = broke};

@@ -197,6 +197,13 @@ int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, con
     return STATUS_OK;
 }
 
+static int spoil(struct zero *zero, void *output, struct error *err)
+{
+    static const uint32_t nan = UINT32_MAX; /* its first bytes are a NaN in fp32, bf16 and fp16 */
+    zero->spoils = false;
+    return mover_copy(zero->movers[LANE_COMPUTE], output, &nan, (uint64_t)dtype_bytes(zero->model.dtype), err);
+}
+
 int zero_use_unit(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
 {
     const struct gpt gpt = {&zero->model, zero->kernels, schedule->B, schedule->T};
@@ -221,6 +228,8 @@ int zero_use_unit(struct zero *zero, const struct schedule *schedule, const stru
     parameters_of(zero, schedule, op, &call.parameters);
     if (op->buffer[ROLE_GRADIENT] >= 0 && gradients_of(zero, schedule, op, &call.gradient, err)) return STATUS_RUN;
     int status = gpt_run(&gpt, &call, err);
+    if (!status && zero->spoils && op->kind == OP_FORWARD && zero->step.purpose == PURPOSE_TRAIN)
+        status = spoil(zero, call.output, err);
     if (status || !samples || op->use->repeat != REPEAT_TIED) return status;
     return draw_token(zero, &gpt, &call.saved, err);
 }

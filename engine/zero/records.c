@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/json.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/zero/executor_parts.h"
 #include "engine/zero/internal.h"
@@ -101,6 +102,25 @@ void zero_log(const struct zero *zero, int ring, const char *text)
     struct trace_record record = record_of(zero, TRACE_LOG);
     record.log = (struct trace_of_log){.level = 1, .text = {text, strlen(text)}};
     trace_emit(zero->trace.rings[ring], &record);
+}
+
+void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held)
+{
+    char what[64], said[160];
+    op_describe(what, sizeof what, op, &zero->model);
+    if (is_held)
+        snprintf(said, sizeof said, "injected: rank %d is held before operation %u, %s", zero->rank, next, what);
+    else snprintf(said, sizeof said, "injected fault ended: rank %d is released", zero->rank);
+    cJSON *json = json_object(TEXT("kind", "fault"));
+    cJSON_AddItemToObject(
+        json, "detail",
+        json_object(TEXT("text", said), TEXT("fault", is_held ? "held" : "none"), NUMBER("rank", zero->rank)));
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    struct trace_record record = record_of(zero, TRACE_EVENT);
+    record.event = (struct trace_of_event){(uint32_t)zero->progress.steps + 1, {text, text ? strlen(text) : 0}};
+    if (text) trace_emit(zero->trace.rings[lane], &record);
+    free(text);
 }
 
 void zero_record_budgets(struct zero *zero)

@@ -112,7 +112,8 @@ static void tell(struct zero *zero)
 bool zero_runs_ahead(struct zero *zero, int which)
 {
     const struct schedule *schedule = &zero->plan.schedules[which];
-    if (!has_streams(zero) || is_paced(zero) || (zero->gate && gate_limit(zero->gate) != GATE_OPEN)) return false;
+    if (!has_streams(zero) || is_paced(zero)) return false;
+    if (zero->gate && (gate_limit(zero->gate) != GATE_OPEN || gate_holds(zero->gate, zero->rank))) return false;
     if (fits_all(zero, which) && !zero->plan.ahead.refused[which]) {
         if (commit_all(zero, schedule)) return true;
         zero->plan.ahead.refused[which] = true; /* the GPU will hardly have more later */

@@ -1,6 +1,7 @@
 /* Training steps, evaluation, sampling, and switches of layout or budget between steps. */
 #include "engine/zero/zero.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,11 +75,20 @@ static int settle_pending(struct zero *zero, const struct zero_result *result, s
     return status;
 }
 
+static int lone_rank(const struct zero *zero)
+{
+    int found = -1, count = 0;
+    for (int r = 0; r < zero->ranks; r++)
+        if (!isfinite(zero->step.agreed[r].loss)) found = r, count++;
+    return count == 1 && zero->ranks > 1 ? found : -1;
+}
+
 static void describe(const struct zero *zero, bool failed, struct zero_result *result)
 {
     const bool finite = !zero->step.concluded.not_finite;
     result->outcome = failed ? ZERO_OUT_OF_MEMORY : finite || zero_skips(zero) ? ZERO_DONE : ZERO_DIVERGED;
     result->skipped = result->outcome == ZERO_DONE && !finite;
+    result->lone_rank = finite || failed ? -1 : lone_rank(zero);
     result->step = zero->progress.steps + 1;
     result->loss = (float)zero->step.concluded.loss;
     result->grad_norm = (float)zero->step.concluded.grad_norm;
@@ -240,6 +250,11 @@ int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct er
     memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
     zero_record_budgets(zero);
     return status;
+}
+
+void zero_spoil(struct zero *zero)
+{
+    zero->spoils = true;
 }
 
 bool zero_ready(const struct zero *zero)

@@ -85,6 +85,7 @@ struct zero_shortage { /* why a take failed, on the first rank that failed */
 struct zero_result {
     enum zero_outcome outcome;
     int64_t step; /* the step that was done, or that failed */
+    int lone_rank; /* the only rank whose own loss is not finite; -1: none, or several */
     bool skipped; /* done without an update, because the loss or the gradients are not finite */
     float loss, grad_norm, learning_rate;
     double loss_scale, next_loss_scale; /* of this step, and of the next */
@@ -112,6 +113,9 @@ void zero_waited(struct zero *zero, uint64_t ns);
 int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_result *result, struct error *err);
 /* Sets the budget of a tier; bytes 0: none. Every rank calls it between steps. STATUS_RUN: more is live; the old budget stays. */
 int zero_set_budget(struct zero *zero, enum tier tier, uint64_t bytes, struct error *err);
+
+/* Injects a fault: the first forward of this rank's next training step writes a NaN into its output. Not collective. */
+void zero_spoil(struct zero *zero);
 
 /* Replaces the rank's trace rings; NULL: records nothing. anew: the rings are empty, so the plan is recorded first. Between steps;
  * not collective. */

@@ -33,6 +33,7 @@ struct bench {
     struct gate gate;
     uint32_t at_once; /* that the gate lets through each time */
     int stood;
+    _Atomic int told[2]; /* how often the rank went on, and was held */
 };
 
 static int run(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
@@ -60,6 +61,13 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
         if (bench->done[i] != (i < (int)next)) bench->violations++;
     bench->stood++;
     gate_raise(&bench->gate, next + bench->at_once);
+}
+
+static void held(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool is_held)
+{
+    struct bench *bench = user;
+    if (schedule->ops[next].lane != lane) bench->violations++;
+    bench->told[is_held]++;
 }
 
 static void give_or_take_lasting(struct bench *bench, bool take)
@@ -102,6 +110,7 @@ static struct bench *bench_open(int stage, bool overlap, bool alone)
                                  .links = links,
                                  .gate = &bench->gate,
                                  .at_gate = at_gate,
+                                 .held = held,
                                  .alone = alone};
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
     give_or_take_lasting(bench, true);
@@ -352,6 +361,42 @@ static void test_a_failure_opens_the_gate(void **state)
     bench_close(bench);
 }
 
+/* Waits until the rank stands, sees that nothing runs, and lets it go on; by hurrying if the bench's at_once is set. */
+static void *release(void *user)
+{
+    struct bench *bench = user;
+    while (!bench->told[true]) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    if (bench->ran[LANE_COMPUTE] + bench->ran[LANE_COMM] || bench->told[false]) bench->violations++;
+    if (bench->at_once) gate_hurry(&bench->gate);
+    else gate_hold(&bench->gate, -1);
+    return NULL;
+}
+
+static void test_a_held_rank_starts_nothing_until_it_is_released(void **state)
+{
+    (void)state;
+    struct bench *bench = bench_open(3, true, false);
+    gate_hold(&bench->gate, 1); /* another rank */
+    step(bench, STATUS_OK);
+    assert_int_equal(bench->told[true], 0);
+    for (int hurries = 0; hurries < 2; hurries++) {
+        pthread_t thread;
+        bench->told[true] = bench->told[false] = 0;
+        bench->at_once = (uint32_t)hurries;
+        memset(bench->ran, 0, sizeof bench->ran);
+        gate_hold(&bench->gate, 0);
+        assert_int_equal(pthread_create(&thread, NULL, release, bench), 0);
+        step(bench, STATUS_OK);
+        pthread_join(thread, NULL);
+        assert_int_equal(bench->violations, 0);
+        assert_int_equal(bench->ran[LANE_COMPUTE] + bench->ran[LANE_COMM], bench->schedule.op_count);
+        assert_int_equal(bench->told[true], 1);
+        assert_int_equal(bench->told[false], 1);
+    }
+    bench_close(bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -365,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_is_alone_needs_one_thread),
         cmocka_unit_test(test_a_step_by_operations_runs_them_in_the_order_of_the_list),
         cmocka_unit_test(test_a_failure_opens_the_gate),
+        cmocka_unit_test(test_a_held_rank_starts_nothing_until_it_is_released),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,9 +73,10 @@ static void live_keys_change_and_others_do_not(void **state)
 static void commands_are_read_and_written_back(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
-        "stage=3",    "pause",    "resume", "toggle",        "step",
-        "sample=200", "validate", "stop",   "budget=256MiB", "set zero_optimization.reduce_bucket_size=5e5"};
+    static const char *const lines[] = {"stage=3",      "pause",      "resume",
+                                        "toggle",       "step",       "sample=200",
+                                        "validate",     "stop",       "budget=256MiB",
+                                        "fault=held 1", "fault=none", "set zero_optimization.reduce_bucket_size=5e5"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct command command;
         struct error err;
@@ -107,6 +108,12 @@ static void bad_commands_are_one_clear_line(void **state)
         {"ranks", "needs an argument"},
         {"budget=lots", "not a size"},
         {"sample=12x", "number from 1"},
+        {"fault", "needs an argument"},
+        {"fault=held", "the number of a rank"},
+        {"fault=held -1", "the number of a rank"},
+        {"fault=held 1 2", "the number of a rank"},
+        {"fault=none 1", "must be held, nan or short"},
+        {"fault=late 1", "must be held, nan or short"},
     };
     struct command command;
     struct error err;

@@ -412,6 +412,48 @@ static void test_without_a_gate_no_step_is_taken_by_operations(void **state)
     director_free(director);
 }
 
+/* Within a step a rank is held at once, between steps by the order; the release is at once. Both are ordered later, in order. */
+static void test_a_rank_is_held_within_a_step(void **state)
+{
+    (void)state;
+    struct director *director = make_with_gate();
+    director_push(director, "fault=held 1");
+    assert_false(gate_holds(&gate, 1));
+    assert_int_equal(next(director, 0), ORDER_COMMAND);
+    assert_int_equal(order.command.id, COMMAND_FAULT);
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    director_push(director, "fault=held 2");
+    assert_true(gate_holds(&gate, 2));
+    director_push(director, "fault=none");
+    assert_false(gate_holds_any(&gate));
+    assert_int_equal(next(director, 1), ORDER_COMMAND);
+    assert_string_equal(order.command.value, "held 2");
+    assert_int_equal(next(director, 1), ORDER_COMMAND);
+    assert_string_equal(order.command.value, "none");
+    assert_int_equal(next(director, 1), ORDER_STEP);
+    director_push(director, "fault=held 2");
+    director_push(director, "stop");
+    assert_false(gate_holds(&gate, 2));
+    director_free(director);
+}
+
+/* A rank that nobody could release is not held, and one that is held goes on when its viewer leaves. */
+static void test_no_rank_is_held_without_a_viewer(void **state)
+{
+    (void)state;
+    gate = (struct gate){.limit = GATE_OPEN};
+    struct director *director =
+        make((struct director_options){.interactive = true, .gate = &gate, .grace_ns = 1000000000000u});
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    director_push(director, "fault=held 1");
+    director_owner_gone(director);
+    assert_false(gate_holds_any(&gate));
+    assert_int_equal(next(director, 1), ORDER_COMMAND);
+    assert_string_equal(order.command.value, "none");
+    assert_non_null(strstr(notebook.text, "no fault=held 1;"));
+    director_free(director);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -433,6 +475,8 @@ int main(void)
         cmocka_unit_test(test_a_standing_step_lets_the_run_end),
         cmocka_unit_test(test_a_rank_that_finds_a_peer_dead_opens_the_gate),
         cmocka_unit_test(test_without_a_gate_no_step_is_taken_by_operations),
+        cmocka_unit_test(test_a_rank_is_held_within_a_step),
+        cmocka_unit_test(test_no_rank_is_held_without_a_viewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

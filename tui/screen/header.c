@@ -6,6 +6,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/config/command.h"
+#include "engine/observe/waiting.h"
 #include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
 #include "tui/view/shown.h"
@@ -222,6 +223,7 @@ static void back_text(char *text, size_t room, const struct scene *scene)
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
     char way[128];
+    struct run_waiting waiting;
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
@@ -236,6 +238,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     else if (state->last.step) snprintf(text, room, "shown: the last whole step, slowly");
     else if (state->held) snprintf(text, room, "an operation begins; , shows its end");
     else if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
+    else if (run_is_stuck(model) && run_waiting(model, &waiting)) run_waiting_text(text, room, model, &waiting);
     else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
@@ -306,7 +309,9 @@ static int pace_text(char *out, size_t room, const struct scene *scene)
     const struct run_pace *pace = &scene->model->pace;
     int at = 0;
     out[0] = '\0';
-    if (!pace->known) return 0;
+    if (scene->model->fault.kind)
+        at += snprintf(out, room, "rank %d %s  ", scene->model->fault.rank, fault_name(scene->model->fault.kind));
+    if (!pace->known) return at;
     if (pace->slow_motion > 1) at += snprintf(out + at, room - (size_t)at, "slow x%g  ", pace->slow_motion);
     if (pace->slow_rank >= 0) at += snprintf(out + at, room - (size_t)at, "rank %d slow  ", pace->slow_rank);
     if (pace->device_flops > 0) at += snprintf(out + at, room - (size_t)at, "device paced  ");

@@ -1,0 +1,82 @@
+#include "engine/observe/waiting.h"
+
+#include "engine/base/words.h"
+#include "engine/observe/questions.h"
+
+/* Whether the lane has begun (ended) this operation, or a later one of its step. */
+static bool has_begun(const struct run_lane *lane, const struct run_waiting *at, uint32_t op)
+{
+    return lane->started_ns && lane->schedule == at->schedule && lane->step == at->step && lane->op >= op;
+}
+
+static bool has_ended(const struct run_lane *lane, const struct run_waiting *at, uint32_t op)
+{
+    return has_begun(lane, at, op) && !(lane->busy && lane->op == op);
+}
+
+bool run_waiting(const struct run_model *model, struct run_waiting *found)
+{
+    const struct run_lane *first = NULL;
+    for (int r = 0; r < model->ranks && r < 64; r++) {
+        const struct run_lane *lane = &model->rank[r].lane[LANE_COMM];
+        if (lane->busy && (!first || lane->step < first->step || (lane->step == first->step && lane->op < first->op)))
+            first = lane;
+    }
+    if (!first) return false;
+    *found = (struct run_waiting){.schedule = first->schedule, .step = first->step, .op = first->op};
+    for (int r = 0; r < model->ranks && r < 64; r++) {
+        const struct run_lane *lane = &model->rank[r].lane[LANE_COMM];
+        if (!has_begun(lane, found, found->op)) found->missing |= UINT64_C(1) << r;
+        else if (!has_ended(lane, found, found->op)) found->waiting |= UINT64_C(1) << r;
+        else continue;
+        if (lane->busy && lane->started_ns > found->since_ns) found->since_ns = lane->started_ns;
+    }
+    return found->missing && run_op(run_schedule_numbered(model, found->schedule), found->op);
+}
+
+/* Whether the lane is in a collective, or its next operation waits for another one. */
+static bool stands(const struct run_rank *rank, enum lane lane, const struct run_waiting *at,
+                   const struct schedule *plan)
+{
+    const struct run_lane *now = &rank->lane[lane];
+    if (now->busy) return lane == LANE_COMM && has_begun(now, at, at->op);
+    for (int i = 0; i < plan->op_count; i++) {
+        const struct op *op = &plan->ops[i];
+        if (op->lane != lane || has_begun(now, at, (uint32_t)i)) continue;
+        for (int d = 0; d < op->dependency_count; d++) {
+            const int on = op->dependency[d].op;
+            if (!has_ended(&rank->lane[plan->ops[on].lane], at, (uint32_t)on)) return true;
+        }
+        return false;
+    }
+    return true;
+}
+
+bool run_is_stuck(const struct run_model *model)
+{
+    struct run_waiting at;
+    const int held = model->fault.rank;
+    if (model->fault.kind != FAULT_HELD || !run_waiting(model, &at) || held >= 64) return false;
+    const struct schedule *plan = &run_schedule_numbered(model, at.schedule)->ops;
+    bool stuck = at.missing == UINT64_C(1) << held;
+    for (int r = 0; r < model->ranks; r++)
+        for (int lane = 0; lane < LANES && r != held; lane++)
+            stuck &= stands(&model->rank[r], (enum lane)lane, &at, plan);
+    return stuck;
+}
+
+void run_waiting_text(char *text, size_t room, const struct run_model *model, const struct run_waiting *waiting)
+{
+    const struct op *op = run_op(run_schedule_numbered(model, waiting->schedule), waiting->op);
+    text[0] = '\0';
+    append_ranks(text, room, waiting->missing);
+    text_append(text, room, " %s not come to %s", waiting->missing & (waiting->missing - 1) ? "have" : "has",
+                op_name(op->kind, op->use));
+    if (op->unit >= 0 && op->unit < model->header.unit_count)
+        text_append(text, room, " %s", model->header.units[op->unit].name);
+    else if (op->bucket >= 0) text_append(text, room, " bucket %d", op->bucket);
+    text_append(text, room, "; ");
+    append_ranks(text, room, waiting->waiting);
+    text_append(text, room, " %s there in step %u", waiting->waiting & (waiting->waiting - 1) ? "wait" : "waits",
+                waiting->step);
+}
