@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/config/command.h"
+#include "engine/observe/waiting.h"
 
 bool run_waits(const struct run_model *model)
 {
@@ -117,6 +118,7 @@ static bool time_has_told(const struct lab_driver *driver, const struct run_mode
 {
     if (strcmp(driver->line, "pause") == 0) return run_waits(model);
     if (strcmp(driver->line, "resume") == 0 || strcmp(driver->line, "toggle") == 0) return true;
+    if (run_is_stuck(model)) return true;
     return run_waits(model) && strcmp(driver->reason, model->reason) != 0; /* it waits somewhere else now */
 }
 
@@ -151,7 +153,7 @@ static enum driver_says run(struct lab_driver *driver, const struct lab_action *
     }
     const struct run_notice *refused = since(driver, model, answers);
     if (refused) return stuck(driver, refused->text);
-    if (!run_waits(model)) return DRIVER_WAITS;
+    if (!run_waits(model)) return run_is_stuck(model) ? next_action(driver, scene) : DRIVER_WAITS;
     if (since(driver, model, is_shortage))
         return model->state == RUN_OUT_OF_MEMORY ? next_action(driver, scene) : DRIVER_WAITS;
     if (!has_stepped(driver, model)) return DRIVER_WAITS;
@@ -176,7 +178,7 @@ enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *
     if (model->ended) return stuck(driver, "the run has ended");
     if (action->act == LAB_KEEP) return driver->kept = action, driver->at++, DRIVER_KEEPS;
     if (action->act == LAB_GO) return go(driver, action, scene);
-    if (!driver->sent && !run_waits(model)) { /* the learner let it run */
+    if (!driver->sent && !run_waits(model) && !run_is_stuck(model)) { /* the learner let it run */
         if (!model->has_state || model->state != RUN_RUNNING || driver->pausing) return DRIVER_WAITS;
         driver->pausing = true;
         snprintf(driver->line, sizeof driver->line, "pause");

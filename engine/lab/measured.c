@@ -7,6 +7,7 @@
 #include "engine/lab/contest.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/observe/totals.h"
+#include "engine/observe/waiting.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
 
@@ -252,11 +253,25 @@ static struct lab_value budget_value(const struct node *node, const struct run_m
                                     : value_unknown("no budget is known");
 }
 
+static struct lab_value finished_value(const struct node *node, const struct run_model *model)
+{
+    uint32_t most = 0;
+    if (node->of.rank >= model->ranks) return value_unknown("there is no rank %d", node->of.rank);
+    for (int r = 0; r < model->ranks; r++)
+        if ((node->of.rank < 0 || node->of.rank == r) && model->rank[r].open.finished > most)
+            most = model->rank[r].open.finished;
+    return value_known(most, plain);
+}
+
 static struct lab_value run_value(const struct node *node, const struct lab_scene *scene)
 {
     const struct run_model *model = scene->model;
     const struct run_step *last = run_last_step(model);
+    struct run_waiting waiting;
     switch (node->metric) {
+    case METRIC_FINISHED: return finished_value(node, model);
+    case METRIC_WAITING:
+        return value_known(run_waiting(model, &waiting) ? __builtin_popcountll(waiting.waiting) : 0, plain);
     case METRIC_DROPPED: return value_known(dropped_steps(model), plain);
     case METRIC_STEPS: return value_known(last ? last->step : 0, plain);
     case METRIC_OUT_OF_MEMORY: return value_known(model->has_state && model->state == RUN_OUT_OF_MEMORY, plain);
