@@ -125,8 +125,14 @@ static void hold_wrongs(struct lab_trial *trial, const struct lab_step *step, co
 {
     struct lab_value right = expression_evaluate(step->answer.value, scene);
     hold_apart(trial, step, right);
+    if (!step->wrong_count)
+        fault(trial, step->line, "a prediction needs a wrong:, for what a learner may believe instead");
     for (int w = 0; w < step->wrong_count; w++) {
         struct lab_value wrong = expression_evaluate(step->wrong[w].value, scene);
+        for (int other = 0; other < w; other++)
+            if (lab_answer_near(&step->answer, expression_evaluate(step->wrong[other].value, scene), wrong.quantity))
+                fault(trial, step->wrong[w].line, "the reply in line %d answers this wrong answer already",
+                      step->wrong[other].line);
         if (!wrong.known) fault(trial, step->wrong[w].line, "this wrong answer cannot be known: %s", wrong.why_not);
         else if (lab_answer_near(&step->answer, right, wrong.quantity))
             fault(trial, step->wrong[w].line, "this wrong answer counts as right");
@@ -171,6 +177,8 @@ static void hold_told(struct lab_trial *trial, const struct lab_scene *scene)
     if (step->ask != LAB_READ && !trial->play->right)
         fault(trial, step->line, "the lab's own answer to \"%s\" is not right", step->title);
     if (step->ask == LAB_PREDICT) hold_wrongs(trial, step, scene);
+    if (step->ask == LAB_QUIZ && step->choice_count < 3)
+        fault(trial, step->line, "a quiz of two choices is won by guessing; it needs a third choice");
     if (step->ask == LAB_QUIZ) trial->wrongs += step->choice_count - 1;
     trial->asked += step->ask != LAB_READ;
 }

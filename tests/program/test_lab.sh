@@ -110,7 +110,10 @@ caught() { # NAME, SED SCRIPT, PATTERN: what only a run can show
 }
 caught "a check that does not hold is caught, with expected, got and where" 's/^check: cut < .*/check: cut < 1 MB/' 'expected less than 1 MB, got 3.34 MB \(step'
 caught "a wrong answer that counts as right is caught" 's/^wrong: .* |/wrong: resting |/' 'this wrong answer counts as right'
-again='s/^## Do it yourself/## Again\n\npredict: And now?\nanswer: resting in MB\nhint: a\nhint: b\nhint: c\n\nexplain:\nIt is the same.\n\n&/'
+caught "a prediction without a wrong answer is caught" '/^wrong:/d' 'needs a wrong:'
+caught "two wrong answers that are one are caught" 's/^wrong: \(.*\) | .*/&\nwrong: \1 | Again./' 'answers this wrong answer already'
+caught "a quiz of two choices is caught" '0,/^- gradients/{/^- gradients/d}' 'needs a third choice'
+again='s/^## Do it yourself/## Again\n\npredict: And now?\nanswer: resting in MB\nwrong: 1 MB | No.\nhint: a\nhint: b\nhint: c\n\nexplain:\nIt is the same.\n\n&/'
 caught "an answer that an earlier step had is caught" "$again" 'the answer of "What happens first" counts as right too'
 sed "$again; s/answer: resting in MB\n/&same: it is\n/" own/first/lab.md >untrue/lab.md && "$zerolab" lab check ./untrue >/dev/null 2>errors
 ok "... unless the lab says why" $?

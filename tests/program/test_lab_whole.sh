@@ -79,8 +79,9 @@ comes 'Enter: type your prediction'
 say 4 9 5 6 8
 told "... asked anew, a quarter of it is right" 'Right: it is 49,568'
 on 2
-say 0
-told "step 2: nothing is broadcast" 'Right: it is 0 KB'
+say 3 . 8 2
+told "step 2: every rank sends the slices that the others lack" 'Right: it is'
+
 on 3
 keys c
 told "step 3: everything is symmetric" 'The output layer is the embedding'
