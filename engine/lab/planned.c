@@ -208,6 +208,21 @@ static double count(const struct node *node, const struct schedule *schedule)
     return sum;
 }
 
+/* Matrices with elements in more than one rank's shard. */
+static double cut_matrices(const struct setup *setup)
+{
+    double cut = 0;
+    for (int u = 0; u < setup->model.unit_count; u++) {
+        const struct unit *unit = &setup->model.units[u];
+        const int64_t shard = shard_elems(unit->elems, setup->schedule.ranks);
+        for (int t = 0; t < unit->tensor_count; t++) {
+            const struct tensor *tensor = &unit->tensors[t];
+            cut += tensor->columns > 1 && tensor->offset / shard != (tensor->offset + tensor->elems - 1) / shard;
+        }
+    }
+    return cut;
+}
+
 static struct lab_value paced(const struct config *config, const struct setup *setup)
 {
     const double of_step = paced_seconds(setup, config);
@@ -229,6 +244,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_PSI: return value_known((double)setup->model.elems, plain);
     case METRIC_BLOCK: return value_known((double)model_block_elems(&setup->model), plain);
     case METRIC_LAYERS: return value_known(setup->model.shape.layers, plain);
+    case METRIC_CUT: return value_known(cut_matrices(setup), plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
     case METRIC_ACCOUNTING: return accounted(node, setup);
     case METRIC_PACED: return paced(config, setup);

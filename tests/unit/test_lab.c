@@ -68,6 +68,8 @@ static void plans_are_asked(void **state)
     is("plan(\"stage=2 zero_optimization.offload_optimizer.device=cpu\").count(gradout)", 5, "a plain number"); /* read as grad_d2h */
     is("plan(\"stage=2 ranks=8\").accounting(\"ds18\") - 4.25 bytes * plan().psi", 0, "bytes");
     is("plan(\"bucket=12345\").knob(\"bucket\")", 12345, "a plain number");
+    is("plan(\"layers=4 ranks=4\").cut", 4 * 3 + 1, "a plain number"); /* wte, and of each block all but attn.proj.w */
+    is("plan(\"ranks=1\").cut", 0, "a plain number");
 }
 
 static void what_was_not_measured_is_unknown(void **state)
