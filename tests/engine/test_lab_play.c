@@ -114,7 +114,7 @@ static void what_was_trained_in_between_is_not_looked_at(void **state)
     const struct run_step *last = run_last_step(hand->engine.model);
     assert_int_equal(stage_of(hand), 3);
     assert_int_equal(last->stage, 3);
-    say(hand, "7.51");
+    say(hand, "6.67");
     assert_true(hand->play.right);
     end(hand);
 }
