@@ -104,6 +104,15 @@ keys q
 comes 'slices: 5 of 5'
 XDG_STATE_HOME=$work/state "$zerolab" class "$work/state" | grep -qE '^state +slices +done .* 2  now'
 ok "the instructor sees it" $?
+
+# ---- a view key behind the page ----
+start 80 24 TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" lab zero-2-buckets --from 5
+comes 'do it, then Enter'
+keys o
+waits_for "o shows the knobs, which the step has put behind its page" 'binds|does not bind'
+keys q
+comes 'zero-2-buckets: '
+
 XDG_STATE_HOME=$work/state "$zerolab" lab reset
 [ -z "$(ls "$state")" ]
 ok "a reset forgets it all" $?

@@ -100,14 +100,16 @@ static void act_command(struct app *app, const struct key_row *row)
         app->state.focus = VIEW_TEXT; /* where the answer will stand */
 }
 
+/* Shows the view; where it is shown already, the key leaves it. Behind the page of a lab a view is not shown. */
 static void act_view(struct app *app, const struct key_row *row)
 {
     int id = view_named(row->argument);
+    const bool hidden = app_show_view(app);
     if (id < 0) return;
     if ((int)app->state.view != id) {
         app->state.before = app->state.view;
         app->state.view = (enum view_id)id;
-    } else {
+    } else if (!hidden) {
         app->state.view = id == VIEW_HELP ? app->state.before : VIEW_OVERVIEW;
     }
 }

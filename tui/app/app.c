@@ -117,7 +117,6 @@ static void take_key(struct app *app, uint32_t key)
         if (playing_key(app, key) || lesson_key(app, key)) return;
         if (row && row->action != ACTION_QUIT) app->asked = false;
         if (row) app_act(app, row);
-        if (row && row->action == ACTION_VIEW) app_show_view(app);
     }
 }
 
