@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
+#include "engine/observe/waiting.h"
 #include "engine/plan/footprint.h"
 
 const struct run_part *run_present_part(const struct run_model *model)
@@ -111,7 +112,7 @@ bool run_is_fast(const struct run_model *model)
 {
     enum { FAST_NS = 500 * 1000 * 1000 };
     struct run_recent recent;
-    return model->has_state && model->state == RUN_RUNNING && run_recent(model, &recent) &&
+    return model->has_state && model->state == RUN_RUNNING && !run_is_stuck(model) && run_recent(model, &recent) &&
            recent.total_ns / (uint64_t)recent.steps < FAST_NS;
 }
 

@@ -43,7 +43,7 @@ struct run_recent {
 bool run_recent(const struct run_model *model, struct run_recent *recent);
 /* The same of the steps up to this one. */
 bool run_recent_until(const struct run_model *model, uint32_t step, struct run_recent *recent);
-/* Whether it runs, and its steps are too short to follow on a screen. */
+/* Whether it runs, no held rank stops it, and its steps are too short to follow on a screen. */
 bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 

@@ -75,8 +75,7 @@ void run_waiting_text(char *text, size_t room, const struct run_model *model, co
     if (op->unit >= 0 && op->unit < model->header.unit_count)
         text_append(text, room, " %s", model->header.units[op->unit].name);
     else if (op->bucket >= 0) text_append(text, room, " bucket %d", op->bucket);
-    text_append(text, room, "; ");
-    append_ranks(text, room, waiting->waiting);
-    text_append(text, room, " %s there in step %u", waiting->waiting & (waiting->waiting - 1) ? "wait" : "waits",
+    const int waiting_ranks = __builtin_popcountll(waiting->waiting);
+    text_append(text, room, "; %d rank%s there in step %u", waiting_ranks, waiting_ranks == 1 ? " waits" : "s wait",
                 waiting->step);
 }

@@ -17,7 +17,7 @@ bool run_waiting(const struct run_model *model, struct run_waiting *found);
 /* Whether a rank is held (the command `fault`) and no other rank can start or finish an operation before it is released. */
 bool run_is_stuck(const struct run_model *model);
 
-/* "rank 2 has not come to gather block 2; ranks 0-1, 3 wait there in step 4" */
+/* "rank 2 has not come to gather block 2; 3 ranks wait there in step 4" */
 void run_waiting_text(char *text, size_t room, const struct run_model *model, const struct run_waiting *waiting);
 
 #endif

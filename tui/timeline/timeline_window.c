@@ -1,5 +1,6 @@
 /* Chooses the window of time. Until the user zooms or pans it is one step (tui/view/shown.h). A step that is shown while it
  * runs is drawn on the scale of the step before. */
+#include "engine/observe/waiting.h"
 #include "tui/timeline/timeline.h"
 
 enum { FIRST_STEP_NS = 250000000 };
@@ -46,7 +47,8 @@ struct window timeline_moments(const struct scene *scene, const struct history_s
 
 bool timeline_stands(const struct scene *scene, const struct history_step *step)
 {
-    return (scene->state->by_ops && !shown_moves(scene)) || (!step->ended_ns && scene->model->state == RUN_PAUSED);
+    const bool waits = scene->model->state == RUN_PAUSED || run_is_stuck(scene->model);
+    return (scene->state->by_ops && !shown_moves(scene)) || (!step->ended_ns && waits);
 }
 
 struct selection timeline_newest(const struct scene *scene, const struct history_step *step, int rank)

@@ -2,6 +2,8 @@
  * because nobody reads a picture that changes faster. A step that is long enough to follow is shown while it runs. */
 #include "tui/view/shown.h"
 
+#include "engine/observe/waiting.h"
+
 enum { STEP_STAYS_S = 2, SLOW_MOTION_STEP_NS = 300000000 };
 static const uint64_t second_ns = 1000000000;
 
@@ -23,7 +25,8 @@ const struct history_step *shown_whole_at(const struct history *history, uint64_
 bool shown_moves(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
-    return state->playing || (state->live && !state->behind && scene->model->state == RUN_RUNNING);
+    const bool runs = scene->model->state == RUN_RUNNING && !run_is_stuck(scene->model);
+    return state->playing || (state->live && !state->behind && runs);
 }
 
 /* Trace time that passes in a second of the user's. */

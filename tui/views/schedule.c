@@ -8,6 +8,7 @@
 #include "engine/observe/totals.h"
 #include "tui/view/filter.h"
 #include "tui/view/op_text.h"
+#include "tui/view/shown.h"
 #include "tui/views/schedule_detail.h"
 
 enum { LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };
@@ -73,7 +74,7 @@ static bool too_fast(const struct scene *scene, const struct listing *list)
 {
     struct run_recent recent;
     const struct view_state *state = scene->state;
-    const bool moves = state->live ? !state->behind && scene->model->state == RUN_RUNNING : state->playing;
+    const bool moves = state->live ? !state->behind && shown_moves(scene) : state->playing;
     const double speed = state->live ? 1 : state->speed < 0 ? -state->speed : state->speed;
     if (!moves || !run_recent(scene->model, &recent)) return false;
     return (double)recent.total_ns / recent.steps / list->ops->op_count < 50e6 * speed;
