@@ -83,5 +83,5 @@ ok "a folder must be given" $?
 # What the program itself writes is what it reads.
 export XDG_STATE_HOME=$PWD/mine/eve
 "$zerolab" lab reset zero-1 3 >/dev/null && "$zerolab" class mine >table
-row "what a lab keeps is read back" '^eve +zero-1 +3 of 5 '
+row "what a lab keeps is read back" '^eve +zero-1 +3 of 6 '
 finish
