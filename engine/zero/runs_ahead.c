@@ -2,7 +2,8 @@
  * lane waits for the end of each operation.
  *
  * An operation that was sent to the device runs asynchronously and cannot be cancelled. So these conditions must hold:
- *   - the gate is open and nothing is paced, because the host can delay an operation only before it sends it or after its end;
+ *   - the gate is open, no rank is held and nothing is paced, because the host can delay an operation only before it sends it or
+ *     after its end. (Also, a lane that runs ahead records a collective's begin only when all ranks have met to send it);
  *   - no take can fail: all categories together, each from its range's start to its highest address, stay within the budgets,
  *     with the memory held beside the schedule. This sum is at least the plan's peak;
  *   - the pages of all these buffers were committed before the step, so that none is committed while the device works.
@@ -113,7 +114,7 @@ bool zero_runs_ahead(struct zero *zero, int which)
 {
     const struct schedule *schedule = &zero->plan.schedules[which];
     if (!has_streams(zero) || is_paced(zero)) return false;
-    if (zero->gate && (gate_limit(zero->gate) != GATE_OPEN || gate_holds(zero->gate, zero->rank))) return false;
+    if (zero->gate && (gate_limit(zero->gate) != GATE_OPEN || gate_holds_any(zero->gate))) return false;
     if (fits_all(zero, which) && !zero->plan.ahead.refused[which]) {
         if (commit_all(zero, schedule)) return true;
         zero->plan.ahead.refused[which] = true; /* the GPU will hardly have more later */

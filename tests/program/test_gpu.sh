@@ -98,4 +98,12 @@ costs() {
         { sed 's/^/# /' bench.out; return 1; }
 }
 check "what telemetry costs is measured on a GPU" costs
+# Lanes do not run ahead in a step with a held rank, so that those who wait for it are seen.
+held() {
+    "$trainer" train --headless --set topology.backend=cuda $small $stage=3 --at "2:fault=held 1" >out 2>err </dev/null &
+    eventually grep -q 'rank 1 has not come to gather embed; 1 rank waits there in step 2' out
+    kill -INT $!
+    wait $! && grep -q '^stopped after step 2' out || { sed 's/^/# /' out err; return 1; }
+}
+check "a held rank" held
 finish
