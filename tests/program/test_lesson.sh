@@ -21,7 +21,7 @@ keys n
 waits_for "... for other keys too" 'step 1 of 6'
 keys z
 waits_for "z again goes on" '!frozen'
-keys N; comes 'go to step \(1 to 5\)'
+keys N; comes 'go to step \(1 to 6\)'
 keys 9 Enter
 waits_for "a step that is not there" 'there are the steps 1 to 6'
 keys N; comes 'go to step'
