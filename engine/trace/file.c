@@ -198,6 +198,11 @@ uint64_t trace_file_bytes(const struct trace_file *file)
     return file->written + waiting + CHUNK_HEAD_BYTES + file->index.count + INDEX_LAST_BYTES;
 }
 
+uint64_t trace_file_whole_bytes(const struct trace_file *file)
+{
+    return file->written;
+}
+
 /* begun_ns may be later than now_ns: the writer reads the clock before it puts its records. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
 {

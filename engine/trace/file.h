@@ -34,6 +34,9 @@ int trace_file_put_encoded(struct trace_file *file, const void *record, struct e
 /* Upper bound of the file's length in bytes if it were closed now. */
 uint64_t trace_file_bytes(const struct trace_file *file);
 
+/* Length in bytes of the chunks that are written, without the open one. */
+uint64_t trace_file_whole_bytes(const struct trace_file *file);
+
 /* Writes the open chunk if it was begun more than a quarter of a second before now_ns. Call it a few times a second. */
 int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err);
 

@@ -30,8 +30,12 @@ struct file_sink {
     struct trace_limit limit;
     bool told_stop;   /* that recording has stopped */
     bool tell_growth; /* still to be told */
-    uint32_t first_step, last_step;
-    uint64_t first_step_ns, first_step_bytes; /* when it began, and how long the file was */
+    uint32_t step;    /* the last one that began */
+    struct {
+        uint64_t bytes, ns;
+        uint32_t step;
+    } first;              /* the first whole chunk: length of the file, when it was written, and the step then */
+    uint64_t whole_bytes; /* of the file when growth was looked at last */
 };
 
 /* ---- which records still go into a file with a limit ---- */
@@ -81,14 +85,18 @@ static void show_bytes(char out[24], double bytes)
     snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
 }
 
-/* The rate is taken over the first seconds, and over at least two steps. */
+/* The rate is taken over the first seconds and over at least two steps, from one written chunk to another: an open chunk
+ * is not compressed yet. */
 static void tell_growth(struct file_sink *sink, struct bytes *records, uint64_t now_ns)
 {
     static const uint64_t after_ns = 3000000000u;
-    const uint32_t steps = sink->last_step - sink->first_step;
-    if (!sink->tell_growth || sink->limit.stopped || steps < 2 || now_ns < sink->first_step_ns + after_ns) return;
-    const double bytes = (double)(trace_file_bytes(sink->file) - sink->first_step_bytes),
-                 seconds = (double)(now_ns - sink->first_step_ns) * 1e-9;
+    const uint64_t whole_bytes = trace_file_whole_bytes(sink->file);
+    if (!sink->tell_growth || sink->limit.stopped || !sink->step || whole_bytes == sink->whole_bytes) return;
+    sink->whole_bytes = whole_bytes;
+    if (!sink->first.bytes) sink->first.bytes = whole_bytes, sink->first.ns = now_ns, sink->first.step = sink->step;
+    const uint32_t steps = sink->step - sink->first.step;
+    if (steps < 2 || now_ns < sink->first.ns + after_ns) return;
+    const double bytes = (double)(whole_bytes - sink->first.bytes), seconds = (double)(now_ns - sink->first.ns) * 1e-9;
     char step[24], hour[24], most[24], text[160];
     show_bytes(step, bytes / steps);
     show_bytes(hour, bytes / seconds * 3600);
@@ -99,17 +107,6 @@ static void tell_growth(struct file_sink *sink, struct bytes *records, uint64_t 
     sink->tell_growth = false;
     const struct trace_record log = trace_log(0, text, now_ns);
     trace_append(records, &log);
-}
-
-static void note_step(struct file_sink *sink, const struct trace_record *record)
-{
-    if (record->kind != TRACE_STEP_BEGIN) return;
-    if (!sink->first_step) {
-        sink->first_step = record->step_begin.step;
-        sink->first_step_ns = record->time_ns;
-        sink->first_step_bytes = trace_file_bytes(sink->file);
-    }
-    sink->last_step = record->step_begin.step;
 }
 
 /* Written as an event, so that the screen, the report and the file itself have it. */
@@ -147,7 +144,7 @@ static int put_record(struct file_sink *sink, const uint8_t *bytes, struct error
     int status = 0;
     if (head.kind == TRACE_STEP_BEGIN && !trace_decode(bytes, head.bytes, &record))
         return trace_file_put_encoded(sink->file, bytes, err);
-    note_step(sink, &record);
+    if (record.kind == TRACE_STEP_BEGIN) sink->step = record.step_begin.step;
     if (!limit_takes(&sink->limit, &record, head.bytes, trace_file_bytes(sink->file))) return 0;
     if (record.kind == TRACE_END) status = put_gap(sink, record.time_ns, err);
     return status ? status : trace_file_put_encoded(sink->file, bytes, err);

@@ -86,6 +86,8 @@ kill -9 "${ranks[2]}"
 wait $front
 check "rank 0 ends the trace of a run that lost a rank" "$zerolab" check end.zlt
 check "another" start --trace cut.zlt --report cut.json
+learned() { "$zerolab" check cut.zlt 2>&1 | grep -q 'learning *yes'; } # a step is in the file a quarter of a second after its end
+check "... and a step is in its trace" eventually learned
 kill -9 "${ranks[0]}"
 wait $front
 check "the report of a killed run" grep -q '"outcome":.*"failed"' cut.json

@@ -27,6 +27,16 @@ pid=$!
 check "a trace says how fast it grows" eventually grep -q "^trace: grows by .* a step, .* an hour; --trace-limit SIZE bounds it" grown
 kill $pid
 wait $pid
+# "grows by 9.5 KB a step" against the whole file. Compression makes an open chunk smaller, so it must not be counted.
+grown_as_told() {
+    local steps; steps=$(sed -nE 's/^stopped after step ([0-9]+).*/\1/p' grown)
+    awk -v bytes="$(stat -c %s g.zlt)" -v steps="${steps:-0}" '/^trace: grows by/ {
+        told = $4 * ($5 == "KB" ? 1e3 : $5 == "MB" ? 1e6 : $5 == "bytes" ? 1 : 0)
+        print "# told", told, "bytes a step, the file has", steps ? bytes / steps : 0
+        good = steps && told > 0.7 * bytes / steps && told < 1.4 * bytes / steps
+    } END { exit !good }' grown
+}
+check "... as it does" grown_as_told
 
 refused() { "$zerolab" $run --steps 1 "$@" >out 2>err; [ $? -eq 2 ] && grep -q "^zerolab: --trace-limit" err && [ "$(wc -l <err)" = 1 ]; }
 check "a limit without a trace is refused" refused --trace-limit 5MB
