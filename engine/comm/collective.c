@@ -38,7 +38,7 @@ static int copy_part(struct comm *comm, void *destination, const void *source, s
 /* Copies the parts of all near owners. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
 static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
-    int start = (int)((int64_t)count * comm->layout.rank / comm->layout.ranks);
+    int start = (int)((int64_t)count * (comm->layout.rank - comm_first(comm)) / comm_ranks(comm));
     size_t width = (size_t)dtype_bytes(dtype);
     int64_t elems = 0;
     for (int i = 0; i < count; i++) elems += parts[i].elems;
@@ -112,7 +112,7 @@ static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *p
 {
     if (passes(comm)) return pass_gather(comm, dtype, parts, count, in_place);
     if (gather_near(comm, dtype, parts, count, in_place)) return STATUS_RUN;
-    return comm->wire ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
+    return comm->wire && !comm->within ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
 
 static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
@@ -175,6 +175,15 @@ int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part 
                     struct comm_stat *stat, struct error *err)
 {
     return collective(comm, CALL_GATHER, dtype, dtype, parts, count, 0, healthy, stat, err);
+}
+
+int comm_all_gather_within(struct comm *comm, int partition, enum dtype dtype, const struct comm_part *parts, int count,
+                           bool healthy, struct comm_stat *stat, struct error *err)
+{
+    comm->within = partition;
+    const int status = collective(comm, CALL_GATHER, dtype, dtype, parts, count, 0, healthy, stat, err);
+    comm->within = 0;
+    return status;
 }
 
 int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,

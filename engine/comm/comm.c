@@ -81,12 +81,18 @@ int comm_result(struct comm *comm, int status, struct error *err)
 
 static int message_slot(const struct comm *comm)
 {
-    return (int)(comm->exchanges & 1);
+    return (int)(comm->exchanges[comm->within > 0] & 1);
+}
+
+static struct node_message *message_of(const struct comm *comm, int rank)
+{
+    struct node_seat *seat = &comm->node->seat[rank];
+    return &(comm->within ? seat->within : seat->message)[message_slot(comm)];
 }
 
 const struct node_message *comm_message(const struct comm *comm, int rank)
 {
-    return &comm->node->seat[rank].message[message_slot(comm)];
+    return message_of(comm, rank);
 }
 
 /* All ranks must be in the same call with the same arguments. Otherwise there is a bug that would corrupt data silently. */
@@ -94,7 +100,7 @@ static int check_agreement(struct comm *comm, bool *healthy)
 {
     const struct node_message *own = comm_message(comm, comm->layout.rank);
     *healthy = true;
-    for (int r = 0; r < comm->layout.ranks; r++) {
+    for (int r = comm_first(comm), end = r + comm_ranks(comm); r < end; r++) {
         const struct node_message *message = comm_message(comm, r);
         *healthy = *healthy && message->healthy;
         if (message->call == own->call && message->digest == own->digest) continue;
@@ -114,17 +120,17 @@ int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool he
     *stat = (struct comm_stat){0};
     /* After a failure there are no barriers that wait for slow readers, so the slots must not be written. */
     if (node_has_failed(comm->node)) return comm_result(comm, STATUS_RUN, err);
-    comm->exchanges++;
-    struct node_message *message = &comm->node->seat[comm->layout.rank].message[message_slot(comm)];
+    comm->exchanges[comm->within > 0]++;
+    struct node_message *message = message_of(comm, comm->layout.rank);
     message->call = call;
     message->healthy = healthy;
     message->digest = digest;
     if (bytes) memcpy(message->payload, mine, bytes);
-    int status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
-    if (!status && comm->wire) {
+    int status = comm_barrier_of_call(comm, &stat->peers_ns);
+    if (!status && comm->wire && !comm->within) {
         if (comm->layout.rank == comm->node_first)
             status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
-        if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+        if (!status) status = comm_barrier_of_call(comm, &stat->peers_ns);
     }
     stat->arrival_ns = stat->peers_ns;
     if (!status) status = check_agreement(comm, &stat->healthy);
@@ -158,6 +164,17 @@ int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, 
         if (r != comm->layout.rank) stat->sent_bytes[comm_link(comm, r)] += bytes;
     }
     return 0;
+}
+
+int comm_partitions(const struct comm *comm, int partition, struct error *err)
+{
+    for (int r = 0; partition > 1 && r < comm->layout.ranks; r++)
+        if (comm->peer[r].node != comm->peer[r - r % partition].node)
+            return error_set(err, STATUS_USAGE,
+                             "zero_optimization.zero_hpz_partition_size = %d: ranks %d and %d are on two nodes; a "
+                             "partition lies on one",
+                             partition, r - r % partition, r);
+    return STATUS_OK;
 }
 
 int comm_barrier(struct comm *comm, struct error *err)

@@ -7,7 +7,8 @@
  * So the bits of an element do not depend on its position or on how the parts were cut.
  *
  * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
- * bucket of several pieces has more parts, of unequal size. All ranks pass the same parts in the same order.
+ * bucket of several pieces has more parts, of unequal size. All ranks of a call pass the same parts in the
+ * same order.
  *
  *     struct comm *comm;                                     // every rank:
  *     comm_group_create + comm_open_thread, or comm_group_create_shared + comm_open_process, or comm_open_mpi(&comm, ...)
@@ -139,6 +140,12 @@ void comm_room(struct comm *comm, void *room, uint64_t bytes);
 void comm_scale(struct comm *comm, float before, float after);
 
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
+/* Among the ranks [p, p + partition) that this rank is of, p a multiple of partition. All are of one node (comm_partitions()); no
+ * devices. Other partitions may be in another call meanwhile. */
+int comm_all_gather_within(struct comm *comm, int partition, enum dtype dtype, const struct comm_part *parts, int count,
+                           bool healthy, struct comm_stat *stat, struct error *err);
+/* STATUS_USAGE: a partition of so many ranks has ranks of two nodes, which the error names. */
+int comm_partitions(const struct comm *comm, int partition, struct error *err);
 /* Sources are in `dtype`, the owners' results in `to`. kernels_reduce() describes the rounding. */
 int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
 /* Reduces every part to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;

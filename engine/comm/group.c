@@ -54,7 +54,7 @@ static int create(struct comm_group **out, int ranks, int ranks_per_node, bool s
         comm_group_free(group);
         return error_set(err, STATUS_RUN, "no memory for %d ranks", ranks);
     }
-    group->node->members = ranks;
+    group->node->members = group->node->seats = ranks;
     *out = group;
     return 0;
 }

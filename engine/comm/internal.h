@@ -46,7 +46,9 @@ struct comm {
     int transfer_count, transfer_room;
     uint64_t meetings;            /* number of device meetings so far */
     bool inside;                  /* counted in node.inside */
-    uint64_t exchanges;           /* number of arrivals so far; its parity selects the message slot */
+    int within;                   /* ranks of the partition in which the call is; 0: in all of the run */
+    uint64_t exchanges
+        [2]; /* number of arrivals so far, of all ranks and within a partition; the parity selects the message slot */
     unsigned char **base;         /* by rank: symmetric segment, NULL for a far rank */
     uint64_t segment_bytes;
     void **shared;                /* by rank: comm_share() memory, NULL on another machine */
@@ -67,6 +69,25 @@ int comm_result(struct comm *comm, int status, struct error *err);
 
 /* After a failed device operation: ends the run for every rank. Returns STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *failure);
+
+/* The ranks in the call: [first, first + comm_ranks()). */
+static inline int comm_ranks(const struct comm *comm)
+{
+    return comm->within ? comm->within : comm->layout.ranks;
+}
+
+static inline int comm_first(const struct comm *comm)
+{
+    return comm->layout.rank - comm->layout.rank % comm_ranks(comm);
+}
+
+/* Waits for the ranks of the call that are of this node. */
+static inline int comm_barrier_of_call(struct comm *comm, uint64_t *waited_ns)
+{
+    struct node *node = comm->node;
+    struct barrier *barrier = comm->within ? &node->seat[comm_first(comm)].partition : &node->all;
+    return node_meet(node, barrier, comm->within ? comm->within : node->members, &comm->watch, waited_ns);
+}
 
 /* meet.c: a barrier inside a collective that also orders device operations: those enqueued before it, on any device, run before
  * those enqueued after it. comm_meet() is the whole barrier; comm_come() and comm_met() are its halves before and after comm_arrive(). */

@@ -47,7 +47,7 @@ int comm_met(struct comm *comm, struct comm_stat *stat)
 int comm_meet(struct comm *comm, struct comm_stat *stat)
 {
     int status = comm_come(comm);
-    if (!status) status = node_meet(comm->node, &comm->watch, &stat->peers_ns);
+    if (!status) status = comm_barrier_of_call(comm, &stat->peers_ns);
     return status ? status : comm_met(comm, stat);
 }
 

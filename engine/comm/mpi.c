@@ -134,6 +134,7 @@ static int make_node(struct comm *comm, struct error *err)
         comm->node_bytes = bytes;
         comm->node = rank == first ? pages_reserve(bytes, fd, &failure)
                                    : comm_map_of_process(comm->peer[first].pid, fds[first], bytes, &failure);
+        if (comm->node && rank == first) comm->node->seats = ranks;
         if (comm->node && rank == first)
             for (int r = first; r < ranks && comm->peer[r].node == comm->layout.node; r++) comm->node->members++;
         status = agree(world, &failure, err);

@@ -61,7 +61,7 @@ enum { FAILED = 1, ROUND = 2 };
 
 bool node_has_failed(const struct node *node)
 {
-    return atomic_load(&node->round) & FAILED;
+    return atomic_load(&node->all.round) & FAILED;
 }
 
 int node_error(const struct node *node, struct error *err)
@@ -75,8 +75,11 @@ static void fail(struct node *node, int status, const char *format, va_list args
     if (atomic_exchange(&node->failing, 1)) return;
     node->failure.status = status;
     vsnprintf(node->failure.text, sizeof node->failure.text, format, args);
-    atomic_fetch_or(&node->round, FAILED);
-    futex_wake_all(&node->round);
+    for (int seat = -1; seat < node->seats; seat++) {
+        struct barrier *barrier = seat < 0 ? &node->all : &node->seat[seat].partition;
+        atomic_fetch_or(&barrier->round, FAILED);
+        futex_wake_all(&barrier->round);
+    }
 }
 
 void node_fail(struct node *node, const char *format, ...)
@@ -96,29 +99,29 @@ void node_fail_as(struct node *node, int status, const char *format, ...)
 }
 
 /* Sleeps until the round is over (true) or the node fails (false). */
-static bool wait_for_round(struct node *node, struct watch *watch, uint32_t round)
+static bool wait_for_round(struct node *node, struct barrier *barrier, struct watch *watch, uint32_t round)
 {
     uint32_t now;
-    while ((now = atomic_load(&node->round)) == round) {
-        futex_wait(&node->round, round, WATCH_NS);
+    while ((now = atomic_load(&barrier->round)) == round) {
+        futex_wait(&barrier->round, round, WATCH_NS);
         const struct watched *dead = watch_dead(watch);
         if (dead) node_fail(node, DEATH_FORMAT, dead->rank, dead->pid);
     }
     return (now & ~(uint32_t)FAILED) != round;
 }
 
-int node_meet(struct node *node, struct watch *watch, uint64_t *waited_ns)
+int node_meet(struct node *node, struct barrier *barrier, int members, struct watch *watch, uint64_t *waited_ns)
 {
-    uint32_t round = atomic_load(&node->round); /* cannot advance before we arrive */
+    uint32_t round = atomic_load(&barrier->round); /* cannot advance before we arrive */
     if (round & FAILED) return STATUS_RUN;
-    if (atomic_fetch_add(&node->arrived, 1) + 1 == (uint32_t)node->members) {
-        atomic_store(&node->arrived, 0);
-        atomic_fetch_add(&node->round, ROUND);
-        futex_wake_all(&node->round);
+    if (atomic_fetch_add(&barrier->arrived, 1) + 1 == (uint32_t)members) {
+        atomic_store(&barrier->arrived, 0);
+        atomic_fetch_add(&barrier->round, ROUND);
+        futex_wake_all(&barrier->round);
         return 0;
     }
     uint64_t start = clock_ns();
-    bool over = wait_for_round(node, watch, round);
+    bool over = wait_for_round(node, barrier, watch, round);
     *waited_ns += clock_ns() - start;
     return over ? 0 : STATUS_RUN;
 }

@@ -40,15 +40,22 @@ struct node_message {
     unsigned char payload[NODE_PAYLOAD_BYTES];
 };
 
+/* Where ranks meet. round: the number of times that they have, with a flag of the failure. */
+struct barrier {
+    _Alignas(64) _Atomic uint32_t round;
+    _Alignas(64) _Atomic uint32_t arrived;
+};
+
 struct node_seat {
     _Alignas(64) _Atomic uint64_t sent_bytes[2]; /* LINK_INTRA, LINK_INTER: other ranks add the bytes that they read of this rank */
     struct node_message message[2];
+    struct node_message within[2]; /* of calls within a partition */
+    struct barrier partition;      /* of the partition that begins with this rank */
 };
 
 struct node {
-    int members; /* ranks in the barrier */
-    _Alignas(64) _Atomic uint32_t round;
-    _Alignas(64) _Atomic uint32_t arrived;
+    int members, seats; /* ranks of the node, which meet at `all`; ranks of the run */
+    struct barrier all;
     _Atomic uint32_t inside; /* ranks that may read others' memory (comm_begin_reading()) */
     _Atomic uint32_t failing; /* the first rank that sets it writes the text */
     struct error failure;
@@ -60,9 +67,9 @@ static inline size_t node_bytes(int ranks)
     return sizeof(struct node) + (size_t)ranks * sizeof(struct node_seat);
 }
 
-/* The barrier: waits until all members have called it and adds the waiting time to *waited_ns. STATUS_RUN: the node has
- * failed, also because a watched peer died meanwhile. */
-int node_meet(struct node *node, struct watch *watch, uint64_t *waited_ns);
+/* Waits until `members` ranks have called it with this barrier, which is one of the node's, and adds the waiting time to *waited_ns.
+ * STATUS_RUN: the node has failed, also because a watched peer died meanwhile. */
+int node_meet(struct node *node, struct barrier *barrier, int members, struct watch *watch, uint64_t *waited_ns);
 
 /* Ends all waits of the node, now and later. Only the first reason and status are kept; status becomes the program's
  * exit code. node_fail() fails with STATUS_RUN. */

@@ -124,7 +124,7 @@ static bool sleeps(int thread)
 static void wait_for_the_others(const struct comm *comm)
 {
     const int ranks = comm_layout(comm)->ranks;
-    while (atomic_load(&comm->node->arrived) + 1 < (uint32_t)ranks) usleep(1000);
+    while (atomic_load(&comm->node->all.arrived) + 1 < (uint32_t)ranks) usleep(1000);
     for (int r = 0; r < ranks; r++)
         while (r != comm_layout(comm)->rank && !sleeps(thread_of[r])) usleep(1000);
 }
