@@ -106,6 +106,14 @@ static bool is_refresh(const struct op *op)
     return op->kind == OP_REFRESH;
 }
 
+static int gathers_within(run_t run)
+{
+    const struct schedule *schedule = &run->setup->schedule;
+    int count = 0;
+    for (int i = 0; i < schedule->op_count; i++) count += op_is_within(schedule, &schedule->ops[i]);
+    return count;
+}
+
 /* Micro-steps at whose end gradients are reduced. */
 static int reducing_micro_steps(run_t run)
 {

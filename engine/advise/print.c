@@ -35,12 +35,15 @@ static const struct config_link *pace_of(const struct config *config, enum traff
     return known && (pace->bandwidth_bytes_per_s > 0 || pace->latency_s > 0) ? pace : NULL;
 }
 
-static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config)
+/* across: what goes to other nodes; -1: there are none. */
+static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config,
+                              int64_t across)
 {
     const struct config_link *pace = pace_of(config, kind);
     char a[32];
     fprintf(out, "  %-16s %5d operations %16s", traffic_name(kind), sum->count, grouped(a, sum->sent_bytes));
     if (pace) fprintf(out, "  %8.3f ms at %s's pace", 1e3 * traffic_seconds(sum, pace), link_name(traffic_link(kind)));
+    if (across >= 0) fprintf(out, "  %14s across nodes", grouped(a, across));
     fputc('\n', out);
 }
 
@@ -48,14 +51,16 @@ static void print_theory(FILE *out, const struct setup *setup, int64_t sent)
 {
     const struct schedule *schedule = &setup->schedule;
     const struct volume volume = traffic_theory_volume(schedule);
-    char a[32], b[32], formula[96];
+    char a[32], b[32], formula[96], within[48] = "";
+    if (volume.within)
+        snprintf(within, sizeof within, " + %d x e Psi (P-1)/P, P = %d", volume.within, schedule->knobs.hpz_partition);
     if (setup->model.wire == setup->model.dtype)
         snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", volume.gradients + volume.parameters);
     else
         snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", volume.gradients,
                  dtype_bytes(setup->model.wire), volume.parameters, dtype_name(setup->model.wire));
     double theory = traffic_theory_bytes(&setup->model, schedule);
-    fprintf(out, "  the paper's: %s = %s; difference %s\n", formula, grouped(a, (int64_t)(theory + 0.5)),
+    fprintf(out, "  the paper's: %s%s = %s; difference %s\n", formula, within, grouped(a, (int64_t)(theory + 0.5)),
             grouped(b, sent - (int64_t)(theory + 0.5)));
 }
 
@@ -67,7 +72,7 @@ static void print_copies(FILE *out, const struct traffic_sum sums[TRAFFIC_KINDS]
         if (!traffic_is_copy((enum traffic)kind) || sums[kind].count == 0) continue;
         if (!any) fputs("\nTraffic between the tiers of rank 0 in a step, bytes\n", out);
         any = true;
-        print_traffic_row(out, &sums[kind], (enum traffic)kind, config);
+        print_traffic_row(out, &sums[kind], (enum traffic)kind, config, -1);
     }
 }
 
@@ -76,12 +81,20 @@ static void print_traffic(FILE *out, const struct setup *setup, const struct con
     struct traffic_sum sums[TRAFFIC_KINDS];
     char a[32];
     const int64_t sent = setup_sent_bytes(setup, 0);
+    const int per_node = config->topology.ranks_per_node;
+    const bool nodes = per_node > 0 && per_node < config->topology.ranks;
+    int64_t across[TRAFFIC_KINDS], all = 0;
+    traffic_across(across, &setup->schedule, &setup->model, 0, per_node);
     traffic_of(sums, &setup->schedule, &setup->model, 0);
     fprintf(out, "\nTraffic from rank 0 to others in a step (bytes sent, as a ring would)\n");
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (sums[kind].count && !traffic_is_copy((enum traffic)kind))
-            print_traffic_row(out, &sums[kind], (enum traffic)kind, config);
-    fprintf(out, "  %-16s %5s            %16s\n", "all", "", grouped(a, sent));
+        if (sums[kind].count && !traffic_is_copy((enum traffic)kind)) {
+            print_traffic_row(out, &sums[kind], (enum traffic)kind, config, nodes ? across[kind] : -1);
+            all += across[kind];
+        }
+    fprintf(out, "  %-16s %5s            %16s", "all", "", grouped(a, sent));
+    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, all));
+    fputc('\n', out);
     print_theory(out, setup, sent);
     print_copies(out, sums, config);
 }
@@ -297,13 +310,17 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
     cJSON *traffic = cJSON_AddArrayToObject(out, "traffic");
+    int64_t across[TRAFFIC_KINDS];
     traffic_of(sums, &setup->schedule, &setup->model, 0);
+    traffic_across(across, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const struct config_link *pace = pace_of(config, (enum traffic)kind);
         if (sums[kind].count == 0) continue;
         cJSON *object = json_item(traffic);
         json_put(object, TEXT("kind", traffic_name((enum traffic)kind)), NUMBER("count", sums[kind].count),
                  NUMBER("sent_bytes", sums[kind].sent_bytes));
+        if (!traffic_is_copy((enum traffic)kind))
+            cJSON_AddNumberToObject(object, "across_nodes_bytes", (double)across[kind]);
         if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));

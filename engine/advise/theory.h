@@ -9,6 +9,7 @@
 struct theory {
     bool known;
     int parameters, gradients;            /* k: sends of all of them per step */
+    int within; /* of those of parameters: from a second copy, in partitions of P ranks with (P-1)/P */
     double paper_bytes, planned_bytes;
     double padding_bytes;                 /* padding of shards, counted each time a unit is sent */
     double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */

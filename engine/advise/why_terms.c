@@ -52,6 +52,7 @@ static int64_t padding_of(const struct schedule *schedule, const struct model *m
     int64_t first, end;
     buffer_range(schedule, model, buffer, 0, &first, &end);
     if (buffer->extent == EXTENT_SHARD) end = (end - first) * schedule->ranks;
+    if (buffer->extent == EXTENT_SECONDARY) end = (end - first) * schedule->knobs.hpz_partition;
     return end > elems ? end - elems : 0;
 }
 

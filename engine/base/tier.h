@@ -5,16 +5,16 @@
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIERS };
 
 /* X(id, letter, name in reports, description) */
-#define CATEGORY_TABLE(X)                                                                                      \
-    X(PARAMETERS, 'P', "parameters", "the rank's own lasting parameters: whole at stages 0-2, a shard at 3")  \
-    X(GRADIENTS, 'G', "gradients", "reduced or whole gradients kept until the update")                        \
-    X(OPTIMIZER, 'O', "optimizer", "master weights and moments")                                              \
-    X(ACTIVATIONS, 'A', "activations", "saved for backward")                                                  \
-    X(BUCKETS, 'B', "buckets", "reduce and all-gather buffers, unreduced gradients in flight")                \
-    X(GATHERED, 'L', "gathered", "parameters gathered from other ranks for use now, or kept gathered")        \
-    X(STAGING, 'S', "staging", "pinned and NVMe buffers")                                                     \
-    X(WORKSPACE, 'W', "workspace", "kernel scratch, activation gradients")                                    \
-    X(SECONDARY, 'H', "secondary", "the in-node second copy of ZeRO++; nothing makes it yet")
+#define CATEGORY_TABLE(X)                                                                                              \
+    X(PARAMETERS, 'P', "parameters", "the rank's own lasting parameters: whole at stages 0-2, a shard at 3")           \
+    X(GRADIENTS, 'G', "gradients", "reduced or whole gradients kept until the update")                                 \
+    X(OPTIMIZER, 'O', "optimizer", "master weights and moments")                                                       \
+    X(ACTIVATIONS, 'A', "activations", "saved for backward")                                                           \
+    X(BUCKETS, 'B', "buckets", "reduce and all-gather buffers, unreduced gradients in flight")                         \
+    X(GATHERED, 'L', "gathered", "parameters gathered from other ranks for use now, or kept gathered")                 \
+    X(STAGING, 'S', "staging", "pinned and NVMe buffers")                                                              \
+    X(WORKSPACE, 'W', "workspace", "kernel scratch, activation gradients")                                             \
+    X(SECONDARY, 'H', "secondary", "the second copy of parameters within a node, for backward (ZeRO++ hpZ)")
 
 enum category {
 #define X(id, letter, name, help) CATEGORY_##id,

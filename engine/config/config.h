@@ -50,6 +50,7 @@ struct config_zero {
     int64_t model_persistence_threshold, sub_group_elems;
     bool prescale_gradients;         /* divide before the sum, not after */
     float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
+    int hpz_partition; /* stage 3: so many ranks keep a second copy of the parameters between them; 0, 1: none */
     int keep_last_units;             /* number of last units that stay gathered from forward to backward */
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
     enum recompute recompute; /* the part of a block that backward recomputes */

@@ -249,6 +249,24 @@ static int check_data(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+/* The second copy of a unit lies within one node, or gathers from it would cross nodes again. */
+static int check_hpz(const struct config *config, struct error *err)
+{
+    const int partition = config->zero.hpz_partition, ranks = config->topology.ranks,
+              per_node = config->topology.ranks_per_node ? config->topology.ranks_per_node : ranks;
+    if (partition > 1 && per_node % partition)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.zero_hpz_partition_size = %d: must divide the ranks of a node, which are "
+                         "%d (topology.ranks%s)",
+                         partition, per_node, config->topology.ranks_per_node ? "_per_node" : "");
+    if (partition > 1 && config->topology.backend == BACKEND_CUDA)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.zero_hpz_partition_size = %d: gathers within a node are not implemented on "
+                         "GPUs; use 1",
+                         partition);
+    return STATUS_OK;
+}
+
 int config_check(const struct config *config, struct error *err)
 {
     const struct config_model *model = &config->model;
@@ -278,7 +296,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_offload(config, err)) return STATUS_USAGE;
+    if (check_hpz(config, err) || check_offload(config, err)) return STATUS_USAGE;
     if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }
@@ -353,6 +371,16 @@ static int note_unused(struct config_source *source, struct error *err)
     return status;
 }
 
+/* As DeepSpeed does it (utils/groups.py:944). */
+static int resolve_hpz(struct config *config, struct error *err)
+{
+    const int ranks = config->topology.ranks, given_ranks = config->zero.hpz_partition;
+    if (given_ranks <= ranks) return STATUS_OK;
+    config->zero.hpz_partition = ranks;
+    return config_note(config, err, "zero_optimization.zero_hpz_partition_size = %d: %d rank%s make one partition",
+                       given_ranks, ranks, ranks == 1 ? "" : "s");
+}
+
 /* What most public files have, and DeepSpeed ignores. */
 static int note_threads(struct config_source *source, struct error *err)
 {
@@ -375,6 +403,7 @@ int config_resolve(struct config_source *source, struct error *err)
     if (!status) status = note_checkpoints(source, err);
     if (!status) status = note_unused(source, err);
     if (!status) status = note_threads(source, err);
+    if (!status) status = resolve_hpz(config, err);
     if (status) return status;
     if (config->data.sequence_length == 0) config->data.sequence_length = config->model.context;
     config->overlap_follows_stage = given(source, "zero_optimization.overlap_comm") != GIVEN_VALUE;

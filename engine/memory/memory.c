@@ -18,7 +18,8 @@ static const uint64_t ALIGNMENT_BYTES = 64;
 
 bool memory_is_symmetric(enum category category)
 {
-    return category == CATEGORY_PARAMETERS || category == CATEGORY_GRADIENTS || category == CATEGORY_BUCKETS;
+    return category == CATEGORY_PARAMETERS || category == CATEGORY_GRADIENTS || category == CATEGORY_BUCKETS ||
+           category == CATEGORY_SECONDARY;
 }
 
 static void *reserve(const struct pages *pages, uint64_t bytes, int fd, struct error *err)

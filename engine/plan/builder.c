@@ -102,8 +102,25 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
     case EXTENT_SHARD: *first = rank * shard, *end = *first + shard; break;
     case EXTENT_HEAD: *end = from; break;
     case EXTENT_TAIL: *first = from, *end = padded; break;
-    case EXTENT_BYTES: break;
+    case EXTENT_SECONDARY:
+        *end = padded / schedule->knobs.hpz_partition;
+        *first = rank % schedule->knobs.hpz_partition * *end;
+        *end += *first;
+        break;
+    case EXTENT_BYTES:
+    case EXTENTS: break;
     }
+}
+
+bool op_is_within(const struct schedule *schedule, const struct op *op)
+{
+    return op->kind == OP_GATHER && op->piece_count &&
+           schedule->buffers[schedule->pieces[op->first_piece].source].extent == EXTENT_SECONDARY;
+}
+
+int op_ranks(const struct schedule *schedule, const struct op *op)
+{
+    return op_is_within(schedule, op) ? schedule->knobs.hpz_partition : schedule->ranks;
 }
 
 /* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed; on the host update_tile cuts all,
@@ -240,8 +257,12 @@ int builder_end(struct builder *builder)
     } else if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */
         if (op->piece_count) op->bytes /= schedule->ranks;
         op->sent_bytes = op->bytes;
-    } else { /* a ring sends (N-1)/N of the payload per rank; an all-reduce twice that */
-        op->sent_bytes = op->bytes * (schedule->ranks - 1) / schedule->ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
+    } else if (op->kind == OP_SECONDARY) { /* what a rank keeps of it */
+        op->bytes /= schedule->knobs.hpz_partition;
+    } else if (op->lane ==
+               LANE_COMM) { /* a ring of N ranks sends (N-1)/N of the payload per rank; an all-reduce twice that */
+        const int ranks = op_ranks(schedule, op);
+        op->sent_bytes = op->bytes * (ranks - 1) / ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
     }
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;

@@ -191,6 +191,46 @@ static int check_memory_order(struct checker *checker)
     return STATUS_OK;
 }
 
+/* ---- secondary copies ---- */
+
+static const struct piece *only_piece(const struct checker *checker, const struct op *op)
+{
+    return op->piece_count == 1 ? &checker->schedule->pieces[op->first_piece] : NULL;
+}
+
+static const struct op *maker_of(const struct checker *checker, int buffer)
+{
+    return checker->taken_by[buffer] < 0 ? NULL : &checker->schedule->ops[checker->taken_by[buffer]];
+}
+
+/* `made` holds what `wanted` reads: of the same unit, as much of it. */
+static bool covers(const struct piece *made, const struct piece *wanted)
+{
+    return made && wanted && made->unit == wanted->unit && made->first <= wanted->first &&
+           made->first + made->elems >= wanted->first + wanted->elems;
+}
+
+/* A gather from a secondary copy finds there what an earlier gather of the same unit from all ranks brought; and no update of the step
+ * has made that old. */
+static int check_secondary(struct checker *checker)
+{
+    const struct schedule *schedule = checker->schedule;
+    bool updated = false;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        updated |= op_is_update(op->kind) && !schedule->knobs.delayed_update;
+        if (op->kind != OP_GATHER || !op_is_within(schedule, op)) continue;
+        const struct piece *read = only_piece(checker, op);
+        const struct op *kept = read ? maker_of(checker, read->source) : NULL;
+        const struct piece *keeps = kept && kept->kind == OP_SECONDARY ? only_piece(checker, kept) : NULL;
+        const struct op *gathered = keeps ? maker_of(checker, keeps->source) : NULL;
+        const struct piece *brought = gathered && gathered->kind == OP_GATHER ? only_piece(checker, gathered) : NULL;
+        if (updated || !covers(keeps, read) || !covers(brought, keeps) || op_is_within(schedule, gathered))
+            return checker_fail(checker, i, "gathers from a secondary copy that does not hold the unit", NULL);
+    }
+    return STATUS_OK;
+}
+
 /* ---- limits and lanes ---- */
 
 static bool communicates(const struct op *op)
@@ -240,9 +280,9 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.past = calloc((size_t)schedule->op_count, sizeof *checker.past);
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
-    static int (*const checks[])(struct checker *) = {check_order,       check_lives,    check_uses,
-                                                      check_activations, check_access,   check_memory_order,
-                                                      check_addresses,   check_coverage, check_limits};
+    static int (*const checks[])(struct checker *) = {
+        check_order,        check_lives,     check_uses,      check_activations, check_access,
+        check_memory_order, check_addresses, check_secondary, check_coverage,    check_limits};
     int status = checker.past && checker.taken_by && checker.given_by
                      ? STATUS_OK
                      : error_set(err, STATUS_RUN, "no memory to check a schedule");

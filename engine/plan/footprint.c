@@ -79,13 +79,26 @@ double traffic_inter_share(int ranks, int per_node)
     return (double)(ranks - per_node) / (ranks - 1);
 }
 
-int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from)
+static int64_t elems_within(const struct piece *piece, int64_t low, int64_t high, int64_t *from)
 {
-    int64_t shard = shard_elems(model->units[piece->unit].elems, ranks);
-    int64_t first = piece->first > rank * shard ? piece->first : rank * shard;
-    int64_t end = piece->first + piece->elems < (rank + 1) * shard ? piece->first + piece->elems : (rank + 1) * shard;
+    const int64_t first = piece->first > low ? piece->first : low,
+                  end = piece->first + piece->elems < high ? piece->first + piece->elems : high;
     if (from) *from = first;
     return end > first ? end - first : 0;
+}
+
+int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from)
+{
+    const int64_t shard = shard_elems(model->units[piece->unit].elems, ranks);
+    return elems_within(piece, rank * shard, (rank + 1) * shard, from);
+}
+
+int64_t piece_secondary_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece,
+                              int rank, int64_t *from)
+{
+    int64_t first, end;
+    extent_range(schedule, model, piece->unit, EXTENT_SECONDARY, rank, &first, &end);
+    return elems_within(piece, first, end, from);
 }
 
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model,
@@ -101,16 +114,39 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         if (copies && op->piece_count == 0) sums[kind].sent_bytes += op->bytes;
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            int64_t mine = piece_owned_elems(model, piece, schedule->ranks, rank, NULL),
+            const bool within = op_is_within(schedule, op);
+            int64_t mine = within ? piece_secondary_elems(schedule, model, piece, rank, NULL)
+                                  : piece_owned_elems(model, piece, schedule->ranks, rank, NULL),
                     bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
             if (copies) {
                 sums[kind].sent_bytes += mine * bytes;
                 continue;
             }
-            int64_t gathered = mine * (schedule->ranks - 1) * bytes; /* what I own goes to all others */
+            int64_t gathered = mine * (op_ranks(schedule, op) - 1) * bytes; /* what I own goes to all others */
             int64_t reduced = (piece->elems - mine) * bytes;         /* what I do not own goes to its owner */
             if (kind != TRAFFIC_REDUCE_SCATTER) sums[kind].sent_bytes += gathered;
             if (kind != TRAFFIC_ALL_GATHER) sums[kind].sent_bytes += reduced;
+        }
+    }
+}
+
+void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
+                    int per_node)
+{
+    const int ranks = schedule->ranks, each = per_node > 0 ? per_node : ranks, node = rank - rank % each;
+    memset(bytes, 0, TRAFFIC_KINDS * sizeof *bytes);
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const enum traffic kind = op_traffic(op->kind);
+        if (op->lane != LANE_COMM || op_is_within(schedule, op)) continue;
+        for (int p = 0; p < op->piece_count; p++) {
+            const struct piece *piece = &schedule->pieces[op->first_piece + p];
+            const int64_t mine = piece_owned_elems(model, piece, ranks, rank, NULL);
+            int64_t near = 0, elems = 0;
+            for (int r = node; r < node + each; r++) near += piece_owned_elems(model, piece, ranks, r, NULL);
+            if (kind != TRAFFIC_REDUCE_SCATTER) elems += mine * (ranks - each);
+            if (kind != TRAFFIC_ALL_GATHER) elems += piece->elems - near;
+            bytes[kind] += elems * dtype_bytes(schedule->buffers[piece->source].dtype);
         }
     }
 }
@@ -119,15 +155,22 @@ struct volume traffic_theory_volume(const struct schedule *schedule)
 {
     const struct stage_rules *rules = stage_rules(schedule->stage);
     const int m = schedule->micro_steps, reductions = stage_reduces_each(rules, &schedule->knobs) ? m : 1;
+    const bool within =
+        stage_gathers(rules) && schedule->knobs.hpz_partition > 1; /* all gathers of a step but the first */
     return (struct volume){.gradients = stage_reduction(rules) == OP_ALL_REDUCE ? 2 : reductions,
-                           .parameters = stage_gathers(rules) ? 2 * m : stage_refreshes(rules)};
+                           .parameters = within                 ? 1
+                                         : stage_gathers(rules) ? 2 * m
+                                                                : stage_refreshes(rules),
+                           .within = within ? 2 * m - 1 : 0};
 }
 
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule)
 {
     const struct volume volume = traffic_theory_volume(schedule);
-    const int bytes = volume.gradients * dtype_bytes(model->wire) + volume.parameters * dtype_bytes(model->dtype);
-    return bytes * (double)model->elems * (schedule->ranks - 1) / schedule->ranks;
+    const int bytes = volume.gradients * dtype_bytes(model->wire) + volume.parameters * dtype_bytes(model->dtype),
+              within = volume.within * dtype_bytes(model->dtype), partition = schedule->knobs.hpz_partition;
+    const double all = bytes * (double)model->elems * (schedule->ranks - 1) / schedule->ranks;
+    return within ? all + within * (double)model->elems * (partition - 1) / partition : all;
 }
 
 /* ---- floating-point operations ---- */

@@ -27,8 +27,16 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
 /* Planned tensor traffic of one rank in one step. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
 
+/* The part of it that goes to other (virtual) nodes of per_node ranks each; per_node 0: there is one node. */
+void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
+                    int per_node);
+
 /* Elements of a piece that lie in `rank`'s shard of its unit; *from: the first of them, or NULL. */
 int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from);
+
+/* Elements of a piece that lie in `rank`'s part of the secondary copy. */
+int64_t piece_secondary_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece,
+                              int rank, int64_t *from);
 
 /* The part of what a rank sends that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
  * per_node 0: there is one node; else it divides ranks. */
@@ -36,7 +44,9 @@ double traffic_inter_share(int ranks, int per_node);
 
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
-struct volume { int gradients, parameters; }; /* the k: how often each is sent */
+struct volume {
+    int gradients, parameters, within;
+}; /* the k: how often each is sent; within: parameters in a partition (hpZ) */
 struct volume traffic_theory_volume(const struct schedule *schedule);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute

@@ -35,6 +35,7 @@ const struct formula formulas[] = {
     {"residual gradient", "e N C", ""},
     {"scratch", "", "what the operation's kernels ask for"},
     {"gathered", "", "e x elements of the unit without its small tensors"},
+    {"secondary copy", "", "e x elements of the unit, padded / zero_hpz_partition_size"},
     {"gradient to send", "", "communication_data_type's x elements of the unit, until its last bucket is reduced"},
     {"unreduced sum", "", "bytes of the accumulating type x elements of the unit, over all micro-steps"},
     {"reduced gradient", "", "communication_data_type's x elements of the unit's shard, on its way to the host"},

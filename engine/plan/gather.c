@@ -8,7 +8,7 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc(7 * (size_t)units * sizeof *gatherer->buffer);
+    gatherer->buffer = malloc(9 * (size_t)units * sizeof *gatherer->buffer);
     if (!gatherer->buffer) {
         builder->failed = true;
         return STATUS_RUN;
@@ -19,7 +19,9 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
     gatherer->host_shard = gatherer->device_shard_op + units;
     gatherer->host_shard_op = gatherer->host_shard + units;
     gatherer->consumed = gatherer->host_shard_op + units;
-    for (int i = 0; i < 7 * units; i++) gatherer->buffer[i] = -1;
+    gatherer->secondary = gatherer->consumed + units;
+    gatherer->secondary_op = gatherer->secondary + units;
+    for (int i = 0; i < 9 * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
 
@@ -105,7 +107,9 @@ static void copy_shard(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, lasting = builder->layout[unit].parameters;
-    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->device_shard[unit] >= 0) return;
+    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->device_shard[unit] >= 0 ||
+        gatherer->secondary[unit] >= 0)
+        return;
     stage(gatherer, at, ahead);
     const int host_shard = gatherer->host_shard[unit], from = host_shard >= 0 ? host_shard : lasting;
     struct op *op = builder_begin(builder, OP_PARAM_H2D, step->micro_step, unit);
@@ -149,7 +153,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
     copy_next_shard(gatherer, at);
     stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
-    const int device_shard = gatherer->device_shard[unit];
+    const int device_shard = gatherer->device_shard[unit], secondary = gatherer->secondary[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
     op->held = gatherer->held;
@@ -157,13 +161,17 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     builder_take(builder, ROLE_PARAMETERS, buffer);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
-                  device_shard >= 0 ? device_shard : builder->layout[unit].parameters, buffer);
+                  secondary >= 0      ? secondary
+                  : device_shard >= 0 ? device_shard
+                                      : builder->layout[unit].parameters,
+                  buffer);
     builder_depend(builder, serial, WAIT_LIMIT);
     if (device_shard >= 0) {
         builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
         gatherer->device_shard[unit] = -1;
         gatherer->consumed[unit] = device_shard;
     }
+    if (secondary >= 0) builder_depend(builder, gatherer->secondary_op[unit], WAIT_DATA);
     gatherer->buffer[unit] = buffer;
     gatherer->op[unit] = builder_end(builder);
     gatherer->live_elems += gathered_elems(gatherer, unit);
@@ -234,11 +242,47 @@ static bool kept_for_backward(const struct gatherer *gatherer, int at)
            step->unit >= gatherer->builder->model->unit_count - schedule->knobs.keep_last_units;
 }
 
+static bool is_last_use(const struct gatherer *gatherer, int at)
+{
+    const struct walk *walk = gatherer->walk;
+    for (int next = at + 1; next < walk->length; next++)
+        if (walk->steps[next].needs_parameters && walk->steps[next].unit == walk->steps[at].unit) return false;
+    return true;
+}
+
 int gatherer_consumed(struct gatherer *gatherer, int at)
 {
-    const int unit = gatherer->walk->steps[at].unit, shard = gatherer->consumed[unit];
-    gatherer->consumed[unit] = -1;
-    return shard;
+    const int unit = gatherer->walk->steps[at].unit;
+    const bool secondary = gatherer->secondary[unit] >= 0 && is_last_use(gatherer, at);
+    int *from = secondary ? &gatherer->secondary[unit] : &gatherer->consumed[unit];
+    const int consumed = *from;
+    *from = -1;
+    return consumed;
+}
+
+/* ---- the secondary copy ---- */
+
+bool gatherer_keeps(const struct gatherer *gatherer, int at)
+{
+    const struct schedule *schedule = gatherer->builder->schedule;
+    return schedule->knobs.hpz_partition > 1 && schedule->purpose == PURPOSE_TRAIN &&
+           gatherer->secondary[gatherer->walk->steps[at].unit] < 0 && !is_last_use(gatherer, at);
+}
+
+int gatherer_keep(struct gatherer *gatherer, int at, int buffer)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit;
+    struct op *op = builder_begin(builder, OP_SECONDARY, step->micro_step, unit);
+    op->phase = phase_of(step);
+    gatherer->secondary[unit] = builder_unit_buffer(builder, "secondary copy", CATEGORY_SECONDARY, EXTENT_SECONDARY,
+                                                    builder->model->dtype, unit);
+    builder_take(builder, ROLE_OUTPUT, gatherer->secondary[unit]);
+    op->buffer[ROLE_SOURCE] = buffer;
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), buffer, gatherer->secondary[unit]);
+    builder_give(builder, buffer);
+    return gatherer->secondary_op[unit] = builder_end(builder);
 }
 
 bool gatherer_lets_go(struct gatherer *gatherer, int at)

@@ -9,6 +9,10 @@
  *             and the gathered elements are within stage3_max_live_parameters, or is one of the last keep_last_units
  *             of a forward pass, which backward uses first.
  *
+ * With zero_hpz_partition_size (ZeRO++, section 3.2) a unit that is let go and comes again in this step leaves a secondary copy in
+ * the partition: each of its ranks keeps a part. Later gathers of the step read that copy, so they stay within a node; the last of
+ * them gives it back.
+ *
  * Where shards lie in the host tier, a gather is preceded by a copy of the own one to the device, written one gather
  * earlier: so copies, gathers and uses of three units run beside each other (ZeRO-Infinity, section 6.2). Where they lie on
  * NVMe, that copy is preceded by a read, written one gather earlier still, or more as far as offload_param.buffer_count
@@ -28,7 +32,8 @@ struct gatherer {
     int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
     int *device_shard, *device_shard_op; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
     int *host_shard, *host_shard_op;   /* ... read from NVMe into the host tier (-1: not), and by which */
-    int *consumed;                /* by unit: the own shard it was gathered from, which nobody has given back yet (-1: none) */
+    int *consumed;                 /* by unit: what it was gathered from, which nobody has given back yet (-1: none) */
+    int *secondary, *secondary_op; /* by unit: the rank's part of the secondary copy (-1: none), and what made it */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     enum held_by held;                   /* what ended the gathers ahead of the use before */
     bool active;
@@ -44,12 +49,18 @@ int64_t staging_buffers_of(const struct model *model, const struct config_zero *
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */
 int gatherer_before(struct gatherer *gatherer, int at, int serial);
 
-/* The shard on the device that the unit of use `at` was gathered from, for that use to give back; -1: none. (If the gather
+/* The shard on the device, or the part of the secondary copy, that the unit of use `at` was gathered from for the last time, for that
+ * use to give back; -1: none. (If the gather
  * gave it back, what stands between a gather ahead and its use would wait for the gather: every take waits for every give
  * above it.) */
 int gatherer_consumed(struct gatherer *gatherer, int at);
 
 /* True if use `at` is the last before the unit is let go: its operation gives the buffer back; the gatherer forgets it. */
 bool gatherer_lets_go(struct gatherer *gatherer, int at);
+
+/* True if the unit of use `at`, which lets it go, needs a secondary copy: gatherer_keep() writes it after the use, from the
+ * gathered buffer, which it gives back in place of the use. Returns the operation. */
+bool gatherer_keeps(const struct gatherer *gatherer, int at);
+int gatherer_keep(struct gatherer *gatherer, int at, int buffer);
 
 #endif

@@ -169,6 +169,8 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
         bytes[tier][CATEGORY_OPTIMIZER] = (uint64_t)states * arrays(input, extent, dtype_bytes(DTYPE_F32), PAGE_ALIGN);
     }
     bytes[TIER_DEVICE][CATEGORY_GATHERED] = HOLES * arrays(input, EXTENT_WHOLE, dtype_bytes(model->dtype), PAGE_ALIGN);
+    bytes[TIER_DEVICE][CATEGORY_SECONDARY] =
+        input->ranks > 1 ? arrays(input, EXTENT_WHOLE, dtype_bytes(model->dtype), ADDRESS_ALIGN) : 0;
     bytes[TIER_DEVICE][CATEGORY_BUCKETS] = buckets(input);
     bytes[TIER_DEVICE][CATEGORY_ACTIVATIONS] = HOLES * activations(input);
     bytes[TIER_DEVICE][CATEGORY_WORKSPACE] = workspace(input);

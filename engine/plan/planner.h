@@ -40,6 +40,7 @@ struct planner {
     struct buckets buckets;
     bool training;
     int last_compute, last_comm; /* the newest operation on each of these lanes */
+    int to_keep;                 /* gathered buffer that the use now written leaves for a secondary copy; -1: none */
     int host_norm;
 
     struct {

@@ -73,6 +73,7 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     *planner = (struct planner){.builder = {.schedule = schedule, .input = input, .model = model},
                                 .last_comm = -1,
                                 .last_compute = -1,
+                                .to_keep = -1,
                                 .host_norm = -1,
                                 .offload.last_copy = -1,
                                 .updates = {.pending_written = -1, .travel_from = -1}};

@@ -11,7 +11,7 @@
  *
  * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
  * the step. The extent of a buffer says which part of its unit it holds (a unit is its tensors in one array, model.h). A
- * shard differs by rank; every other extent is the same on all ranks. */
+ * shard and a secondary part differ by rank; every other extent is the same on all ranks. */
 #ifndef ENGINE_PLAN_SCHEDULE_H
 #define ENGINE_PLAN_SCHEDULE_H
 
@@ -24,11 +24,13 @@
 enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 
 enum extent {
-    EXTENT_WHOLE,  /* the padded unit */
-    EXTENT_SHARD,  /* elements [rank * S, rank * S + S) */
-    EXTENT_HEAD,   /* the unit without its tail; the whole padded unit if it has none */
-    EXTENT_TAIL,   /* the persistent tensors and the padding */
-    EXTENT_BYTES,  /* not made of a unit's elements: activations, scratch, tokens */
+    EXTENT_WHOLE,     /* the padded unit */
+    EXTENT_SHARD,     /* elements [rank * S, rank * S + S) */
+    EXTENT_HEAD,      /* the unit without its tail; the whole padded unit if it has none */
+    EXTENT_TAIL,      /* the persistent tensors and the padding */
+    EXTENT_BYTES,     /* not made of a unit's elements: activations, scratch, tokens */
+    EXTENT_SECONDARY, /* the padded unit in zero_hpz_partition_size parts: that of the rank's place in its partition */
+    EXTENTS
 };
 
 struct buffer {
@@ -158,6 +160,11 @@ bool schedule_same(const struct schedule *a, const struct schedule *b);
 /* Address ranges that hold the buffers of every schedule of this model, these ranks and this batch, at any stage and any other knobs: a
  * run that switches makes its ranges once. They cost addresses, not memory. input->knobs and ->purpose are not read. */
 void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input);
+
+/* Whether a collective gathers a secondary copy, within the ranks of a partition (ZeRO++, section 3.2), and how many ranks take part in it:
+ * consecutive ones, zero_hpz_partition_size or all. */
+bool op_is_within(const struct schedule *schedule, const struct op *op);
+int op_ranks(const struct schedule *schedule, const struct op *op);
 
 /* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);

@@ -53,7 +53,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
     put(text,
         "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
-        "%d,%d,%lld,%lld,%lld],",
+        "%d,%d,%lld,%lld,%lld,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -63,7 +63,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (long long)knobs->update_tile_elems, knobs->offload_ratio, knobs->delayed_update,
         (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param, knobs->pipeline_read,
         knobs->pipeline_write, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems,
-        (long long)knobs->max_in_cpu_elems);
+        (long long)knobs->max_in_cpu_elems, knobs->hpz_partition);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -133,7 +133,7 @@ static void read_buffer(struct reader *reader, struct buffer *buffer)
     reader->next = reader->next->next;
     buffer->tier = (enum tier)number(reader, 0, TIERS - 1);
     buffer->category = (enum category)number(reader, 0, CATEGORIES - 1);
-    buffer->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
+    buffer->extent = (enum extent)number(reader, 0, EXTENTS - 1);
     buffer->dtype = (enum dtype)number(reader, 0, DTYPE_I32);
     buffer->unit = (int)number(reader, -1, 1e6);
     buffer->bytes = number(reader, 0, EXACT);
@@ -176,7 +176,7 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     reader->bad |= roles.bad || waits.bad;
     reader->next = reader->next && reader->next->next ? reader->next->next->next : NULL;
     if (!reader->next || reader->bad) return; /* an older trace */
-    op->extent = (enum extent)number(reader, 0, EXTENT_BYTES);
+    op->extent = (enum extent)number(reader, 0, EXTENTS - 1);
     op->tile = (int)number(reader, 0, 1e9);
     if (reader->next) op->held = (enum held_by)number(reader, 0, HELD_AGAIN);
 }
@@ -240,6 +240,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->param_persistence_threshold = number(&reader, 0, 1e19);
     knobs->model_persistence_threshold = INT64_MAX;
     knobs->gradient_predivide_factor = 1;
+    knobs->hpz_partition = 1;
     if (!reader.next || reader.bad) return !reader.bad; /* an older trace: the others were not there */
     knobs->model_persistence_threshold = number(&reader, 0, 1e19);
     knobs->sub_group_elems = number(&reader, 0, 1e19);
@@ -271,6 +272,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->param_buffers = number(&reader, 0, 1e19);
     knobs->param_buffer_elems = number(&reader, 0, 1e19);
     knobs->max_in_cpu_elems = number(&reader, 0, 1e19);
+    if (reader.next) knobs->hpz_partition = (int)number(&reader, 0, 1 << 20);
     return !reader.bad;
 }
 

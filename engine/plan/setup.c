@@ -41,9 +41,11 @@ bool op_is_followed(const struct op *op)
 }
 
 /* What goes over each link, as the executor will count it; of a collective the mean over ranks, which the busiest of them passes. */
-static void link_bytes(double bytes[LINKS], const struct config *config, const struct op *op)
+static void link_bytes(double bytes[LINKS], const struct schedule *schedule, const struct config *config,
+                       const struct op *op)
 {
-    const double inter = traffic_inter_share(config->topology.ranks, config->topology.ranks_per_node);
+    const double inter =
+        op_is_within(schedule, op) ? 0 : traffic_inter_share(config->topology.ranks, config->topology.ranks_per_node);
     memset(bytes, 0, LINKS * sizeof *bytes);
     switch (op->lane) {
     case LANE_COMM:
@@ -59,10 +61,10 @@ static void link_bytes(double bytes[LINKS], const struct config *config, const s
 }
 
 /* The slower of the links that it uses. */
-static double link_seconds(const struct config *config, const struct op *op)
+static double link_seconds(const struct schedule *schedule, const struct config *config, const struct op *op)
 {
     double bytes[LINKS], seconds = 0;
-    link_bytes(bytes, config, op);
+    link_bytes(bytes, schedule, config, op);
     for (int link = 0; link < LINKS; link++) {
         const struct config_link *paced = &config->topology.links[link];
         if (bytes[link] <= 0) continue;
@@ -75,7 +77,7 @@ static double link_seconds(const struct config *config, const struct op *op)
 double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op)
 {
     const double slow = config->topology.slow_motion, flops = config->topology.device_flops;
-    double seconds = link_seconds(config, op);
+    double seconds = link_seconds(&setup->schedule, config, op);
     if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
     if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);
     return seconds * slow;

@@ -117,7 +117,17 @@ static void use_parameters(struct planner *planner, int at)
     builder_depend(builder, planner->gatherer.op[step->unit], WAIT_DATA);
     int buffer = planner->gatherer.buffer[step->unit], consumed = gatherer_consumed(&planner->gatherer, at);
     if (consumed >= 0) builder_give(builder, consumed);
-    if (gatherer_lets_go(&planner->gatherer, at)) builder_give(builder, buffer);
+    if (!gatherer_lets_go(&planner->gatherer, at)) return;
+    if (gatherer_keeps(&planner->gatherer, at)) planner->to_keep = buffer;
+    else builder_give(builder, buffer);
+}
+
+/* The use is over, and its unit is let go. */
+static void keep_secondary(struct planner *planner, int at)
+{
+    if (planner->to_keep < 0) return;
+    planner->last_compute = gatherer_keep(&planner->gatherer, at, planner->to_keep);
+    planner->to_keep = -1;
 }
 
 static void take_scratch(struct planner *planner, const struct walk_step *step)
@@ -203,4 +213,5 @@ void use_write(struct planner *planner, int at)
     case OP_RECOMPUTE: write_recompute(planner, at); break;
     default: write_backward(planner, at); break;
     }
+    keep_secondary(planner, at);
 }

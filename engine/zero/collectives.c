@@ -18,6 +18,15 @@ static uint64_t symmetric_place(const struct zero *zero, const struct schedule *
            (uint64_t)((elem - first) * dtype_bytes(b->dtype));
 }
 
+/* Elements of what one rank owns of a unit, where a piece is cut; *first: the rank that owns the first of them. */
+static int64_t elems_of_owner(const struct zero *zero, const struct schedule *schedule, const struct op *op, int unit,
+                              int *first)
+{
+    const int among = op_ranks(schedule, op);
+    *first = zero->rank - zero->rank % among;
+    return shard_elems(zero->model.units[unit].elems, zero->ranks) * zero->ranks / among;
+}
+
 /* Reductions deliver to the owner only; other ranks have no destination. */
 static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op,
                       struct comm_part *parts)
@@ -26,11 +35,11 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
     int count = 0;
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
-        const int64_t shard = shard_elems(zero->model.units[piece->unit].elems, zero->ranks),
-                      end = piece->first + piece->elems;
+        int first;
+        const int64_t each = elems_of_owner(zero, schedule, op, piece->unit, &first), end = piece->first + piece->elems;
         for (int64_t at = piece->first, next; at < end; at = next) {
-            int owner = (int)(at / shard);
-            next = (owner + 1) * shard < end ? (owner + 1) * shard : end;
+            const int owner = first + (int)(at / each);
+            next = (at / each + 1) * each < end ? (at / each + 1) * each : end;
             bool here = gathers || owner == zero->rank;
             parts[count++] =
                 (struct comm_part){.owner = owner,
@@ -50,6 +59,9 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
                      to = piece ? schedule->buffers[piece->destination].dtype : dtype;
     const int room = op->buffer[ROLE_SCRATCH], count = cut_pieces(zero, schedule, op, zero->parts);
     comm_room(zero->comm, zero_buffer(zero, schedule, room), room >= 0 ? (uint64_t)schedule->buffers[room].bytes : 0);
+    if (op_is_within(schedule, op))
+        return comm_all_gather_within(zero->comm, op_ranks(schedule, op), dtype, zero->parts, count, healthy, stat,
+                                      err);
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
         return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0,

@@ -29,6 +29,17 @@ static int copy_whole(const struct zero *zero, const struct schedule *schedule, 
                       zero_tile(zero, schedule, op, op->buffer[ROLE_SOURCE]), (uint64_t)op->bytes, err);
 }
 
+int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err)
+{
+    const struct piece *piece = &schedule->pieces[op->first_piece];
+    int64_t first;
+    const int64_t elems = piece_secondary_elems(schedule, &zero->model, piece, zero->rank, &first);
+    if (elems == 0) return STATUS_OK;
+    return mover_copy(zero->movers[op->lane], zero_at(zero, schedule, piece->destination, first),
+                      zero_at(zero, schedule, piece->source, first),
+                      (uint64_t)(elems * dtype_bytes(schedule->buffers[piece->source].dtype)), err);
+}
+
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
               struct error *err)
 {

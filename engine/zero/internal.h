@@ -152,6 +152,7 @@ int zero_update(struct zero *zero, const struct schedule *schedule, const struct
 int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op);
 
 /* copies.c: runs one operation of a lane between tiers. */
+int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
 /* swap.c: whether a schedule keeps arrays on NVMe; makes the files for them if they are missing; runs one operation of a lane

@@ -85,15 +85,22 @@ static void record_theory(struct zero *zero, int which)
     if (schedule->op_count == 0) return;
     traffic_of(sums, schedule, &zero->model, zero->rank);
     double theory = traffic_theory_bytes(&zero->model, schedule);
+    const struct comm_layout *layout = comm_layout(zero->comm);
+    int64_t across[TRAFFIC_KINDS];
+    traffic_across(across, schedule, &zero->model, zero->rank, layout->ranks_per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        if (sums[kind].count == 0) continue;
-        struct trace_record record = record_of(zero, TRACE_THEORY);
-        const uint8_t link = (uint8_t)traffic_link((enum traffic)kind);
-        record.theory = (struct trace_of_theory){
-            zero->plan.number + (uint32_t)which, (uint8_t)kind,           link, (uint32_t)sums[kind].count,
-            (uint64_t)sums[kind].sent_bytes,     (uint64_t)(theory + 0.5)};
-        theory = 0; /* the whole step's volume stands in the first record */
-        emit(zero, &record);
+        const enum link link = traffic_link((enum traffic)kind);
+        const struct traffic_sum by_link[] = {{sums[kind].count, sums[kind].sent_bytes - across[kind]},
+                                              {0, across[kind]}}; /* operations count once */
+        for (int inter = 0; sums[kind].count && inter <= (across[kind] > 0); inter++) {
+            struct trace_record record = record_of(zero, TRACE_THEORY);
+            record.theory =
+                (struct trace_of_theory){zero->plan.number + (uint32_t)which,  (uint8_t)kind,
+                                         (uint8_t)(inter ? LINK_INTER : link), (uint32_t)by_link[inter].count,
+                                         (uint64_t)by_link[inter].sent_bytes,  (uint64_t)(theory + 0.5)};
+            theory = 0; /* the whole step's volume stands in the first record */
+            emit(zero, &record);
+        }
     }
 }
 

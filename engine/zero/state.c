@@ -27,6 +27,7 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
     struct config_zero now = *knobs;
     now.delayed_update &= zero->progress.steps >= knobs->delayed_update_after;
     memset(schedules, 0, SCHEDULES * sizeof *schedules);
+    if (comm_partitions(zero->comm, now.hpz_partition, err)) return STATUS_USAGE;
     for (int which = 0; which < (now.delayed_update ? SCHEDULES : PURPOSES); which++) {
         int status = plan(zero, &now, which, &schedules[which], err);
         if (status == STATUS_OK) continue;

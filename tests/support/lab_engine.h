@@ -128,18 +128,24 @@ static inline void le_tell_traffic(struct lab_engine *engine, bool planned, uint
     for (int rank = 0; rank < engine->config.topology.ranks; rank++) {
         struct traffic_sum sums[TRAFFIC_KINDS];
         bool first = true;
+        int64_t across[TRAFFIC_KINDS];
         traffic_of(sums, &engine->setup.schedule, &engine->setup.model, rank);
+        traffic_across(across, &engine->setup.schedule, &engine->setup.model, rank,
+                       engine->config.topology.ranks_per_node);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
             struct trace_record record = {.kind = planned ? TRACE_THEORY : TRACE_TRAFFIC};
-            uint64_t sent = (uint64_t)sums[kind].sent_bytes;
-            if (!sums[kind].count) continue;
-            if (planned)
-                record.theory = (struct trace_of_theory){engine->schedule, (uint8_t)kind, LINK_INTRA, (uint32_t)sums[kind].count,
-                                                         sent, first ? (uint64_t)theory : 0};
-            else
-                record.traffic = (struct trace_of_traffic){step, (uint8_t)kind, LINK_INTRA, (uint32_t)sums[kind].count, sent, 1000000};
-            le_put(engine, rank, record);
-            first = false;
+            for (uint8_t link = LINK_INTRA; sums[kind].count && link <= (across[kind] ? LINK_INTER : LINK_INTRA);
+                 link++) {
+                const uint64_t sent =
+                    (uint64_t)(link == LINK_INTER ? across[kind] : sums[kind].sent_bytes - across[kind]);
+                const uint32_t count = link == LINK_INTER ? 0 : (uint32_t)sums[kind].count;
+                if (planned)
+                    record.theory = (struct trace_of_theory){
+                        engine->schedule, (uint8_t)kind, link, count, sent, first ? (uint64_t)theory : 0};
+                else record.traffic = (struct trace_of_traffic){step, (uint8_t)kind, link, count, sent, 1000000};
+                le_put(engine, rank, record);
+                first = false;
+            }
         }
     }
 }

@@ -133,13 +133,21 @@ static inline void hold_traffic(struct rank_thread *thread, const struct zero *z
 {
     const int which = zero_is_delayed(zero) && !was_pending ? SCHEDULE_NOTHING_PENDING : PURPOSE_TRAIN;
     struct traffic_sum planned[TRAFFIC_KINDS];
+    int64_t across[TRAFFIC_KINDS];
     traffic_of(planned, &zero->plan.schedules[which], &zero->model, thread->rank);
+    traffic_across(across, &zero->plan.schedules[which], &zero->model, thread->rank,
+                   thread->config->topology.ranks_per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const uint64_t moved = zero->trace.traffic[kind].sent_bytes[0] + zero->trace.traffic[kind].sent_bytes[1];
-        if (kind == TRAFFIC_CONTROL || moved == (uint64_t)planned[kind].sent_bytes || thread->out.error[0]) continue;
+        if (kind == TRAFFIC_CONTROL || thread->out.error[0]) continue;
+        if (moved == (uint64_t)planned[kind].sent_bytes &&
+            zero->trace.traffic[kind].sent_bytes[LINK_INTER] == (uint64_t)across[kind])
+            continue;
         snprintf(thread->out.error, sizeof thread->out.error,
-                 "step %lld moved %llu bytes of kind %d, %lld were planned", (long long)zero->progress.steps,
-                 (unsigned long long)moved, kind, (long long)planned[kind].sent_bytes);
+                 "step %lld moved %llu bytes of kind %d, %llu of them across nodes; %lld were planned, and %lld",
+                 (long long)zero->progress.steps, (unsigned long long)moved, kind,
+                 (unsigned long long)zero->trace.traffic[kind].sent_bytes[LINK_INTER],
+                 (long long)planned[kind].sent_bytes, (long long)across[kind]);
     }
 }
 

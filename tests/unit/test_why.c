@@ -56,6 +56,7 @@ static const struct setting settings[] = {
       OFFLOAD_PARAM "max_in_cpu=0"}},
     {{"zero_optimization.stage=3", "model.mlp_tiles=4"}},
     {{"zero_optimization.stage=2", "bf16.enabled=true", "model.mlp_tiles=2", "model.recompute=full"}},
+    {{"zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2", "gradient_accumulation_steps=2"}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 

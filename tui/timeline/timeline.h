@@ -50,10 +50,22 @@ struct window window_of_run(uint64_t first_ns, uint64_t last_ns);
 
 /* Capital letters stand for work, the small ones of the same work for waiting. None is a letter of memory (engine/base/tier.h). */
 enum mark {
-    MARK_IDLE, MARK_UNKNOWN, /* idle: the lane did nothing, or did not exist; unknown: records were lost or not kept */
-    MARK_FORWARD, MARK_BACKWARD, MARK_UPDATE,
-    MARK_GATHER, MARK_PREFETCH, MARK_REDUCE, MARK_ALL_REDUCE, MARK_REFRESH, MARK_AGREE,
-    MARK_OFFLOAD, MARK_FETCH, MARK_SWAP_IN, MARK_SWAP_OUT,
+    MARK_IDLE,
+    MARK_UNKNOWN, /* idle: the lane did nothing, or did not exist; unknown: records were lost or not kept */
+    MARK_FORWARD,
+    MARK_BACKWARD,
+    MARK_UPDATE,
+    MARK_GATHER,
+    MARK_PREFETCH,
+    MARK_REDUCE,
+    MARK_ALL_REDUCE,
+    MARK_REFRESH,
+    MARK_SECONDARY,
+    MARK_AGREE,
+    MARK_OFFLOAD,
+    MARK_FETCH,
+    MARK_SWAP_IN,
+    MARK_SWAP_OUT,
     MARK_WAIT, /* + enum stall */
     MARKS = MARK_WAIT + STALLS
 };

@@ -78,8 +78,12 @@ static void tell_times(struct facts *facts, const struct scene *scene, const str
     if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", format_time_bare(time, span->ended_ns - zero_ns));
 }
 
-static const char *group_text(char *out, size_t room, const struct run_header *header)
+static const char *group_text(char *out, size_t room, const struct run_header *header, const struct schedule *schedule,
+                              const struct op *op)
 {
+    const int among = op_is_within(schedule, op) ? op_ranks(schedule, op) : 0;
+    if (among) return snprintf(out, room, "%d ranks of a node, from their second copy", among), out;
+
     int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
     snprintf(out, room, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
     return out;
@@ -116,12 +120,14 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     if (!io.direct) fact(facts, STYLE_WARN, "through the page cache");
 }
 
-static void tell_bytes(struct facts *facts, const struct scene *scene, const struct op *op, const struct span *span)
+static void tell_bytes(struct facts *facts, const struct scene *scene, const struct schedule *schedule,
+                       const struct span *span)
 {
+    const struct op *op = &schedule->ops[span->op];
     enum units units = scene->state->units;
     char bytes[FORMAT_ROOM], group[64];
     if (op->lane != LANE_COMM) return;
-    fact(facts, STYLE_TEXT, "%s", group_text(group, sizeof group, &scene->model->header));
+    fact(facts, STYLE_TEXT, "%s", group_text(group, sizeof group, &scene->model->header, schedule, op));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
@@ -146,7 +152,7 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     tell_times(&facts, scene, span);
     new_line(&facts);
     if (traffic_is_copy(traffic_of_op(span->kind))) tell_copy(&facts, scene, selected->rank, selected->lane, span);
-    else if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops.ops[span->op], span);
+    else if (schedule && schedule->has_ops) tell_bytes(&facts, scene, &schedule->ops, span);
 }
 
 /* ---- now ----------------------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,8 @@ static const struct mark_look looks[MARK_WAIT] = {
                     "a copy from host to device memory"},
     [MARK_SWAP_IN] = {0x25c4, 0x2591, '*', STYLE_LANE_PREFETCH, "from NVMe", "from NVMe", "a read from NVMe"},
     [MARK_SWAP_OUT] = {0x25ba, 0x2591, '*', STYLE_LANE_REFRESH, "to NVMe", "to NVMe", "a write to NVMe"},
+    [MARK_SECONDARY] = {'D', 0x25a7, '^', STYLE_LANE_REFRESH, "duplicate", "duplicate",
+                        "a part of a unit is kept, which later gathers of the step read within the node"},
     [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
 };
 
@@ -83,6 +85,7 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
     case OP_REDUCE_SCATTER: return MARK_REDUCE;
     case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
     case OP_REFRESH: return MARK_REFRESH;
+    case OP_SECONDARY: return MARK_SECONDARY;
     case OP_AGREE: return MARK_AGREE;
     default: return MARK_FORWARD + (enum mark)phase;
     }

@@ -110,12 +110,14 @@ static void pen_sent(struct pen *pen, enum style style, enum units units, const 
 /* What of a kind went over each link. Returns the next row. */
 static int draw_links(struct canvas canvas, int y, int kind, const struct scene *scene)
 {
+    const struct run_schedule *plan = kind == TRAFFIC_CONTROL ? NULL : plan_of(scene->model);
     for (int link = 0; link < LINKS; link++) {
         const struct run_traffic *sent = &scene->model->traffic[kind][link];
         if (!sent->ranks) continue;
         struct pen pen = pen_at(canvas, 1, y++);
         pen_format(&pen, 20, STYLE_DIM, "%s", link_name(link));
         pen_sent(&pen, STYLE_DIM, scene->state->units, sent);
+        if (plan) pen_sent(&pen, STYLE_DIM, scene->state->units, &plan->traffic[kind][link]);
     }
     return y;
 }
@@ -174,9 +176,17 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;
     double volume = (double)header->parameters * element * (header->ranks - 1) / header->ranks;
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "theory: %.3g%s(N-1)/N × %d bytes = %s",
-                        (double)plan->theory_bytes / volume, ascii ? "Psi" : "Ψ", element,
-                        format_bytes_bare(text, scene->state->units, plan->theory_bytes));
+    const char *psi = ascii ? "Psi" : "Ψ";
+    char within[40] = "";
+    struct theory theory;
+    theory_of(&theory, scene->model, plan);
+    double times = (double)plan->theory_bytes / volume;
+    if (theory.within) {
+        times = theory.parameters - theory.within + theory.gradients;
+        snprintf(within, sizeof within, " + %d%s(P-1)/P)", theory.within, psi);
+    }
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s%.3g%s(N-1)/N%s × %d bytes = %s", theory.within ? "(" : "",
+                        times, psi, within, element, format_bytes_bare(text, scene->state->units, plan->theory_bytes));
     if (sums->has_sent)
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }

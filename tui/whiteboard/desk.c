@@ -44,15 +44,16 @@ static void write_packet(char out[PACKET_ROOM], const struct board *board, int n
 {
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
-    const int64_t sent = ops->ranks > 1 ? op->sent_bytes * others / (ops->ranks - 1) : 0;
+    const int ranks = op_ranks(ops, op);
+    const int64_t sent = ranks > 1 ? op->sent_bytes * others / (ranks - 1) : 0;
     char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
     op_object(object, board->scene->model, ops, number);
     format_bytes_bare(bytes, board->scene->state->units, (uint64_t)sent);
     if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
     else if (op->kind == OP_GATHER && op->prefetch)
-        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, others, ops->ranks, bytes);
+        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, others, ranks, bytes);
     else if (op->kind == OP_GATHER)
-        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, others, ops->ranks, bytes);
+        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, others, ranks, bytes);
     else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan sends %s]▸", object, bytes);
     else
         snprintf(out, PACKET_ROOM, "[%s %.40s, plan sends %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
@@ -70,10 +71,14 @@ static void draw_packet(struct canvas canvas, int x, int y, enum style style, co
     draw_shape(canvas, arrow, y, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).style, cell->character);
 }
 
-static void draw_link(struct canvas canvas, int y, const char *name, int others, const struct board *board)
+/* others: ranks at the other end of the link, of all; a gather from a second copy has those of its partition, all in the node. */
+static void draw_link(struct canvas canvas, int y, const char *name, int others, bool in_node,
+                      const struct board *board)
 {
+    const struct schedule *ops = &board->at.plan->ops;
     const int room = canvas.at.columns - BOARD_LABEL,
               running = board->calm || !others ? -1 : progress_running(&board->at, LANE_COMM);
+    const bool within = running >= 0 && op_is_within(ops, &ops->ops[running]);
     char packet[PACKET_ROOM];
     draw_text(canvas, 0, y, STYLE_DIM, name);
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
@@ -83,8 +88,12 @@ static void draw_link(struct canvas canvas, int y, const char *name, int others,
         else draw_format(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves to rank %d now ", board->rank);
         return;
     }
-    write_packet(packet, board, running, others);
-    const struct op *op = &board->at.plan->ops.ops[running];
+    if (within && !in_node) {
+        draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing: the node has a second copy ");
+        return;
+    }
+    const struct op *op = &ops->ops[running];
+    write_packet(packet, board, running, within ? op_ranks(ops, op) - 1 : others);
     const int columns = utf8_columns(packet), free_columns = room > columns ? room - columns : 0;
     const int x = BOARD_LABEL + (int)(done_of(board, board->rank, LANE_COMM, running) * free_columns);
     const enum category of = op->kind == OP_GATHER || op->kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
@@ -102,8 +111,8 @@ int board_link(struct canvas canvas, int y, const struct board *board)
 {
     const int ranks = board->at.plan->ops.ranks, node = board->scene->model->header.ranks_per_node;
     const bool nodes = board_links(board) > 1;
-    draw_link(canvas, y, nodes ? "in node" : "link", (nodes ? node : ranks) - 1, board);
-    if (nodes) draw_link(canvas, y + 1, "between", ranks - node, board);
+    draw_link(canvas, y, nodes ? "in node" : "link", (nodes ? node : ranks) - 1, true, board);
+    if (nodes) draw_link(canvas, y + 1, "between", ranks - node, false, board);
     return y + 1 + nodes;
 }
 

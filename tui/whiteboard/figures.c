@@ -66,7 +66,8 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     }
     const double planned = write_formula(formula, board);
     if (all_known) x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
-    static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS, CATEGORY_ACTIVATIONS};
+    static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_SECONDARY, CATEGORY_BUCKETS,
+                                            CATEGORY_ACTIVATIONS};
     uint64_t all_passing = 0;
     char letters[8] = "", one_by_one[64] = "";
     for (size_t i = 0; i < sizeof passing / sizeof *passing && !board->calm && parameters > 0; i++) {

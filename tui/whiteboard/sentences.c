@@ -162,8 +162,9 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "op")) said = op_text(text, model, plan, of->number);
     else if (!strcmp(word, "bucket")) said = format_count(text, (uint64_t)op->bucket);
     else if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
-    else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)ops->ranks - 1);
-    else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)ops->ranks);
+    else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)op_ranks(ops, op) - 1);
+    else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
+    else if (!strcmp(word, "shards")) said = op_is_within(ops, op) ? "parts of the second copy in the node" : "shards";
     else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
     else if (!strcmp(word, "tokens")) said = format_count(text, (uint64_t)ops->T);
     else if (!strcmp(word, "sent")) said = bytes_text(text, of, op->sent_bytes);
