@@ -253,6 +253,17 @@ static struct lab_value budget_value(const struct node *node, const struct run_m
                                     : value_unknown("no budget is known");
 }
 
+/* The traffic records of a step have the links; spans do not. */
+static struct lab_value across_value(const struct node *node, const struct run_model *model)
+{
+    double sum = 0;
+    if (!model->traffic_step) return value_unknown("no step has reported its traffic yet");
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL : kind == node->of.kind)
+            sum += (double)model->traffic[kind][LINK_INTER].sent_bytes;
+    return value_known(sum / model->ranks, bytes);
+}
+
 static struct lab_value finished_value(const struct node *node, const struct run_model *model)
 {
     uint32_t most = 0;
@@ -269,6 +280,7 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     const struct run_step *last = run_last_step(model);
     struct run_waiting waiting;
     switch (node->metric) {
+    case METRIC_ACROSS: return across_value(node, model);
     case METRIC_FINISHED: return finished_value(node, model);
     case METRIC_WAITING:
         return value_known(run_waiting(model, &waiting) ? __builtin_popcountll(waiting.waiting) : 0, plain);

@@ -169,6 +169,12 @@ static double memory_of(const struct node *node, const struct footprint *footpri
                                                 : footprint->category[tier][category].at_peak_bytes);
 }
 
+static bool is_meant(const struct node *node, int kind)
+{
+    return node->of.kind == ANY ? kind != TRAFFIC_CONTROL && !traffic_is_copy((enum traffic)kind)
+                                : kind == node->of.kind;
+}
+
 /* Mean over ranks, or of one. */
 static double sent(const struct node *node, const struct setup *setup)
 {
@@ -179,12 +185,21 @@ static double sent(const struct node *node, const struct setup *setup)
         if (node->of.rank != ANY && node->of.rank != rank) continue;
         traffic_of(sums, &setup->schedule, &setup->model, rank);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-            if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL && !traffic_is_copy((enum traffic)kind)
-                                     : kind == node->of.kind)
-                sum += (double)sums[kind].sent_bytes;
+            if (is_meant(node, kind)) sum += (double)sums[kind].sent_bytes;
         ranks++;
     }
     return ranks ? sum / ranks : 0;
+}
+
+static double sent_across(const struct node *node, const struct config *config, const struct setup *setup)
+{
+    double sum = 0;
+    for (int rank = 0; rank < setup->schedule.ranks; rank++) {
+        int64_t across[TRAFFIC_KINDS];
+        traffic_across(across, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
+        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum += is_meant(node, kind) ? (double)across[kind] : 0;
+    }
+    return sum / setup->schedule.ranks;
 }
 
 /* Model states as a preset counts them: needs only the plan's stage, ranks and number of parameters. */
@@ -236,6 +251,7 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_AT_PEAK:
     case METRIC_RESTING: return value_known(memory_of(node, &setup->footprint), bytes);
     case METRIC_SENT: return value_known(sent(node, setup), bytes);
+    case METRIC_ACROSS: return value_known(sent_across(node, config, setup), bytes);
     case METRIC_THEORY: return value_known(traffic_theory_bytes(&setup->model, &setup->schedule), bytes);
     case METRIC_COUNT: return value_known(count(node, &setup->schedule), plain);
     case METRIC_STAGE: return value_known(config->zero.stage, plain);
