@@ -15,6 +15,10 @@ waits_for "a nudge" '> What does one parameter cost'
 keys '!'
 keys '!'
 waits_for "formula and answer follow" '16 bytes x 834,304 = 13.35 MB'
+keys '?'
+waits_for "? shows the help in place of the page" '!16 bytes x 834,304'
+keys q
+waits_for "... which comes back when it is closed" '16 bytes x 834,304 = 13.35 MB'
 keys Enter
 waits_for "the prediction is typed" 'your prediction in MB'
 keys Enter

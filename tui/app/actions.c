@@ -62,11 +62,17 @@ static bool is_unsaved(const struct app *app)
     return app->feed.recorded[0] && !app->feed.recording;
 }
 
+static void close_help(struct app *app)
+{
+    app->state.view = app->state.before;
+    app->state.lab_focus |= app->help_on_page;
+}
+
 /* On the help page q closes the page, as users expect, rather than ending the run. */
 static void act_quit(struct app *app, const struct key_row *row)
 {
     if (row->code == 'q' && app->state.view == VIEW_HELP) {
-        app->state.view = app->state.before;
+        close_help(app);
         return;
     }
     if (is_unsaved(app) && !app->asked) {
@@ -106,11 +112,13 @@ static void act_view(struct app *app, const struct key_row *row)
     int id = view_named(row->argument);
     const bool hidden = app_show_view(app);
     if (id < 0) return;
+    if (id == VIEW_HELP && (app->state.view != VIEW_HELP || hidden)) app->help_on_page = hidden;
     if ((int)app->state.view != id) {
         app->state.before = app->state.view;
         app->state.view = (enum view_id)id;
     } else if (!hidden) {
-        app->state.view = id == VIEW_HELP ? app->state.before : VIEW_OVERVIEW;
+        if (id == VIEW_HELP) close_help(app);
+        else app->state.view = VIEW_OVERVIEW;
     }
 }
 
@@ -120,7 +128,8 @@ static void act_close(struct app *app, const struct key_row *row)
     (void)row;
     if (app->state.selected.known) app->state.selected.known = false;
     else if (app->state.span.open) app->state.span.open = false;
-    else app->state.view = app->state.view == VIEW_HELP ? app->state.before : VIEW_OVERVIEW;
+    else if (app->state.view == VIEW_HELP) close_help(app);
+    else app->state.view = VIEW_OVERVIEW;
 }
 
 /* The next pane of the overview, or the next view. */

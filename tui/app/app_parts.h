@@ -47,6 +47,7 @@ struct app {
     const struct lab_play *played; /* the lab; NULL: none */
     int playing_step;         /* lab: the step whose view has been opened */
     unsigned page_revision;   /* lab: the page that has been drawn */
+    bool help_on_page;        /* lab: help was opened over the page, which it gives back */
     struct lab_pane pane;   /* lab: content of the pane */
     char *noted;              /* lab: the page that was recorded last (lesson.c) */
     uint64_t lesson_ns;       /* lab: time of the page that was recorded last, or is shown */
