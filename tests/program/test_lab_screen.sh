@@ -28,7 +28,7 @@ comes 'Enter: type your prediction in MB'
 keys Space
 waits_for "the run does not go on before the prediction" 'your prediction comes first'
 keys K
-comes 'device memory of rank 0'
+comes 'nothing yet: no step has begun'
 keys '.'
 waits_for "... nor from the view" 'your prediction comes first'
 keys :
