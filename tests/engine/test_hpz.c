@@ -122,6 +122,7 @@ static void build(struct model *model, struct schedule *schedule)
     struct schedule_input input = schedule_input_of(&config, model, PURPOSE_TRAIN);
     assert_int_equal(schedule_build(schedule, &input, &err), 0);
     assert_int_equal(schedule_check(schedule, model, &err), 0);
+    config_release(&config);
 }
 
 static struct op *first_of(struct schedule *schedule, enum op_kind kind)
