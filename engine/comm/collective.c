@@ -29,7 +29,8 @@ static int copy_part(struct comm *comm, void *destination, const void *source, s
 {
     struct error own;
     if (comm->device_ops)
-        return mover_copy(comm->device_ops->mover, destination, source, bytes, &own) ? comm_failed(comm, &own) : STATUS_OK;
+        return mover_copy(comm->device_ops->mover, destination, source, bytes, &own) ? comm_failed(comm, &own)
+                                                                                     : STATUS_OK;
     if (stream) copy_stream(destination, source, bytes);
     else memcpy(destination, source, bytes);
     return STATUS_OK;
@@ -38,7 +39,8 @@ static int copy_part(struct comm *comm, void *destination, const void *source, s
 /* Copies the parts of all near owners. Ranks begin at different parts, so that they do not all read one owner's memory at once. */
 static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
-    int start = (int)((int64_t)count * (comm->layout.rank - comm_first(comm)) / comm_ranks(comm));
+    int start = (int)((int64_t)count * ((comm->layout.rank - comm->members.first) / comm->members.stride) /
+                      comm->members.count);
     size_t width = (size_t)dtype_bytes(dtype);
     int64_t elems = 0;
     for (int i = 0; i < count; i++) elems += parts[i].elems;
@@ -48,7 +50,7 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
         if (!comm->base[part->owner]) continue;
         const unsigned char *source = comm->base[part->owner] + part->source;
         void *destination = comm_place(comm, part, in_place);
-        if (source == destination) continue;
+        if (source == destination || !destination) continue;
         size_t bytes = (size_t)part->elems * width;
         if (copy_part(comm, destination, source, bytes, stream)) return STATUS_RUN;
         if (part->owner == comm->layout.rank) continue;
@@ -58,26 +60,28 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
 }
 
 static int reduce_on_device(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
-                           void *destination, bool accumulate)
+                            void *destination, bool accumulate)
 {
     const void *sources[comm->layout.ranks];
     struct error own;
     for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source;
     int status = comm->device_ops->reduce(comm->device_ops->user, dtype, to, destination, sources, comm->layout.ranks,
-                                     &comm->factors, part->elems, accumulate, &own);
+                                          &comm->factors, part->elems, accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 
 static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
                              unsigned char *destination, bool accumulate)
 {
-    const void *sources[comm->layout.ranks];
+    const int members = comm->members.count;
+    const void *sources[members];
     const int64_t width = dtype_bytes(dtype);
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
-        for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source + first * width;
-        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, comm->layout.ranks, &comm->factors,
-                       elems, accumulate);
+        for (int m = 0; m < members; m++)
+            sources[m] = comm->base[member_rank(&comm->members, m)] + part->source + first * width;
+        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, members, &comm->factors, elems,
+                       accumulate);
     }
 }
 
@@ -85,8 +89,8 @@ static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to,
 static bool is_done(const struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part,
                     const void *destination, bool accumulate)
 {
-    return comm->layout.ranks == 1 && comm->factors.before == 1 && comm->factors.after == 1 && dtype == to &&
-           !accumulate && destination == comm->base[0] + part->source;
+    return comm->members.count == 1 && comm->factors.before == 1 && comm->factors.after == 1 && dtype == to &&
+           !accumulate && destination == comm->base[comm->layout.rank] + part->source;
 }
 
 static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part, bool in_place,
@@ -97,9 +101,11 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
     if (is_done(comm, dtype, to, part, destination, accumulate)) return STATUS_OK;
     if (comm->device_ops) status = reduce_on_device(comm, dtype, to, part, destination, accumulate);
     else reduce_in_memory(comm, dtype, to, part, destination, accumulate);
-    for (int r = 0; r < comm->layout.ranks; r++)
+    for (int m = 0; m < comm->members.count; m++) {
+        const int r = member_rank(&comm->members, m);
         if (r != comm->layout.rank)
             comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * dtype_bytes(dtype)));
+    }
     return status;
 }
 
@@ -112,14 +118,14 @@ static int gather(struct comm *comm, enum dtype dtype, const struct comm_part *p
 {
     if (passes(comm)) return pass_gather(comm, dtype, parts, count, in_place);
     if (gather_near(comm, dtype, parts, count, in_place)) return STATUS_RUN;
-    return comm->wire && !comm->within ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
+    return comm_goes_far(comm) ? comm->wire->gather(comm, dtype, parts, count, in_place) : 0;
 }
 
 static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
                   bool in_place, bool accumulate)
 {
     if (passes(comm)) return pass_reduce(comm, dtype, to, parts, count, in_place, accumulate);
-    if (comm->wire) return comm->wire->reduce(comm, dtype, to, parts, count, in_place, accumulate);
+    if (comm_goes_far(comm)) return comm->wire->reduce(comm, dtype, to, parts, count, in_place, accumulate);
     int status = STATUS_OK;
     for (int i = 0; i < count && !status; i++)
         if (parts[i].owner == comm->layout.rank) status = reduce_part(comm, dtype, to, &parts[i], in_place, accumulate);
@@ -175,15 +181,6 @@ int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part 
                     struct comm_stat *stat, struct error *err)
 {
     return collective(comm, CALL_GATHER, dtype, dtype, parts, count, 0, healthy, stat, err);
-}
-
-int comm_all_gather_within(struct comm *comm, int partition, enum dtype dtype, const struct comm_part *parts, int count,
-                           bool healthy, struct comm_stat *stat, struct error *err)
-{
-    comm->within = partition;
-    const int status = collective(comm, CALL_GATHER, dtype, dtype, parts, count, 0, healthy, stat, err);
-    comm->within = 0;
-    return status;
 }
 
 int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,

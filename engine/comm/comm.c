@@ -46,6 +46,7 @@ int comm_new(struct comm **out, const struct comm_layout *layout, struct error *
         comm->shared = calloc(ranks, sizeof *comm->shared);
     }
     if (comm && comm->peer && comm->base && comm->shared) {
+        comm_set_group(comm, NULL);
         *out = comm;
         return 0;
     }
@@ -81,32 +82,46 @@ int comm_result(struct comm *comm, int status, struct error *err)
 
 static int message_slot(const struct comm *comm)
 {
-    return (int)(comm->exchanges[comm->within > 0] & 1);
-}
-
-static struct node_message *message_of(const struct comm *comm, int rank)
-{
-    struct node_seat *seat = &comm->node->seat[rank];
-    return &(comm->within ? seat->within : seat->message)[message_slot(comm)];
+    return (int)(comm->exchanges[comm->members.kind] & 1);
 }
 
 const struct node_message *comm_message(const struct comm *comm, int rank)
 {
-    return message_of(comm, rank);
+    return &comm->node->seat[rank].message[message_slot(comm)];
+}
+
+struct node_sign *comm_sign(const struct comm *comm, int rank)
+{
+    const enum group kind = comm->members.kind;
+    struct node_seat *seat = &comm->node->seat[rank];
+    return kind == GROUP_WORLD ? &seat->message[message_slot(comm)].sign : &seat->sign[kind][message_slot(comm)];
+}
+
+void comm_set_group(struct comm *comm, const struct process_group *group)
+{
+    comm->members = group ? *group : (struct process_group){GROUP_WORLD, 0, 1, comm->layout.ranks};
+    comm->near_first = comm->near_count = 0;
+    for (int m = comm->members.count - 1; m >= 0; m--) {
+        const int rank = member_rank(&comm->members, m);
+        if (comm->wire && comm->peer[rank].node != comm->layout.node) continue;
+        comm->near_first = rank;
+        comm->near_count++;
+    }
 }
 
 /* All ranks must be in the same call with the same arguments. Otherwise there is a bug that would corrupt data silently. */
 static int check_agreement(struct comm *comm, bool *healthy)
 {
-    const struct node_message *own = comm_message(comm, comm->layout.rank);
+    const struct node_sign *own = comm_sign(comm, comm->layout.rank);
     *healthy = true;
-    for (int r = comm_first(comm), end = r + comm_ranks(comm); r < end; r++) {
-        const struct node_message *message = comm_message(comm, r);
-        *healthy = *healthy && message->healthy;
-        if (message->call == own->call && message->digest == own->digest) continue;
+    for (int m = 0; m < comm->members.count; m++) {
+        const int r = member_rank(&comm->members, m);
+        const struct node_sign *sign = comm_sign(comm, r);
+        *healthy = *healthy && sign->healthy;
+        if (sign->call == own->call && sign->digest == own->digest) continue;
         int low = r < comm->layout.rank ? r : comm->layout.rank, high = r < comm->layout.rank ? comm->layout.rank : r;
         node_fail(comm->node, "ranks %d and %d disagree on a collective (%s and %s); this is a bug", low, high,
-                  call_name(comm_message(comm, low)->call), call_name(comm_message(comm, high)->call));
+                  call_name(comm_sign(comm, low)->call), call_name(comm_sign(comm, high)->call));
         return STATUS_RUN;
     }
     return 0;
@@ -120,16 +135,12 @@ int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool he
     *stat = (struct comm_stat){0};
     /* After a failure there are no barriers that wait for slow readers, so the slots must not be written. */
     if (node_has_failed(comm->node)) return comm_result(comm, STATUS_RUN, err);
-    comm->exchanges[comm->within > 0]++;
-    struct node_message *message = message_of(comm, comm->layout.rank);
-    message->call = call;
-    message->healthy = healthy;
-    message->digest = digest;
-    if (bytes) memcpy(message->payload, mine, bytes);
+    comm->exchanges[comm->members.kind]++;
+    *comm_sign(comm, comm->layout.rank) = (struct node_sign){call, healthy, digest};
+    if (bytes) memcpy(comm->node->seat[comm->layout.rank].message[message_slot(comm)].payload, mine, bytes);
     int status = comm_barrier_of_call(comm, &stat->peers_ns);
-    if (!status && comm->wire && !comm->within) {
-        if (comm->layout.rank == comm->node_first)
-            status = comm->wire->exchange(comm, message_slot(comm), payload_bytes);
+    if (!status && comm_goes_far(comm)) {
+        if (comm->layout.rank == comm->near_first) status = comm->wire->exchange(comm, payload_bytes);
         if (!status) status = comm_barrier_of_call(comm, &stat->peers_ns);
     }
     stat->arrival_ns = stat->peers_ns;
@@ -233,7 +244,8 @@ void comm_close(struct comm *comm)
     bool healthy = false;
     if (comm->node) {
         struct comm_stat stat;
-        if (node_has_failed(comm->node) && comm->device_ops && comm->device_ops->give_up) comm->device_ops->give_up(comm->device_ops->user);
+        if (node_has_failed(comm->node) && comm->device_ops && comm->device_ops->give_up)
+            comm->device_ops->give_up(comm->device_ops->user);
         comm_end_reading(comm, true);
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
         if (comm->group && !healthy) wait_until_nobody_reads(comm);

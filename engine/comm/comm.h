@@ -1,7 +1,8 @@
 /* Collectives between ranks. The interface counts elements of a dtype, not bytes.
  *
  * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until
- * all ranks have arrived, reads their segments in place, and waits until all have read. Ranks that one zerolab process
+ * all ranks have arrived, reads their segments in place, and waits until all have read. A process group (comm_set_group()) takes part by
+ * itself. Ranks that one zerolab process
  * started share memory with all others, also across virtual nodes. Ranks that mpirun started use MPI between (virtual)
  * nodes. Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once.
  * So the bits of an element do not depend on its position or on how the parts were cut.
@@ -30,6 +31,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
+#include "engine/base/group.h"
 #include "engine/base/tier.h"
 #include "engine/base/transfer.h"
 
@@ -139,11 +141,12 @@ void comm_room(struct comm *comm, void *room, uint64_t bytes);
  * is multiplied by `after`. Defaults: 1 and 1 / ranks. Every rank must pass the same values. */
 void comm_scale(struct comm *comm, float before, float after);
 
+/* The group, with this rank in it, that takes part in later collectives on tensors; NULL: all ranks, as at the start. Owners of parts
+ * are members of it. Other groups of its kind may be in another call meanwhile. No devices: they meet among all ranks. */
+void comm_set_group(struct comm *comm, const struct process_group *group);
+
+/* A gather leaves out a part whose destination is NULL: this rank does not need it. */
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
-/* Among the ranks [p, p + partition) that this rank is of, p a multiple of partition. All are of one node (comm_partitions()); no
- * devices. Other partitions may be in another call meanwhile. */
-int comm_all_gather_within(struct comm *comm, int partition, enum dtype dtype, const struct comm_part *parts, int count,
-                           bool healthy, struct comm_stat *stat, struct error *err);
 /* STATUS_USAGE: a partition of so many ranks has ranks of two nodes, which the error names. */
 int comm_partitions(const struct comm *comm, int partition, struct error *err);
 /* Sources are in `dtype`, the owners' results in `to`. kernels_reduce() describes the rounding. */

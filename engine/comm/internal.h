@@ -18,8 +18,8 @@ struct comm_peer { int node, machine, pid; };
 
 /* Operations between nodes. Only the thread inside a collective calls them. They return 0, or STATUS_RUN after node_fail(). */
 struct comm_wire {
-    /* The first rank of each node calls it: fills the node block's messages of `slot` with those of the other nodes' ranks. */
-    int (*exchange)(struct comm *comm, int slot, size_t payload_bytes);
+    /* The first member on each node calls it: fills the node block's messages with those of members on other nodes. */
+    int (*exchange)(struct comm *comm, size_t payload_bytes);
     /* in_place: each part's destination is its source offset in this rank's segment. */
     int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
     int (*reduce)(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
@@ -46,9 +46,9 @@ struct comm {
     int transfer_count, transfer_room;
     uint64_t meetings;            /* number of device meetings so far */
     bool inside;                  /* counted in node.inside */
-    int within;                   /* ranks of the partition in which the call is; 0: in all of the run */
-    uint64_t exchanges
-        [2]; /* number of arrivals so far, of all ranks and within a partition; the parity selects the message slot */
+    struct process_group members; /* the ranks in the call */
+    int near_first, near_count;   /* of these, the ones that meet in this node block */
+    uint64_t exchanges[GROUPS];   /* number of arrivals so far in groups of each kind; the parity selects the message slot */
     unsigned char **base;         /* by rank: symmetric segment, NULL for a far rank */
     uint64_t segment_bytes;
     void **shared;                /* by rank: comm_share() memory, NULL on another machine */
@@ -62,7 +62,9 @@ int comm_new(struct comm **out, const struct comm_layout *layout, struct error *
  * Afterwards comm_message() returns each rank's message. payload_bytes is the same on all ranks. Sets healthy and the times of stat. */
 int comm_arrive(struct comm *comm, enum comm_call call, uint64_t digest, bool healthy, const void *mine, size_t bytes,
                 size_t payload_bytes, struct comm_stat *stat, struct error *err);
-const struct node_message *comm_message(const struct comm *comm, int rank);
+const struct node_message *comm_message(const struct comm *comm, int rank); /* in a call of all ranks */
+/* A member's sign in this call, at the beginning of its message if it has one. */
+struct node_sign *comm_sign(const struct comm *comm, int rank);
 
 /* Returns 0 if status is 0; else tells the far ranks, copies the node's failure to err and returns its status. */
 int comm_result(struct comm *comm, int status, struct error *err);
@@ -70,23 +72,19 @@ int comm_result(struct comm *comm, int status, struct error *err);
 /* After a failed device operation: ends the run for every rank. Returns STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *failure);
 
-/* The ranks in the call: [first, first + comm_ranks()). */
-static inline int comm_ranks(const struct comm *comm)
+/* Whether members of the call can only be reached by the wire. */
+static inline bool comm_goes_far(const struct comm *comm)
 {
-    return comm->within ? comm->within : comm->layout.ranks;
+    return comm->near_count < comm->members.count;
 }
 
-static inline int comm_first(const struct comm *comm)
-{
-    return comm->layout.rank - comm->layout.rank % comm_ranks(comm);
-}
-
-/* Waits for the ranks of the call that are of this node. */
+/* Waits for the members that meet in this node block. */
 static inline int comm_barrier_of_call(struct comm *comm, uint64_t *waited_ns)
 {
     struct node *node = comm->node;
-    struct barrier *barrier = comm->within ? &node->seat[comm_first(comm)].partition : &node->all;
-    return node_meet(node, barrier, comm->within ? comm->within : node->members, &comm->watch, waited_ns);
+    const enum group kind = comm->members.kind;
+    struct barrier *barrier = kind == GROUP_WORLD ? &node->all : &node->seat[comm->near_first].group[kind];
+    return node_meet(node, barrier, kind == GROUP_WORLD ? node->members : comm->near_count, &comm->watch, waited_ns);
 }
 
 /* meet.c: a barrier inside a collective that also orders device operations: those enqueued before it, on any device, run before

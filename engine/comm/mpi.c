@@ -141,7 +141,8 @@ static int make_node(struct comm *comm, struct error *err)
     }
     if (fd >= 0) close(fd);
     if (!status || !comm->node) return status;
-    pages_unreserve(comm->node, bytes); /* a rank has no node block: then comm_close() must not use it for its barrier */
+    pages_unreserve(comm->node,
+                    bytes); /* a rank has no node block: then comm_close() must not use it for its barrier */
     comm->node = NULL;
     return status;
 }
@@ -196,6 +197,7 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     comm->close_backend = close_process;
     meet_peers(comm, ranks_per_node, &failure);
     if (!failure.status && comm->layout.nodes > 1) wire_open(comm, &failure);
+    comm_set_group(comm, NULL); /* with the wire, some ranks are far */
     status = agree(wire->world, &failure, err);
     if (!status) status = make_node(comm, err);
     if (status) comm_close(comm);

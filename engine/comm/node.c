@@ -70,16 +70,20 @@ int node_error(const struct node *node, struct error *err)
     return error_set(err, node->failure.status, "%s", node->failure.text);
 }
 
+static void end_waits(struct barrier *barrier)
+{
+    atomic_fetch_or(&barrier->round, FAILED);
+    futex_wake_all(&barrier->round);
+}
+
 static void fail(struct node *node, int status, const char *format, va_list args)
 {
     if (atomic_exchange(&node->failing, 1)) return;
     node->failure.status = status;
     vsnprintf(node->failure.text, sizeof node->failure.text, format, args);
-    for (int seat = -1; seat < node->seats; seat++) {
-        struct barrier *barrier = seat < 0 ? &node->all : &node->seat[seat].partition;
-        atomic_fetch_or(&barrier->round, FAILED);
-        futex_wake_all(&barrier->round);
-    }
+    end_waits(&node->all);
+    for (int seat = 0; seat < node->seats; seat++)
+        for (int kind = 0; kind < GROUPS; kind++) end_waits(&node->seat[seat].group[kind]);
 }
 
 void node_fail(struct node *node, const char *format, ...)

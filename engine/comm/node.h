@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "engine/base/error.h"
+#include "engine/base/group.h"
 
 /* A waiting rank checks about five times a second whether the other processes are alive. */
 enum { WATCH_NS = 200000000 };
@@ -33,10 +34,14 @@ const struct watched *watch_dead(struct watch *watch);
 
 enum { NODE_PAYLOAD_BYTES = 4096 };
 
-/* The message of an arriving rank. The digest covers all arguments that must be equal on all ranks. */
-struct node_message {
+/* What an arriving rank says of its call. The digest covers all arguments that must be equal on all ranks. */
+struct node_sign {
     uint32_t call, healthy;
     uint64_t digest;
+};
+
+struct node_message {
+    struct node_sign sign;
     unsigned char payload[NODE_PAYLOAD_BYTES];
 };
 
@@ -48,9 +53,9 @@ struct barrier {
 
 struct node_seat {
     _Alignas(64) _Atomic uint64_t sent_bytes[2]; /* LINK_INTRA, LINK_INTER: other ranks add the bytes that they read of this rank */
-    struct node_message message[2];
-    struct node_message within[2]; /* of calls within a partition */
-    struct barrier partition;      /* of the partition that begins with this rank */
+    struct node_message message[2]; /* of calls of all ranks */
+    struct node_sign sign[GROUPS][2]; /* of calls within a group of each kind */
+    struct barrier group[GROUPS];     /* of the group of each kind whose first rank here is this one */
 };
 
 struct node {

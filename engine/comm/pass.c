@@ -167,8 +167,8 @@ static int add_up(const struct reduction *r, const struct chunk *chunk)
                                                   : strip_of(r, peer) + chunk->at;
     unsigned char *destination =
         comm_place(comm, chunk->part, r->in_place) + chunk->first * (int64_t)dtype_bytes(r->to);
-    int status = device_ops->reduce(device_ops->user, r->dtype, r->to, destination, sources, comm->layout.ranks, &comm->factors,
-                               chunk->elems, r->accumulate, &own);
+    int status = device_ops->reduce(device_ops->user, r->dtype, r->to, destination, sources, comm->layout.ranks,
+                                    &comm->factors, chunk->elems, r->accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Control messages between nodes. The first rank of a node sends and receives for all its ranks. */
+/* Control messages between nodes. The first member of a call on a node sends and receives for all members there. */
 #ifdef HAVE_MPI
 #include "engine/comm/wire.h"
 
@@ -82,42 +82,57 @@ static int wait_all(struct comm *comm, MPI_Request *request, int count)
     }
 }
 
-/* Copies a node's messages without the unused end of their payloads; returns the bytes. */
-static size_t pack(unsigned char *to, const struct comm *comm, int node, int slot, size_t size)
+/* Copies the signs and payloads of the members on a node, in the order of the group, between the node block and `packed`; returns the
+ * bytes. */
+static size_t pack(struct comm *comm, int node, unsigned char *packed, size_t size, bool unpack)
 {
-    const struct wire *wire = comm->wire_state;
-    for (int i = 0; i < wire->members[node]; i++)
-        memcpy(to + (size_t)i * size, &comm->node->seat[wire->first[node] + i].message[slot], size);
-    return (size_t)wire->members[node] * size;
+    size_t at = 0;
+    for (int m = 0; m < comm->members.count; m++) {
+        const int rank = member_rank(&comm->members, m);
+        if (comm->peer[rank].node != node) continue;
+        if (unpack) memcpy(comm_sign(comm, rank), packed + at, size);
+        else memcpy(packed + at, comm_sign(comm, rank), size);
+        at += size;
+    }
+    return at;
 }
 
-static void unpack(struct comm *comm, int node, int slot, const unsigned char *from, size_t size)
+/* *first: the first member on a node, or -1. Returns how many are on it. */
+static int members_on(const struct comm *comm, int node, int *first)
 {
-    const struct wire *wire = comm->wire_state;
-    for (int i = 0; i < wire->members[node]; i++)
-        memcpy(&comm->node->seat[wire->first[node] + i].message[slot], from + (size_t)i * size, size);
+    int count = 0;
+    *first = -1;
+    for (int m = comm->members.count - 1; m >= 0; m--) {
+        const int rank = member_rank(&comm->members, m);
+        if (comm->peer[rank].node != node) continue;
+        *first = rank;
+        count++;
+    }
+    return count;
 }
 
-static int exchange(struct comm *comm, int slot, size_t payload_bytes)
+static int exchange(struct comm *comm, size_t payload_bytes)
 {
     struct wire *wire = comm->wire_state;
-    size_t size = offsetof(struct node_message, payload) + payload_bytes;
-    size_t own_bytes = pack((unsigned char *)wire->out, comm, comm->layout.node, slot, size);
-    int status = 0, posted = 0;
+    const size_t size = sizeof(struct node_sign) + payload_bytes;
+    const size_t own_bytes = pack(comm, comm->layout.node, (unsigned char *)wire->out, size, false);
+    int status = 0, posted = 0, first;
     for (int n = 0; n < comm->layout.nodes && !status; n++) {
-        if (n == comm->layout.node) continue;
-        status = wire_check(comm, MPI_Irecv(&wire->in[wire->first[n]], (int)(size * (size_t)wire->members[n]), MPI_BYTE,
-                                            wire->first[n], WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        const int count = n == comm->layout.node ? 0 : members_on(comm, n, &first);
+        if (!count) continue;
+        status = wire_check(comm, MPI_Irecv(&wire->in[first], (int)(size * (size_t)count), MPI_BYTE, first,
+                                            WIRE_MESSAGE, wire->world, &wire->request[posted]));
         if (!status) posted++;
         if (!status)
-            status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, wire->first[n], WIRE_MESSAGE,
-                                                wire->world, &wire->request[posted]));
+            status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, first, WIRE_MESSAGE, wire->world,
+                                                &wire->request[posted]));
         if (!status) posted++;
     }
     if (status) wire_drop(wire->request, posted);
     if (!status) status = wait_all(comm, wire->request, posted);
     for (int n = 0; n < comm->layout.nodes && !status; n++)
-        if (n != comm->layout.node) unpack(comm, n, slot, (const unsigned char *)&wire->in[wire->first[n]], size);
+        if (n != comm->layout.node && members_on(comm, n, &first))
+            pack(comm, n, (unsigned char *)&wire->in[first], size, true);
     return status;
 }
 
@@ -140,10 +155,6 @@ const struct comm_wire wire_mpi = {exchange, wire_gather, wire_reduce, announce,
 
 static void note_nodes(struct comm *comm, struct wire *wire)
 {
-    for (int r = comm->layout.ranks - 1; r >= 0; r--) {
-        wire->first[comm->peer[r].node] = r;
-        wire->members[comm->peer[r].node]++;
-    }
     const struct comm_peer *self = &comm->peer[comm->layout.rank];
     for (int r = 0; r < comm->layout.ranks; r++) {
         const struct comm_peer *peer = &comm->peer[r];
@@ -158,14 +169,13 @@ int wire_open(struct comm *comm, struct error *err)
     enum { CHUNK_MOST = 256 << 10, CHUNK_LEAST = 4 << 10, CHUNKS_BYTES = 16 << 20 };
     struct wire *wire = comm->wire_state;
     size_t nodes = (size_t)comm->layout.nodes, ranks = (size_t)comm->layout.ranks;
-    wire->first = calloc(nodes, sizeof *wire->first);
-    wire->members = calloc(nodes, sizeof *wire->members);
     wire->out = calloc(ranks, sizeof *wire->out);
     wire->in = calloc(ranks, sizeof *wire->in);
-    wire->far = calloc(ranks, sizeof *wire->far);
+    wire->far = calloc(2 * ranks, sizeof *wire->far);
     wire->request = calloc(2 * nodes + WIRE_GROUPS * ranks, sizeof *wire->request);
-    if (!wire->first || !wire->members || !wire->out || !wire->in || !wire->far || !wire->request)
+    if (!wire->out || !wire->in || !wire->far || !wire->request)
         return error_set(err, STATUS_RUN, "no memory for messages between nodes");
+    wire->far_now = wire->far + ranks;
     int64_t chunk = CHUNKS_BYTES / comm->layout.ranks / 64 * 64;
     wire->chunk_bytes = chunk > CHUNK_MOST ? CHUNK_MOST : chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk;
     note_nodes(comm, wire);
@@ -178,8 +188,7 @@ void wire_release(struct wire *wire)
     if (!wire) return;
     watch_release(&wire->far_watch);
     for (int g = 0; g < WIRE_GROUPS; g++) free(wire->chunk[g]);
-    free(wire->first);
-    free(wire->members);
+    free(wire->unwanted);
     free(wire->out);
     free(wire->in);
     free(wire->far);

@@ -70,9 +70,9 @@ static struct stream stream_of(bool owned, bool sends)
 
 static bool next_transfer(const struct move *move, struct stream *stream, int *peer)
 {
-    int peers = stream->owned ? move->wire->far_count : 1;
+    int peers = stream->owned ? move->wire->far_now_count : 1;
     if (stream->peer == 0 && !next_chunk(move, &stream->at, stream->owned, &stream->chunk)) return false;
-    *peer = stream->owned ? move->wire->far[stream->peer] : stream->chunk.part->owner;
+    *peer = stream->owned ? move->wire->far_now[stream->peer] : stream->chunk.part->owner;
     stream->peer = (stream->peer + 1) % peers;
     return true;
 }
@@ -83,12 +83,19 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
     struct comm *comm = move->comm;
     int64_t offset = chunk->first * move->width, bytes = chunk->elems * move->width;
     if (!stream->sends) {
-        unsigned char *to = comm_place(comm, chunk->part, move->in_place) + offset;
+        unsigned char *to = comm_place(comm, chunk->part, move->in_place);
+        to = to ? to + offset : move->wire->unwanted + (request - stream->request) * move->wire->chunk_bytes;
         return wire_check(comm, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
     }
     const unsigned char *from = comm->base[comm->layout.rank] + chunk->part->source + offset;
     comm_count_sent(comm, comm->layout.rank, LINK_INTER, (uint64_t)bytes);
     return wire_check(comm, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
+}
+
+static int no_memory(struct comm *comm)
+{
+    node_fail(comm->node, "rank %d: no memory for messages between nodes", comm->layout.rank);
+    return STATUS_RUN;
 }
 
 /* Removes finished transfers and starts further ones; sets *moved if it did either. */
@@ -128,9 +135,21 @@ static int rest(struct move *move, bool moved)
     return wire_pause(move->comm, &move->patience);
 }
 
+/* The far ranks that are in the call; those of all nodes were listed in wire_open(). */
+static void note_far_members(struct comm *comm)
+{
+    struct wire *wire = comm->wire_state;
+    wire->far_now_count = 0;
+    for (int m = 0; m < comm->members.count; m++) {
+        const int rank = member_rank(&comm->members, m);
+        if (comm->peer[rank].node != comm->layout.node) wire->far_now[wire->far_now_count++] = rank;
+    }
+}
+
 static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
                            bool accumulate)
 {
+    note_far_members(comm);
     return (struct move){
         .comm = comm,
         .wire = comm->wire_state,
@@ -144,11 +163,23 @@ static struct move move_of(struct comm *comm, enum dtype dtype, const struct com
     };
 }
 
+/* Where parts go that this rank does not need, so that their owners can send the same to all. */
+static int make_unwanted(struct comm *comm, const struct comm_part *parts, int count, bool in_place)
+{
+    struct wire *wire = comm->wire_state;
+    for (int i = 0; i < count && !in_place && !wire->unwanted; i++) {
+        if (parts[i].destination) continue;
+        wire->unwanted = malloc((size_t)WINDOW * (size_t)wire->chunk_bytes);
+        if (!wire->unwanted) return no_memory(comm);
+    }
+    return 0;
+}
+
 int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
 {
     struct move move = move_of(comm, dtype, parts, count, in_place, false);
     struct stream out = stream_of(true, true), in = stream_of(false, false);
-    int status = 0;
+    int status = make_unwanted(comm, parts, count, in_place);
     while (!status && !(stream_over(&out) && stream_over(&in))) {
         bool moved = false;
         status = stream_advance(&move, &out, &moved);
@@ -171,7 +202,7 @@ struct groups {
 
 static MPI_Request *group_requests(const struct move *move, int64_t number)
 {
-    return move->wire->request + number % WIRE_GROUPS * move->wire->far_count;
+    return move->wire->request + number % WIRE_GROUPS * move->wire->far_now_count;
 }
 
 static unsigned char *group_chunk(const struct move *move, int64_t number, int far)
@@ -186,11 +217,11 @@ static int group_begin(struct move *move, struct groups *groups)
     if (groups->ended) return 0;
     MPI_Request *request = group_requests(move, groups->begun);
     int status = 0;
-    for (int f = 0; f < move->wire->far_count; f++) request[f] = MPI_REQUEST_NULL;
-    for (int f = 0; f < move->wire->far_count && !status; f++)
-        status =
-            wire_check(move->comm, MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width),
-                                             MPI_BYTE, move->wire->far[f], WIRE_DATA, move->wire->world, &request[f]));
+    for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
+    for (int f = 0; f < move->wire->far_now_count && !status; f++)
+        status = wire_check(move->comm,
+                            MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width), MPI_BYTE,
+                                      move->wire->far_now[f], WIRE_DATA, move->wire->world, &request[f]));
     groups->begun++;
     return status;
 }
@@ -199,17 +230,20 @@ static void group_reduce(struct move *move, const struct groups *groups)
 {
     struct comm *comm = move->comm;
     const struct chunk *chunk = &groups->chunk[groups->finished % WIRE_GROUPS];
-    const void *sources[comm->layout.ranks];
+    const int members = comm->members.count;
+    const void *sources[members];
     int64_t offset = chunk->first * move->width;
-    for (int f = 0; f < move->wire->far_count; f++)
-        sources[move->wire->far[f]] = group_chunk(move, groups->finished, f);
-    for (int r = 0; r < comm->layout.ranks; r++) {
-        if (comm->peer[r].node != comm->layout.node) continue;
-        sources[r] = comm->base[r] + chunk->part->source + offset;
+    for (int m = 0, f = 0; m < members; m++) {
+        const int r = member_rank(&comm->members, m);
+        if (comm->peer[r].node != comm->layout.node) {
+            sources[m] = group_chunk(move, groups->finished, f++);
+            continue;
+        }
+        sources[m] = comm->base[r] + chunk->part->source + offset;
         if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)(chunk->elems * move->width));
     }
     unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + chunk->first * dtype_bytes(move->to);
-    kernels_reduce(move->dtype, move->to, destination, sources, comm->layout.ranks, &comm->factors, chunk->elems,
+    kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
                    move->accumulate);
 }
 
@@ -221,8 +255,8 @@ static int groups_advance(struct move *move, struct groups *groups, bool *moved)
         status = group_begin(move, groups);
     }
     if (status || groups->finished == groups->begun) return status;
-    status = wire_check(move->comm, MPI_Testall(move->wire->far_count, group_requests(move, groups->finished), &done,
-                                                MPI_STATUSES_IGNORE));
+    status = wire_check(move->comm, MPI_Testall(move->wire->far_now_count, group_requests(move, groups->finished),
+                                                &done, MPI_STATUSES_IGNORE));
     if (status || !done) return status;
     group_reduce(move, groups);
     groups->finished++;
@@ -235,9 +269,7 @@ static int make_chunks(struct comm *comm)
     struct wire *wire = comm->wire_state;
     for (int g = 0; g < WIRE_GROUPS; g++) {
         if (!wire->chunk[g]) wire->chunk[g] = malloc((size_t)wire->far_count * (size_t)wire->chunk_bytes);
-        if (wire->chunk[g]) continue;
-        node_fail(comm->node, "rank %d: no memory for messages between nodes", comm->layout.rank);
-        return STATUS_RUN;
+        if (!wire->chunk[g]) return no_memory(comm);
     }
     return 0;
 }

@@ -1,0 +1,36 @@
+/* Process groups: which ranks take part in an operation. The plan names one for each collective, comm runs it, records and views show
+ * it. */
+#ifndef ENGINE_BASE_GROUP_H
+#define ENGINE_BASE_GROUP_H
+
+/* Groups of one kind are disjoint and together all ranks of the run, so that calls of different groups can run beside each other. */
+enum group {
+    GROUP_WORLD,
+    GROUP_SHARDS,    /* mics_shard_size consecutive ranks, over which the shards of each unit are spread */
+    GROUP_REPLICAS,  /* the ranks that hold the same shard: one of each GROUP_SHARDS */
+    GROUP_PARTITION, /* zero_hpz_partition_size consecutive ranks, which keep a second copy of the parameters between them */
+    GROUP_NODE,      /* the ranks of a node */
+    GROUP_ACROSS,    /* one rank of each node: those with the same place in their nodes */
+    GROUPS
+};
+
+/* The ranks first, first + stride, ...: `count` of them. */
+struct process_group { enum group kind; int first, stride, count; };
+
+/* The group of a kind that `rank` belongs to: `size` consecutive ranks; or, spread, one of each such `size`. */
+static inline struct process_group group_consecutive(enum group kind, int rank, int size)
+{
+    return (struct process_group){kind, rank - rank % size, 1, size};
+}
+
+static inline struct process_group group_spread(enum group kind, int rank, int size, int ranks)
+{
+    return (struct process_group){kind, rank % size, size, ranks / size};
+}
+
+static inline int member_rank(const struct process_group *group, int place)
+{
+    return group->first + place * group->stride;
+}
+
+#endif
