@@ -105,7 +105,7 @@ static void count_ours(struct accounting_held *held, const struct setup *setup)
         if (!line) continue;
         double unpadded = (double)buffer->bytes;
         if (buffer->extent != EXTENT_TAIL)
-            unpadded = (double)setup->model.units[buffer->unit].elems * bytes / (cut ? schedule->ranks : 1);
+            unpadded = (double)setup->model.units[buffer->unit].elems * bytes / (cut ? schedule_shard_ranks(schedule) : 1);
         line->ours.bytes = bytes;
         line->ours.cut = cut;
         line->ours.held += unpadded / psi;
@@ -126,7 +126,7 @@ static void sort_by_category(struct accounting_held *held)
 
 void accounting_hold(struct accounting_held *held, const struct accounting *accounting, const struct setup *setup)
 {
-    const int stage = setup->schedule.stage, ranks = setup->schedule.ranks;
+    const int stage = setup->schedule.stage, ranks = schedule_shard_ranks(&setup->schedule);
     *held = (struct accounting_held){0};
     for (int p = next_part(accounting, stage, -1); p < PARTS; p = next_part(accounting, stage, p)) {
         struct accounting_line *line = append(held, parts[p].category, parts[p].array);

@@ -110,7 +110,7 @@ static int gathers_within(run_t run)
 {
     const struct schedule *schedule = &run->setup->schedule;
     int count = 0;
-    for (int i = 0; i < schedule->op_count; i++) count += op_is_within(schedule, &schedule->ops[i]);
+    for (int i = 0; i < schedule->op_count; i++) count += schedule->ops[i].group == GROUP_PARTITION;
     return count;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
@@ -50,17 +51,12 @@ static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum tra
 static void print_theory(FILE *out, const struct setup *setup, int64_t sent)
 {
     const struct schedule *schedule = &setup->schedule;
-    const struct volume volume = traffic_theory_volume(schedule);
-    char a[32], b[32], formula[96], within[48] = "";
-    if (volume.within)
-        snprintf(within, sizeof within, " + %d x e Psi (P-1)/P, P = %d", volume.within, schedule->knobs.hpz_partition);
-    if (setup->model.wire == setup->model.dtype)
-        snprintf(formula, sizeof formula, "%d x e Psi (N-1)/N", volume.gradients + volume.parameters);
-    else
-        snprintf(formula, sizeof formula, "(%d x %d + %d x e) Psi (N-1)/N, gradients in %s", volume.gradients,
-                 dtype_bytes(setup->model.wire), volume.parameters, dtype_name(setup->model.wire));
+    char a[32], b[32], formula[128], gradients[32] = "";
+    theory_formula(formula, sizeof formula, schedule, "Psi");
+    if (setup->model.wire != setup->model.dtype)
+        snprintf(gradients, sizeof gradients, ", gradients in %s", dtype_name(setup->model.wire));
     double theory = traffic_theory_bytes(&setup->model, schedule);
-    fprintf(out, "  the paper's: %s%s = %s; difference %s\n", formula, within, grouped(a, (int64_t)(theory + 0.5)),
+    fprintf(out, "  the paper's: e x %s%s = %s; difference %s\n", formula, gradients, grouped(a, (int64_t)(theory + 0.5)),
             grouped(b, sent - (int64_t)(theory + 0.5)));
 }
 

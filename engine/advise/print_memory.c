@@ -127,20 +127,22 @@ static int64_t kept_twice_bytes(const struct setup *setup)
     return bytes;
 }
 
-/* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N. */
+/* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N, or by the ranks of a
+ * shard group, S. */
 static void print_model_states(FILE *out, const struct setup *setup)
 {
-    const int N = setup->schedule.ranks, stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype),
+    const int shards = schedule_shard_ranks(&setup->schedule), stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype),
               g = dtype_bytes(setup->model.gradient);
     const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
     const int whole[] = {e + g + k, e + g, e, 0};
     const int sharded = e + g + k - whole[stage];
     const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
+    const char *by = shards < setup->schedule.ranks ? "S" : "N";
     char a[32], b[32], c[32], formula[64];
     if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
-    else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/N", sharded);
-    else snprintf(formula, sizeof formula, "%d Psi + %d Psi/N", whole[stage], sharded);
-    const int64_t paper = whole[stage] * psi + sharded * psi / N, twice = kept_twice_bytes(setup),
+    else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/%s", sharded, by);
+    else snprintf(formula, sizeof formula, "%d Psi + %d Psi/%s", whole[stage], sharded, by);
+    const int64_t paper = whole[stage] * psi + sharded * psi / shards, twice = kept_twice_bytes(setup),
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
                   host = model_state_bytes(&setup->footprint, TIER_HOST),
                   nvme = model_state_bytes(&setup->footprint, TIER_NVME), states = device + host + nvme - twice;
@@ -154,8 +156,8 @@ static void print_model_states(FILE *out, const struct setup *setup)
         fprintf(out, "  of all these %s on the device, %s in host memory", grouped(a, device), grouped(b, host));
     if (nvme) fprintf(out, ",\n  %s on NVMe (whole pages)", grouped(c, nvme));
     if (host || nvme) fputc('\n', out);
-    fprintf(out, "  padding: %s elements, so that every unit cuts into %d shards of a multiple of %d\n",
-            grouped(a, padding), N, SHARD_ALIGN_ELEMS);
+    fprintf(out, "  padding: %s elements, so that every unit cuts into %d parts of a multiple of %d\n",
+            grouped(a, padding), setup->schedule.ranks, SHARD_ALIGN_ELEMS);
 }
 
 struct kind {

@@ -1,63 +1,93 @@
 #include "engine/advise/theory.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/footprint.h"
+/* ---- the formula ---- */
 
-/* Within: parameters that are gathered from a secondary copy. */
-enum class { OF_PARAMETERS, OF_GRADIENTS, OF_WITHIN, CLASSES };
+/* The letters of a group's size, and of what each of its ranks has to send. */
+static const struct group_letters {
+    const char *size, *part;
+} letters[GROUPS] = {[GROUP_WORLD] = {"N", ""},
+                     [GROUP_SHARDS] = {"S", ""},
+                     [GROUP_REPLICAS] = {"R", "/S"},
+                     [GROUP_PARTITION] = {"P", ""}};
 
-/* How many elements of a unit move in a step, and bytes of one. */
-struct moved {
-    int64_t elems[CLASSES];
-    int bytes[CLASSES];
-};
-
-static int class_of(const struct schedule *schedule, const struct op *op)
+const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi)
 {
-    if (op_is_within(schedule, op)) return OF_WITHIN;
-    if (op->kind == OP_GATHER || op->kind == OP_REFRESH) return OF_PARAMETERS;
-    return op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE ? OF_GRADIENTS : -1;
+    const struct volume volume = traffic_theory_volume(schedule);
+    char sizes[64] = "";
+    size_t used = 0, said = 0;
+    for (enum group group = 0; group < GROUPS; group++) {
+        int times = 0;
+        for (int t = 0; t < volume.count; t++) times += volume.term[t].group == group ? volume.term[t].times : 0;
+        const char *size = letters[group].size;
+        if (!times || used >= room) continue;
+        used += (size_t)snprintf(text + used, room - used, "%s%d %s%s (%s-1)/%s", used ? " + " : "", times, psi,
+                                 letters[group].part, size, size);
+        if (group != GROUP_WORLD && said < sizeof sizes)
+            said += (size_t)snprintf(sizes + said, sizeof sizes - said, ", %s = %d", size,
+                                     schedule_group(schedule, group, 0).count);
+    }
+    if (used < room) snprintf(text + used, room - used, "%s", sizes);
+    return text;
 }
 
-static void count_moves(struct moved *moved, int units, const struct schedule *schedule)
+/* ---- the parts of the difference ---- */
+
+/* How many elements of a unit move in a step, by term of the paper's volume, and bytes of one. */
+struct moved {
+    int64_t elems[VOLUME_TERMS];
+    int bytes[VOLUME_TERMS];
+};
+
+static bool is_gradient(const struct op *op)
+{
+    return op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
+}
+
+static int term_of(const struct volume *volume, const struct op *op)
+{
+    if (!is_gradient(op) && op->kind != OP_GATHER && op->kind != OP_REFRESH) return -1;
+    for (int t = 0; t < volume->count; t++)
+        if (volume->term[t].group == op->group && volume->term[t].gradients == is_gradient(op)) return t;
+    return -1;
+}
+
+static void count_moves(struct moved *moved, int units, const struct schedule *schedule, const struct volume *volume)
 {
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        const int class = class_of(schedule, op), times = op->kind == OP_ALL_REDUCE ? 2 : 1;
-        for (int p = 0; class >= 0 && p < op->piece_count; p++) {
+        const int term = term_of(volume, op), times = op->kind == OP_ALL_REDUCE ? 2 : op_rounds(schedule, op);
+        for (int p = 0; term >= 0 && p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             if (piece->unit < 0 || piece->unit >= units) continue;
-            moved[piece->unit].elems[class] += piece->elems * times;
-            moved[piece->unit].bytes[class] = dtype_bytes(schedule->buffers[piece->source].dtype);
+            moved[piece->unit].elems[term] += piece->elems * times;
+            moved[piece->unit].bytes[term] = dtype_bytes(schedule->buffers[piece->source].dtype);
         }
     }
 }
 
 /* Whole units moved so often carry their padding each time; parts of units carry none. */
-static void add_unit(struct theory *theory, const struct moved *moved, const struct run_unit *unit, int class,
-                     const struct schedule *schedule, double *largest)
+static void add_unit(struct theory *theory, int64_t elems, int bytes, const struct run_unit *unit,
+                     const struct volume_term *term, const struct schedule *schedule, double *largest)
 {
-    const struct volume volume = traffic_theory_volume(schedule);
-    const int times[CLASSES] = {volume.parameters, volume.gradients, volume.within}, k = times[class];
-    const int ranks = schedule->ranks, among = class == OF_WITHIN ? schedule->knobs.hpz_partition : ranks;
-    const int64_t padded = shard_elems(unit->elems, ranks) * ranks, elems = moved->elems[class];
-    const double share = (double)(among - 1) / among * moved->bytes[class];
+    const int64_t padded = shard_elems(unit->elems, schedule->ranks) * schedule->ranks;
+    const double share = volume_share(schedule, term) * bytes;
     const bool whole = elems % padded == 0;
     const double padding = whole ? (double)(elems / padded * (padded - unit->elems)) : 0;
-    const double other = ((double)elems - padding - (double)k * (double)unit->elems) * share;
+    const double other = ((double)elems - padding - (double)term->times * (double)unit->elems) * share;
     theory->planned_bytes += (double)elems * share;
     theory->padding_bytes += padding * share;
-    *(class == OF_GRADIENTS ? &theory->gradient_bytes : &theory->parameter_bytes) += other;
+    *(term->gradients ? &theory->gradient_bytes : &theory->parameter_bytes) += other;
     if ((other < 0 ? -other : other) <= *largest) return;
     *largest = other < 0 ? -other : other;
     memcpy(theory->unit, unit->name, sizeof theory->unit);
     theory->unit_times = ((double)elems - padding) / (double)unit->elems;
-    theory->unit_is_gradient = class == OF_GRADIENTS;
+    theory->unit_is_gradient = term->gradients;
 }
 
-/* A class that never moves has no bytes of its own; the paper's k is 0 there too. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan)
 {
     const struct run_header *header = &model->header;
@@ -65,17 +95,16 @@ void theory_of(struct theory *theory, const struct run_model *model, const struc
     if (!plan || !plan->has_ops || header->unit_count <= 0 || plan->ops.ranks < 2) return;
     struct moved *moved = calloc((size_t)header->unit_count, sizeof *moved);
     if (!moved) return;
-    const struct volume volume = traffic_theory_volume(&plan->ops);
+    const struct volume volume = theory->volume = traffic_theory_volume(&plan->ops);
     double largest = 0.5;
     theory->known = true;
-    theory->parameters = volume.parameters + volume.within;
-    theory->within = volume.within;
-    theory->gradients = volume.gradients;
-    count_moves(moved, header->unit_count, &plan->ops);
+    for (int t = 0; t < volume.count; t++)
+        *(volume.term[t].gradients ? &theory->gradients : &theory->parameters) += volume.term[t].times;
+    count_moves(moved, header->unit_count, &plan->ops, &volume);
     for (int u = 0; u < header->unit_count; u++)
-        for (int class = 0; class < CLASSES; class ++)
-            if (header->units[u].elems > 0 && (class != OF_WITHIN || volume.within))
-                add_unit(theory, &moved[u], &header->units[u], class, &plan->ops, &largest);
+        for (int t = 0; t < volume.count && header->units[u].elems > 0; t++)
+            add_unit(theory, moved[u].elems[t], moved[u].bytes[t], &header->units[u], &volume.term[t], &plan->ops,
+                     &largest);
     theory->paper_bytes =
         theory->planned_bytes - theory->padding_bytes - theory->parameter_bytes - theory->gradient_bytes;
     free(moved);

@@ -4,12 +4,13 @@
 #define ENGINE_ADVISE_THEORY_H
 
 #include "engine/observe/questions.h"
+#include "engine/plan/footprint.h"
 
 /* Bytes that one rank sends in a step, mean over ranks. planned = paper + padding + parameters + gradients. */
 struct theory {
     bool known;
     int parameters, gradients;            /* k: sends of all of them per step */
-    int within; /* of those of parameters: from a second copy, in partitions of P ranks with (P-1)/P */
+    struct volume volume;                 /* the same by group */
     double paper_bytes, planned_bytes;
     double padding_bytes;                 /* padding of shards, counted each time a unit is sent */
     double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */
@@ -17,6 +18,9 @@ struct theory {
     double unit_times;                    /* sends of its parameters per step, or of its gradients */
     bool unit_is_gradient;
 };
+
+/* "3 Psi (N-1)/N + 2 Psi/S (R-1)/R, S = 2, R = 2": how often all elements are sent, by group; `psi` is their letter. Returns text. */
+const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi);
 
 /* Fills *theory. `known` is false without operations, units, a second rank, or memory. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan);

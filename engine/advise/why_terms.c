@@ -10,7 +10,7 @@
 #include "engine/plan/formula.h"
 
 /* Buffers of one name; those that live for a part of the step are told apart by the kind of unit too. */
-struct group {
+struct alike {
     const struct buffer *first;
     int count;
     int64_t bytes, elems, padding;
@@ -32,7 +32,7 @@ static bool *live_at(const struct schedule *schedule, int peak_op)
 }
 
 /* "embed", "block 3", "blocks 1-3", "2 blocks of 1-3", "mlp 3.1", "3 tiles of block 1", "5 tiles of blocks 1-3". */
-static void write_units(char *text, size_t room, const struct group *group, const struct model *model)
+static void write_units(char *text, size_t room, const struct alike *group, const struct model *model)
 {
     const struct unit *first = &model->units[group->first_unit], *last = &model->units[group->last_unit];
     const bool whole_range = last->block - first->block + 1 == group->count;
@@ -51,12 +51,12 @@ static int64_t padding_of(const struct schedule *schedule, const struct model *m
     const int64_t elems = model->units[buffer->unit].elems;
     int64_t first, end;
     buffer_range(schedule, model, buffer, 0, &first, &end);
-    if (buffer->extent == EXTENT_SHARD) end = (end - first) * schedule->ranks;
+    if (buffer->extent == EXTENT_SHARD) end = (end - first) * schedule_shard_ranks(schedule);
     if (buffer->extent == EXTENT_SECONDARY) end = (end - first) * schedule->knobs.hpz_partition;
     return end > elems ? end - elems : 0;
 }
 
-static void group_add(struct group *group, const struct schedule *schedule, const struct model *model,
+static void group_add(struct alike *group, const struct schedule *schedule, const struct model *model,
                       const struct buffer *buffer)
 {
     group->count++;
@@ -68,13 +68,13 @@ static void group_add(struct group *group, const struct schedule *schedule, cons
     if (group->count == 1 || buffer->unit > group->last_unit) group->last_unit = buffer->unit;
 }
 
-static struct group *group_of(struct group *groups, int *count, const struct model *model, const struct buffer *buffer)
+static struct alike *group_of(struct alike *groups, int *count, const struct model *model, const struct buffer *buffer)
 {
     const struct use *kind = buffer->unit < 0 || buffer->lasting ? NULL : model->units[buffer->unit].use;
     for (int g = 0; g < *count; g++)
         if (strcmp(groups[g].first->name, buffer->name) == 0 && groups[g].kind == kind) return &groups[g];
     if (*count == WHY_TERMS_MAX) return &groups[*count - 1];
-    groups[*count] = (struct group){.first = buffer, .kind = kind};
+    groups[*count] = (struct alike){.first = buffer, .kind = kind};
     return &groups[(*count)++];
 }
 
@@ -92,7 +92,7 @@ static const char *lasting_name(const struct buffer *buffer)
     return buffer->name;
 }
 
-static void write_what(struct why_term *term, const struct group *group, const struct schedule *schedule,
+static void write_what(struct why_term *term, const struct alike *group, const struct schedule *schedule,
                        const struct model *model)
 {
     const struct buffer *first = group->first;
@@ -104,14 +104,14 @@ static void write_what(struct why_term *term, const struct group *group, const s
         write_units(units, sizeof units, group, model);
         snprintf(term->what, sizeof term->what, "%s: %s", first->name, units);
     } else if (first->extent == EXTENT_SHARD) {
-        snprintf(term->what, sizeof term->what, "%s, 1 shard of %d", lasting_name(first), schedule->ranks);
+        snprintf(term->what, sizeof term->what, "%s, 1 shard of %d", lasting_name(first), schedule_shard_ranks(schedule));
     } else {
         snprintf(term->what, sizeof term->what, "%s%s", lasting_name(first),
                  first->extent == EXTENT_WHOLE ? ", whole" : "");
     }
 }
 
-static void write_elements(struct why_term *term, const struct group *group, const struct schedule *schedule)
+static void write_elements(struct why_term *term, const struct alike *group, const struct schedule *schedule)
 {
     char text[32];
     int used = snprintf(term->formula, sizeof term->formula, "%d B × %s elements", dtype_bytes(group->first->dtype),
@@ -119,13 +119,13 @@ static void write_elements(struct why_term *term, const struct group *group, con
     if (group->padding == 0) return;
     if (group->first->extent == EXTENT_SHARD)
         snprintf(term->formula + used, sizeof term->formula - (size_t)used, " (%s of padding over %d shards)",
-                 grouped(text, group->padding), schedule->ranks);
+                 grouped(text, group->padding), schedule_shard_ranks(schedule));
     else
         snprintf(term->formula + used, sizeof term->formula - (size_t)used, " (%s of padding)",
                  grouped(text, group->padding));
 }
 
-static void write_formula(struct why_term *term, const struct group *group, const struct schedule *schedule,
+static void write_formula(struct why_term *term, const struct alike *group, const struct schedule *schedule,
                           const struct model *model)
 {
     const struct formula *formula = formula_of(group->first->name);
@@ -158,7 +158,7 @@ static int by_bytes(const void *a, const void *b)
 void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier,
                int peak_op)
 {
-    struct group groups[WHY_TERMS_MAX];
+    struct alike groups[WHY_TERMS_MAX];
     int count = 0;
     bool *live = live_at(schedule, peak_op);
     tenant->term_count = 0;

@@ -51,6 +51,8 @@ struct config_zero {
     bool prescale_gradients;         /* divide before the sum, not after */
     float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
     int hpz_partition; /* stage 3: so many ranks keep a second copy of the parameters between them; 0, 1: none */
+    int shard_ranks;  /* stages 1 to 3: so many ranks share the shards of each unit, the others are replicas; below 1: all ranks */
+    bool rank_order;  /* gradients are summed over all ranks in rank order, at any shard_ranks */
     int keep_last_units;             /* number of last units that stay gathered from forward to backward */
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
     enum recompute recompute; /* the part of a block that backward recomputes */

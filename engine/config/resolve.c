@@ -267,6 +267,32 @@ static int check_hpz(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+/* Hybrid sharding (MiCS). DeepSpeed has it at stage 3. */
+static int check_shard_groups(const struct config *config, struct error *err)
+{
+    const int shards = config->zero.shard_ranks, ranks = config->topology.ranks;
+    if (shards < 1 || shards == ranks) return STATUS_OK;
+    if (ranks % shards)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.mics_shard_size = %d: must divide topology.ranks, which is %d", shards,
+                         ranks);
+    if (config->zero.hpz_partition > 1)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.mics_shard_size = %d: a second copy (zero_hpz_partition_size = %d) is for "
+                         "shards over all ranks; use one of the two",
+                         shards, config->zero.hpz_partition);
+    if (config->zero.rank_order && config->zero.stage == 1 && config->zero.offload_optimizer != OFFLOAD_NONE)
+        return error_set(err, STATUS_USAGE,
+                         "topology.rank_order = true: not implemented for mics_shard_size at stage 1 with states in "
+                         "another tier; use stage 2 or 3");
+    if (config->topology.backend == BACKEND_CUDA)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.mics_shard_size = %d: collectives of a part of the ranks are not "
+                         "implemented on GPUs; use -1",
+                         shards);
+    return STATUS_OK;
+}
+
 int config_check(const struct config *config, struct error *err)
 {
     const struct config_model *model = &config->model;
@@ -296,7 +322,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_hpz(config, err) || check_offload(config, err)) return STATUS_USAGE;
+    if (check_hpz(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
     if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }

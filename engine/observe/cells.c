@@ -28,7 +28,7 @@ int units_of(const struct schedule *ops)
     return most + 1;
 }
 
-static void keep_buffer(struct unit_keep *keep, const struct buffer *buffer, int ranks)
+static void keep_buffer(struct unit_keep *keep, const struct buffer *buffer, int shards)
 {
     const bool shard = buffer->extent == EXTENT_SHARD;
     keep->known = true;
@@ -37,8 +37,8 @@ static void keep_buffer(struct unit_keep *keep, const struct buffer *buffer, int
         keep->tail_bytes += buffer->bytes;
         return;
     }
-    keep->shard_elems = shard ? elems_of(buffer) : elems_of(buffer) / ranks;
-    keep->elems = keep->shard_elems * ranks;
+    keep->shard_elems = shard ? elems_of(buffer) : elems_of(buffer) / shards;
+    keep->elems = keep->shard_elems * shards;
     switch (buffer->category) {
     case CATEGORY_PARAMETERS:
         keep->parameter_bytes += buffer->bytes;
@@ -62,7 +62,7 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
     for (int b = 0; b < ops->lasting_count; b++) {
         const struct buffer *buffer = &ops->buffers[b];
         if (buffer->unit >= 0 && buffer->unit < units && buffer->extent != EXTENT_BYTES)
-            keep_buffer(&keep[buffer->unit], buffer, ops->ranks);
+            keep_buffer(&keep[buffer->unit], buffer, schedule_shard_ranks(ops));
     }
 }
 

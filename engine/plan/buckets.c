@@ -83,7 +83,7 @@ static int64_t owner_bytes(const struct schedule *schedule, const struct model *
     int64_t bytes = 0;
     for (int p = 0; p < count; p++) {
         const struct piece *piece = &pieces[p];
-        const int64_t own = piece_owned_elems(model, piece, schedule->ranks, owner, NULL) *
+        const int64_t own = piece_elems(schedule, model, piece, EXTENT_SHARD, owner, NULL) *
                             dtype_bytes(schedule->buffers[piece->source].dtype);
         bytes += (own + TRANSFER_ALIGN - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN;
     }
@@ -116,10 +116,29 @@ static void take_arrivals(struct buckets *buckets, const struct bucket *bucket)
     builder_give(builder, buffer);
 }
 
+/* Hybrid sharding's second hop: the replicas of a shard all-reduce what their groups have reduced to it. What is added up over
+ * micro-steps on the device goes once, after the last; what leaves for the host tier goes each time, before it leaves. */
+static void write_replicas(struct buckets *buckets, const struct bucket *bucket)
+{
+    struct builder *builder = buckets->builder;
+    const struct schedule *schedule = builder->schedule;
+    const bool stays = schedule->buffers[bucket->pieces[0].destination].lasting;
+    if (builder->failed || (stays && bucket->micro_step < schedule->micro_steps - 1)) return;
+    struct op *op = builder_begin(builder, OP_ALL_REDUCE, bucket->micro_step, -1);
+    op->group = GROUP_REPLICAS;
+    op->bucket = buckets->written - 1;
+    for (int p = 0; p < bucket->count; p++) {
+        const struct piece *piece = &bucket->pieces[p];
+        builder_piece(builder, piece->unit, piece->first, piece->elems, piece->destination, piece->destination);
+    }
+    buckets->last_op = builder_end(builder);
+}
+
 static void write_one(struct buckets *buckets, const struct bucket *bucket, int serial)
 {
     struct builder *builder = buckets->builder;
     struct op *op = builder_begin(builder, buckets->kind, bucket->micro_step, -1);
+    if (!builder->schedule->knobs.rank_order) op->group = schedule_shard_group(builder->schedule);
     op->bucket = buckets->written++;
     op->flush = bucket->why;
     for (int p = 0; p < bucket->count; p++) {
@@ -138,6 +157,7 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket, int 
     builder_depend(builder, bucket->ready_op, WAIT_DATA);
     builder_depend(builder, serial, WAIT_LIMIT);
     buckets->last_op = builder_end(builder);
+    if (builder->schedule->ops[buckets->last_op].group == GROUP_SHARDS) write_replicas(buckets, bucket);
 }
 
 void buckets_write(struct buckets *buckets, int serial)

@@ -99,7 +99,11 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
     *first = *end = 0;
     switch (extent) {
     case EXTENT_WHOLE: *end = padded; break;
-    case EXTENT_SHARD: *first = rank * shard, *end = *first + shard; break;
+    case EXTENT_SHARD:
+        *end = padded / schedule_shard_ranks(schedule);
+        *first = rank % schedule_shard_ranks(schedule) * *end;
+        *end += *first;
+        break;
     case EXTENT_HEAD: *end = from; break;
     case EXTENT_TAIL: *first = from, *end = padded; break;
     case EXTENT_SECONDARY:
@@ -110,17 +114,6 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
     case EXTENT_BYTES:
     case EXTENTS: break;
     }
-}
-
-bool op_is_within(const struct schedule *schedule, const struct op *op)
-{
-    return op->kind == OP_GATHER && op->piece_count &&
-           schedule->buffers[schedule->pieces[op->first_piece].source].extent == EXTENT_SECONDARY;
-}
-
-int op_ranks(const struct schedule *schedule, const struct op *op)
-{
-    return op_is_within(schedule, op) ? schedule->knobs.hpz_partition : schedule->ranks;
 }
 
 /* Elements of one update operation: sub_group_size cuts shards of stage 3, as in DeepSpeed; on the host update_tile cuts all,
@@ -242,6 +235,15 @@ void builder_piece(struct builder *builder, int unit, int64_t first, int64_t ele
     op->piece_count++;
 }
 
+/* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold; a sum
+ * over all ranks that each replica receives is sent to each. */
+static void count_sent(const struct schedule *schedule, struct op *op)
+{
+    const int ranks = op_ranks(schedule, op), shards = schedule_shard_ranks(schedule);
+    if (op->group == GROUP_REPLICAS) op->bytes /= shards;
+    op->sent_bytes = op->bytes * (ranks - 1) / ranks * (op->kind == OP_ALL_REDUCE ? 2 : op_rounds(schedule, op));
+}
+
 int builder_end(struct builder *builder)
 {
     struct op *op = builder->op;
@@ -255,14 +257,12 @@ int builder_end(struct builder *builder)
     if (op->lane == LANE_NVME_READ || op->lane == LANE_NVME_WRITE) {
         op->sent_bytes = op->bytes;
     } else if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */
-        if (op->piece_count) op->bytes /= schedule->ranks;
+        if (op->piece_count) op->bytes /= schedule_shard_ranks(schedule);
         op->sent_bytes = op->bytes;
     } else if (op->kind == OP_SECONDARY) { /* what a rank keeps of it */
         op->bytes /= schedule->knobs.hpz_partition;
-    } else if (op->lane ==
-               LANE_COMM) { /* a ring of N ranks sends (N-1)/N of the payload per rank; an all-reduce twice that */
-        const int ranks = op_ranks(schedule, op);
-        op->sent_bytes = op->bytes * (ranks - 1) / ranks * (op->kind == OP_ALL_REDUCE ? 2 : 1);
+    } else if (op->lane == LANE_COMM) {
+        count_sent(schedule, op);
     }
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;

@@ -10,7 +10,8 @@
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail)
 {
     return error_set(checker->err, STATUS_CHECK, "schedule, operation %d (%s): %s%s%s", op,
-                     op_name(checker->schedule->ops[op].kind, checker->schedule->ops[op].use), what, detail ? ": " : "", detail ? detail : "");
+                     op_name(checker->schedule->ops[op].kind, checker->schedule->ops[op].use), what, detail ? ": " : "",
+                     detail ? detail : "");
 }
 
 /* For certain. op_count, as an earlier one, is the end of the step: before nothing. */
@@ -169,9 +170,9 @@ static int check_take(const struct checker *checker, int i, const int last_giver
 {
     for (int lane = 0; lane < LANES; lane++)
         if (last_giver[lane] >= 0 && !ended_before(checker, last_giver[lane], i))
-            return checker_fail(checker, i, "takes memory before an operation above has given back its own",
-                                op_name(checker->schedule->ops[last_giver[lane]].kind,
-                                        checker->schedule->ops[last_giver[lane]].use));
+            return checker_fail(
+                checker, i, "takes memory before an operation above has given back its own",
+                op_name(checker->schedule->ops[last_giver[lane]].kind, checker->schedule->ops[last_giver[lane]].use));
     return STATUS_OK;
 }
 
@@ -219,15 +220,44 @@ static int check_secondary(struct checker *checker)
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         updated |= op_is_update(op->kind) && !schedule->knobs.delayed_update;
-        if (op->kind != OP_GATHER || !op_is_within(schedule, op)) continue;
+        if (op->group != GROUP_PARTITION) continue;
         const struct piece *read = only_piece(checker, op);
         const struct op *kept = read ? maker_of(checker, read->source) : NULL;
         const struct piece *keeps = kept && kept->kind == OP_SECONDARY ? only_piece(checker, kept) : NULL;
         const struct op *gathered = keeps ? maker_of(checker, keeps->source) : NULL;
         const struct piece *brought = gathered && gathered->kind == OP_GATHER ? only_piece(checker, gathered) : NULL;
-        if (updated || !covers(keeps, read) || !covers(brought, keeps) || op_is_within(schedule, gathered))
+        if (updated || !covers(keeps, read) || !covers(brought, keeps) || gathered->group == GROUP_PARTITION)
             return checker_fail(checker, i, "gathers from a secondary copy that does not hold the unit", NULL);
     }
+    return STATUS_OK;
+}
+
+/* ---- groups ---- */
+
+/* The ranks that take part are those that hold, or receive, the parts of what moves. */
+static bool in_right_group(const struct checker *checker, const struct op *op)
+{
+    const struct schedule *schedule = checker->schedule;
+    const enum group shards =
+        schedule->stage > 0 && schedule_shard_ranks(schedule) < schedule->ranks ? GROUP_SHARDS : GROUP_WORLD;
+    const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
+    switch (op->kind) {
+    case OP_GATHER:
+        if (piece && schedule->buffers[piece->source].extent == EXTENT_SECONDARY) return op->group == GROUP_PARTITION;
+        return op->group == shards;
+    case OP_REFRESH: return op->group == shards;
+    case OP_REDUCE_SCATTER: return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
+    case OP_ALL_REDUCE:
+        return op->group == (schedule->stage == 0 || schedule->knobs.rank_order ? GROUP_WORLD : GROUP_REPLICAS);
+    default: return op->group == GROUP_WORLD;
+    }
+}
+
+static int check_groups(struct checker *checker)
+{
+    for (int i = 0; i < checker->schedule->op_count; i++)
+        if (!in_right_group(checker, &checker->schedule->ops[i]))
+            return checker_fail(checker, i, "is among the wrong ranks", NULL);
     return STATUS_OK;
 }
 
@@ -281,8 +311,8 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
     static int (*const checks[])(struct checker *) = {
-        check_order,        check_lives,     check_uses,      check_activations, check_access,
-        check_memory_order, check_addresses, check_secondary, check_coverage,    check_limits};
+        check_order,     check_lives,     check_uses,   check_activations, check_access, check_memory_order,
+        check_addresses, check_secondary, check_groups, check_coverage,    check_limits};
     int status = checker.past && checker.taken_by && checker.given_by
                      ? STATUS_OK
                      : error_set(err, STATUS_RUN, "no memory to check a schedule");

@@ -15,6 +15,7 @@ struct move {
 struct moving {
     enum op_kind kind, other;
     const char *what;
+    bool among_replicas;
 };
 
 static int by_place(const void *left, const void *right)
@@ -31,6 +32,7 @@ static int list_moves(struct move *moves, const struct schedule *schedule, const
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         if (op->kind != moving->kind && op->kind != moving->other) continue;
+        if ((op->group == GROUP_REPLICAS) != moving->among_replicas) continue;
         for (int p = 0; p < op->piece_count; p++)
             moves[count++] = (struct move){op->micro_step, i, &schedule->pieces[op->first_piece + p]};
     }
@@ -48,11 +50,13 @@ static bool gradient_on_host(const struct checker *checker, int unit)
     return false;
 }
 
-static int64_t elems_to_move(const struct checker *checker, const struct moving *moving)
+/* Replicas add up what stays on the device once, after the last micro-step; what leaves for the host, each time. */
+static int64_t elems_to_move(const struct checker *checker, const struct moving *moving, int micro_step)
 {
+    const bool last = micro_step == checker->schedule->micro_steps - 1;
     int64_t wanted = 0;
     for (int u = 0; u < checker->model->unit_count; u++)
-        if (moving->kind != OP_GRAD_D2H || gradient_on_host(checker, u))
+        if ((moving->kind != OP_GRAD_D2H && !(moving->among_replicas && !last)) || gradient_on_host(checker, u))
             wanted += shard_elems(checker->model->units[u].elems, checker->schedule->ranks) * checker->schedule->ranks;
     return wanted;
 }
@@ -82,12 +86,11 @@ static int check_micro_step(const struct checker *checker, const struct moving *
 /* In micro-steps [from, end). */
 static int check_moves(const struct checker *checker, const struct moving *moving, int from, int end)
 {
-    const int64_t wanted = elems_to_move(checker, moving);
     struct move *moves = malloc(((size_t)checker->schedule->piece_count + 1) * sizeof *moves);
     if (!moves) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
     int count = list_moves(moves, checker->schedule, moving), at = 0, status = STATUS_OK;
     for (int m = from; m < end && status == STATUS_OK; m++)
-        status = check_micro_step(checker, moving, m, wanted, moves, count, &at);
+        status = check_micro_step(checker, moving, m, elems_to_move(checker, moving, m), moves, count, &at);
     free(moves);
     return status;
 }
@@ -194,17 +197,41 @@ static int check_updates(struct checker *checker)
     return status;
 }
 
+/* Replicas add up what their shard groups have just reduced to them. */
+static int check_replicas(struct checker *checker)
+{
+    const struct schedule *schedule = checker->schedule;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i], *before = op - 1;
+        if (op->group != GROUP_REPLICAS) continue;
+        bool follows = i > 0 && before->kind == OP_REDUCE_SCATTER && before->group == GROUP_SHARDS &&
+                       before->piece_count == op->piece_count;
+        for (int p = 0; follows && p < op->piece_count; p++) {
+            const struct piece *made = &schedule->pieces[before->first_piece + p],
+                               *read = &schedule->pieces[op->first_piece + p];
+            follows = made->destination == read->source && read->source == read->destination &&
+                      made->unit == read->unit && made->first == read->first && made->elems == read->elems;
+        }
+        if (!follows) return checker_fail(checker, i, "does not follow the reduction whose result it adds up", NULL);
+    }
+    return STATUS_OK;
+}
+
 int check_coverage(struct checker *checker)
 {
-    static const struct moving reduction = {OP_REDUCE_SCATTER, OP_ALL_REDUCE, "gradient reduction"},
-                               copy = {OP_GRAD_D2H, OP_GRAD_D2H, "copy of gradients to the host"},
-                               refresh = {OP_REFRESH, OP_REFRESH, "refresh of parameters"};
+    static const struct moving reduction = {OP_REDUCE_SCATTER, OP_ALL_REDUCE, "gradient reduction", false},
+                               replicas = {OP_ALL_REDUCE, OP_ALL_REDUCE, "reduction among replicas", true},
+                               copy = {OP_GRAD_D2H, OP_GRAD_D2H, "copy of gradients to the host", false},
+                               refresh = {OP_REFRESH, OP_REFRESH, "refresh of parameters", false};
     const struct schedule *schedule = checker->schedule;
     if (schedule->purpose != PURPOSE_TRAIN) return STATUS_OK;
     const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
     const int from = every_time ? 0 : schedule->micro_steps - 1;
     if (check_moves(checker, &reduction, from, schedule->micro_steps) ||
-        check_moves(checker, &copy, from, schedule->micro_steps))
+        check_moves(checker, &copy, from, schedule->micro_steps) || check_replicas(checker))
+        return STATUS_CHECK;
+    if (schedule_shard_ranks(schedule) < schedule->ranks && !schedule->knobs.rank_order &&
+        check_moves(checker, &replicas, from, schedule->micro_steps))
         return STATUS_CHECK;
     if (schedule->nothing_pending && schedule->knobs.delayed_update) return STATUS_OK;
     if ((schedule->stage == 1 || schedule->stage == 2) && check_moves(checker, &refresh, -1, 0)) return STATUS_CHECK;

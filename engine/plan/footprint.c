@@ -73,10 +73,18 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
     return sum->count * link->latency_s + (rate > 0 ? (double)sum->sent_bytes / rate : 0);
 }
 
-double traffic_inter_share(int ranks, int per_node)
+double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node)
 {
+    const int ranks = schedule->ranks;
+    int64_t pairs = 0, apart = 0;
     if (per_node <= 0 || per_node >= ranks) return 0;
-    return (double)(ranks - per_node) / (ranks - 1);
+    if (kind == GROUP_WORLD) return (double)(ranks - per_node) / (ranks - 1);
+    for (int rank = 0; rank < ranks; rank++) {
+        const struct process_group group = schedule_group(schedule, kind, rank);
+        pairs += group.count - 1;
+        for (int m = 0; m < group.count; m++) apart += member_rank(&group, m) / per_node != rank / per_node;
+    }
+    return pairs ? (double)apart / (double)pairs : 0;
 }
 
 static int64_t elems_within(const struct piece *piece, int64_t low, int64_t high, int64_t *from)
@@ -87,18 +95,59 @@ static int64_t elems_within(const struct piece *piece, int64_t low, int64_t high
     return end > first ? end - first : 0;
 }
 
-int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from)
-{
-    const int64_t shard = shard_elems(model->units[piece->unit].elems, ranks);
-    return elems_within(piece, rank * shard, (rank + 1) * shard, from);
-}
-
-int64_t piece_secondary_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece,
-                              int rank, int64_t *from)
+int64_t piece_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece,
+                    enum extent extent, int rank, int64_t *from)
 {
     int64_t first, end;
-    extent_range(schedule, model, piece->unit, EXTENT_SECONDARY, rank, &first, &end);
+    extent_range(schedule, model, piece->unit, extent, rank, &first, &end);
     return elems_within(piece, first, end, from);
+}
+
+/* Of a collective: bytes that `rank` sends to the members of its group, by whether they are on its node. */
+struct sent {
+    int64_t near, far;
+};
+
+static void add_part(struct sent *sent, const struct op *op, const struct process_group *group, int rank, int owner,
+                     int per_node, int64_t bytes)
+{
+    const bool gathers = op->kind != OP_REDUCE_SCATTER, reduces = op->kind != OP_GATHER && op->kind != OP_REFRESH;
+    for (int m = 0; gathers && owner == rank && m < group->count; m++) { /* its part goes to all others */
+        const int to = member_rank(group, m);
+        if (to != rank) *(to / per_node == rank / per_node ? &sent->near : &sent->far) += bytes;
+    }
+    if (reduces && owner != rank) *(owner / per_node == rank / per_node ? &sent->near : &sent->far) += bytes;
+}
+
+static struct sent sent_by(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
+                           int per_node)
+{
+    const struct process_group group = schedule_group(schedule, op->group, rank);
+    struct sent sent = {0, 0};
+    for (int round = 0; round < op_rounds(schedule, op); round++)
+        for (int p = 0; p < op->piece_count; p++) {
+            const struct piece *piece = &schedule->pieces[op->first_piece + p];
+            const int bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
+            const int64_t end = piece->first + piece->elems;
+            for (int64_t at = piece->first, next; at < end; at = next) {
+                const int owner = op_owner(schedule, model, op, piece->unit, rank, round, at, &next);
+                if (next > end) next = end;
+                if (owner >= 0) add_part(&sent, op, &group, rank, owner, per_node, (next - at) * bytes);
+            }
+        }
+    return sent;
+}
+
+/* Of a copy between tiers. */
+static int64_t copied_by(const struct schedule *schedule, const struct model *model, const struct op *op, int rank)
+{
+    int64_t bytes = op->piece_count ? 0 : op->bytes;
+    for (int p = 0; p < op->piece_count; p++) {
+        const struct piece *piece = &schedule->pieces[op->first_piece + p];
+        bytes += piece_elems(schedule, model, piece, EXTENT_SHARD, rank, NULL) *
+                 dtype_bytes(schedule->buffers[piece->source].dtype);
+    }
+    return bytes;
 }
 
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model,
@@ -109,68 +158,74 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
         const struct op *op = &schedule->ops[i];
         enum traffic kind = op_traffic(op->kind);
         if (kind == TRAFFIC_KINDS || kind == TRAFFIC_CONTROL) continue;
-        const bool copies = traffic_is_copy(kind);
         sums[kind].count++;
-        if (copies && op->piece_count == 0) sums[kind].sent_bytes += op->bytes;
-        for (int p = 0; p < op->piece_count; p++) {
-            const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            const bool within = op_is_within(schedule, op);
-            int64_t mine = within ? piece_secondary_elems(schedule, model, piece, rank, NULL)
-                                  : piece_owned_elems(model, piece, schedule->ranks, rank, NULL),
-                    bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
-            if (copies) {
-                sums[kind].sent_bytes += mine * bytes;
-                continue;
-            }
-            int64_t gathered = mine * (op_ranks(schedule, op) - 1) * bytes; /* what I own goes to all others */
-            int64_t reduced = (piece->elems - mine) * bytes;         /* what I do not own goes to its owner */
-            if (kind != TRAFFIC_REDUCE_SCATTER) sums[kind].sent_bytes += gathered;
-            if (kind != TRAFFIC_ALL_GATHER) sums[kind].sent_bytes += reduced;
-        }
+        sums[kind].sent_bytes += traffic_is_copy(kind) ? copied_by(schedule, model, op, rank)
+                                                       : sent_by(schedule, model, op, rank, schedule->ranks).near;
     }
 }
 
 void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
                     int per_node)
 {
-    const int ranks = schedule->ranks, each = per_node > 0 ? per_node : ranks, node = rank - rank % each;
     memset(bytes, 0, TRAFFIC_KINDS * sizeof *bytes);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        const enum traffic kind = op_traffic(op->kind);
-        if (op->lane != LANE_COMM || op_is_within(schedule, op)) continue;
-        for (int p = 0; p < op->piece_count; p++) {
-            const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            const int64_t mine = piece_owned_elems(model, piece, ranks, rank, NULL);
-            int64_t near = 0, elems = 0;
-            for (int r = node; r < node + each; r++) near += piece_owned_elems(model, piece, ranks, r, NULL);
-            if (kind != TRAFFIC_REDUCE_SCATTER) elems += mine * (ranks - each);
-            if (kind != TRAFFIC_ALL_GATHER) elems += piece->elems - near;
-            bytes[kind] += elems * dtype_bytes(schedule->buffers[piece->source].dtype);
-        }
+        if (op->lane != LANE_COMM) continue;
+        bytes[op_traffic(op->kind)] +=
+            sent_by(schedule, model, op, rank, per_node > 0 ? per_node : schedule->ranks).far;
     }
+}
+
+static void add_term(struct volume *volume, bool gradients, enum group group, int times)
+{
+    if (times) volume->term[volume->count++] = (struct volume_term){gradients, group, times};
 }
 
 struct volume traffic_theory_volume(const struct schedule *schedule)
 {
     const struct stage_rules *rules = stage_rules(schedule->stage);
     const int m = schedule->micro_steps, reductions = stage_reduces_each(rules, &schedule->knobs) ? m : 1;
-    const bool within =
-        stage_gathers(rules) && schedule->knobs.hpz_partition > 1; /* all gathers of a step but the first */
-    return (struct volume){.gradients = stage_reduction(rules) == OP_ALL_REDUCE ? 2 : reductions,
-                           .parameters = within                 ? 1
-                                         : stage_gathers(rules) ? 2 * m
-                                                                : stage_refreshes(rules),
-                           .within = within ? 2 * m - 1 : 0};
+    const enum group shards = schedule_shard_group(schedule);
+    const bool second =
+                   stage_gathers(rules) && schedule->knobs.hpz_partition > 1, /* all gathers of a step but the first */
+        hops = shards == GROUP_SHARDS && !schedule->knobs.rank_order,
+               to_host = rules->gradients == EXTENT_SHARD && schedule->knobs.offload_optimizer != OFFLOAD_NONE;
+    struct volume volume = {0};
+    if (stage_reduction(rules, schedule) == OP_ALL_REDUCE) add_term(&volume, true, GROUP_WORLD, 2);
+    else if (hops) add_term(&volume, true, shards, reductions);
+    else add_term(&volume, true, GROUP_WORLD, reductions * (schedule->ranks / schedule_shard_ranks(schedule)));
+    if (hops) add_term(&volume, true, GROUP_REPLICAS, 2 * (to_host ? reductions : 1));
+    add_term(&volume, false, shards, second ? 1 : stage_gathers(rules) ? 2 * m : stage_refreshes(rules));
+    if (second) add_term(&volume, false, GROUP_PARTITION, 2 * m - 1);
+    return volume;
+}
+
+/* What leaves for the host tier is summed before it is converted to the type that is kept. */
+static enum dtype replicas_dtype(const struct model *model, const struct schedule *schedule)
+{
+    const bool leaves =
+        stage_rules(schedule->stage)->gradients == EXTENT_SHARD && schedule->knobs.offload_optimizer != OFFLOAD_NONE;
+    return leaves ? model->wire : model->gradient;
+}
+
+double volume_share(const struct schedule *schedule, const struct volume_term *term)
+{
+    const int ranks = schedule_group(schedule, term->group, 0).count;
+    return (double)(ranks - 1) / ranks / (term->group == GROUP_REPLICAS ? schedule_shard_ranks(schedule) : 1);
 }
 
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule)
 {
     const struct volume volume = traffic_theory_volume(schedule);
-    const int bytes = volume.gradients * dtype_bytes(model->wire) + volume.parameters * dtype_bytes(model->dtype),
-              within = volume.within * dtype_bytes(model->dtype), partition = schedule->knobs.hpz_partition;
-    const double all = bytes * (double)model->elems * (schedule->ranks - 1) / schedule->ranks;
-    return within ? all + within * (double)model->elems * (partition - 1) / partition : all;
+    double bytes = 0;
+    for (int t = 0; t < volume.count; t++) {
+        const struct volume_term *term = &volume.term[t];
+        const enum dtype dtype = !term->gradients                ? model->dtype
+                                 : term->group == GROUP_REPLICAS ? replicas_dtype(model, schedule)
+                                                                 : model->wire;
+        bytes += term->times * dtype_bytes(dtype) * (double)model->elems * volume_share(schedule, term);
+    }
+    return bytes;
 }
 
 /* ---- floating-point operations ---- */

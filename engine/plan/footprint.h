@@ -31,23 +31,23 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
 void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
                     int per_node);
 
-/* Elements of a piece that lie in `rank`'s shard of its unit; *from: the first of them, or NULL. */
-int64_t piece_owned_elems(const struct model *model, const struct piece *piece, int ranks, int rank, int64_t *from);
+/* Elements of a piece that lie in an extent of its unit on `rank`; *from: the first of them, or NULL. */
+int64_t piece_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece, enum extent extent,
+                    int rank, int64_t *from);
 
-/* Elements of a piece that lie in `rank`'s part of the secondary copy. */
-int64_t piece_secondary_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece,
-                              int rank, int64_t *from);
-
-/* The part of what a rank sends that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
+/* The part of what a rank sends in a group that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
  * per_node 0: there is one node; else it divides ranks. */
-double traffic_inter_share(int ranks, int per_node);
+double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node);
 
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
-struct volume {
-    int gradients, parameters, within;
-}; /* the k: how often each is sent; within: parameters in a partition (hpZ) */
+/* Its terms: the k, how often all elements of parameters or gradients are sent among the ranks of a group. */
+struct volume_term { bool gradients; enum group group; int times; };
+enum { VOLUME_TERMS = 4 };
+struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
+/* The part of all elements that a rank sends each time: (n-1)/n in a group of n ranks; replicas have only a shard each to send. */
+double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute
  * them (attention is causal, so half of its T x T; its backward makes the scores again). Norms, GELU and the optimizer are

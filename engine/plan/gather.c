@@ -53,16 +53,16 @@ static bool missing(const struct gatherer *gatherer, int at)
 
 /* ---- from NVMe to the host tier ---- */
 
-int64_t staging_buffers_of(const struct model *model, const struct config_zero *knobs, int ranks, int unit)
+int64_t staging_buffers_of(const struct schedule *schedule, const struct model *model, int unit)
 {
-    const int64_t shard = shard_elems(model->units[unit].elems, ranks), size = knobs->param_buffer_elems;
+    const struct config_zero *knobs = &schedule->knobs;
+    const int64_t shard = schedule_shard_elems(schedule, model, unit), size = knobs->param_buffer_elems;
     return size > 0 ? shard / size + (shard % size > 0) : 1;
 }
 
 static int64_t buffers_of(const struct gatherer *gatherer, int unit)
 {
-    const struct schedule *schedule = gatherer->builder->schedule;
-    return staging_buffers_of(gatherer->builder->model, &schedule->knobs, schedule->ranks, unit);
+    return staging_buffers_of(gatherer->builder->schedule, gatherer->builder->model, unit);
 }
 
 static void stage(struct gatherer *gatherer, int at, bool ahead)
@@ -158,6 +158,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     op->prefetch = prefetch;
     op->held = gatherer->held;
     op->phase = phase_of(step);
+    op->group = secondary >= 0 ? GROUP_PARTITION : schedule_shard_group(builder->schedule);
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     builder_take(builder, ROLE_PARAMETERS, buffer);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),

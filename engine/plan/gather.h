@@ -43,7 +43,7 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
 void gatherer_release(struct gatherer *gatherer);
 
 /* Of offload_param's: how many buffers the shard of a unit fills. */
-int64_t staging_buffers_of(const struct model *model, const struct config_zero *knobs, int ranks, int unit);
+int64_t staging_buffers_of(const struct schedule *schedule, const struct model *model, int unit);
 
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */

@@ -31,14 +31,14 @@ static enum tier parameters_tier(const struct builder *builder, int u)
     if (!stage_gathers(rules_of(builder)) || knobs->offload_param == OFFLOAD_NONE) return TIER_DEVICE;
     if (knobs->offload_param == OFFLOAD_CPU) return TIER_HOST;
     int64_t elems = 0;
-    for (int v = 0; v <= u; v++) elems += shard_elems(builder->model->units[v].elems, builder->schedule->ranks);
+    for (int v = 0; v <= u; v++) elems += schedule_shard_elems(builder->schedule, builder->model, v);
     return elems <= knobs->max_in_cpu_elems ? TIER_HOST : TIER_NVME;
 }
 
 static void place_parameters(struct builder *builder, struct unit_layout *layout, int u)
 {
     const struct model *model = builder->model;
-    const enum extent extent = rules_of(builder)->parameters.extent;
+    const enum extent extent = rules_of(builder)->parameters;
     const bool tail = extent == EXTENT_SHARD &&
                       persistent_from(model, &builder->schedule->knobs, u) < model->units[u].elems;
     layout->parameters = in_tier(builder, parameters_tier(builder, u), "parameters", CATEGORY_PARAMETERS,
@@ -50,7 +50,7 @@ static void place_parameters(struct builder *builder, struct unit_layout *layout
 static void place_gradient(struct builder *builder, struct unit_layout *layout, int u)
 {
     const enum dtype dtype = builder->model->gradient;
-    const enum extent extent = rules_of(builder)->gradients.extent;
+    const enum extent extent = rules_of(builder)->gradients;
     const bool on_device = layout_optimizer_tier(builder->schedule, builder->model, u) == TIER_DEVICE;
     const enum tier tier = on_device ? TIER_DEVICE : TIER_HOST;
     layout->whole = extent == EXTENT_WHOLE
@@ -66,7 +66,7 @@ static void place_optimizer(struct builder *builder, struct unit_layout *layout,
     const struct config_zero *knobs = &builder->schedule->knobs;
     const struct optimizer_info *keeps = &optimizer_table[builder->model->optimizer];
     const enum tier tier = layout_optimizer_tier(builder->schedule, builder->model, u);
-    const enum extent extent = rules_of(builder)->optimizer.extent;
+    const enum extent extent = rules_of(builder)->optimizer;
     const bool own_master =
         builder->model->dtype != DTYPE_F32 || tier != parameters_tier(builder, u) || knobs->delayed_update;
     layout->master =
@@ -101,8 +101,7 @@ int layout_array(const struct unit_layout *layout, enum role role)
 
 static int64_t sub_groups(const struct schedule *schedule, const struct model *model, int unit)
 {
-    const int64_t shard = shard_elems(model->units[unit].elems, schedule->ranks),
-                  most = schedule->knobs.sub_group_elems;
+    const int64_t shard = schedule_shard_elems(schedule, model, unit), most = schedule->knobs.sub_group_elems;
     return most > 0 ? shard / most + (shard % most > 0) : 1;
 }
 
@@ -113,7 +112,7 @@ enum tier layout_optimizer_tier(const struct schedule *schedule, const struct mo
     const struct config_zero *knobs = &schedule->knobs;
     int64_t before = 0, all = 0;
     const struct stage_rules *rules = stage_rules(schedule->stage);
-    if (knobs->offload_optimizer == OFFLOAD_NONE || rules->optimizer.extent == EXTENT_WHOLE) return TIER_DEVICE;
+    if (knobs->offload_optimizer == OFFLOAD_NONE || rules->optimizer == EXTENT_WHOLE) return TIER_DEVICE;
     const enum tier away = knobs->offload_optimizer == OFFLOAD_NVME ? TIER_NVME : TIER_HOST;
     if (!rules->sub_groups || knobs->offload_ratio >= 1) return away;
     for (int u = 0; u < model->unit_count; u++) {

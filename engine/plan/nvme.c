@@ -294,7 +294,7 @@ static bool is_due(const struct planner *planner, int at)
     int64_t all = 0;
     if (walk_completes_gradient(step) && pipeline->now.unit >= step->unit) return true;
     for (int u = 0; u < planner->builder.model->unit_count; u++)
-        all += shard_elems(planner->builder.model->units[u].elems, planner->builder.schedule->ranks);
+        all += schedule_shard_elems(planner->builder.schedule, planner->builder.model, u);
     return at + 1 >= uses || pipeline->passed_elems < all / uses * (at + 1);
 }
 

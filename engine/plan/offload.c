@@ -117,7 +117,9 @@ static void send(struct planner *planner, int reduction)
 
 void gradients_leave(struct planner *planner, int until)
 {
-    for (; planner->offload.left < until && !planner->builder.failed; planner->offload.left++)
-        if (planner->builder.schedule->ops[planner->offload.left].kind == OP_REDUCE_SCATTER)
-            send(planner, planner->offload.left);
+    for (; planner->offload.left < until && !planner->builder.failed; planner->offload.left++) {
+        const struct op *op = &planner->builder.schedule->ops[planner->offload.left];
+        const bool reduces = op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
+        if (reduces && op->group != GROUP_SHARDS) send(planner, planner->offload.left);
+    }
 }

@@ -90,15 +90,27 @@ void placement_of_all(struct builder *builder)
  * what is live. A range is only addresses: memory is committed when a buffer is taken. */
 enum { HOLES = 2 };
 
-/* One array of every unit, whole or the rank's own shard, of elements of so many bytes. */
-static uint64_t arrays(const struct schedule_input *input, enum extent extent, int element_bytes, uint64_t align)
+/* One array of every unit, of elements of so many bytes: whole, as a shard of a group of one rank is. */
+static uint64_t arrays(const struct schedule_input *input, int element_bytes, uint64_t align)
 {
     uint64_t bytes = 0;
     for (int u = 0; u < input->model->unit_count; u++) {
         const int64_t shard = shard_elems(input->model->units[u].elems, input->ranks);
-        bytes += aligned((extent == EXTENT_WHOLE ? shard * input->ranks : shard) * element_bytes, align);
+        bytes += aligned(shard * input->ranks * element_bytes, align);
     }
     return bytes;
+}
+
+/* The largest unit, as a shard of a group of one rank. */
+static uint64_t largest_array(const struct schedule_input *input, int element_bytes, uint64_t align)
+{
+    uint64_t most = 0;
+    for (int u = 0; u < input->model->unit_count; u++) {
+        const int64_t shard = shard_elems(input->model->units[u].elems, input->ranks);
+        const uint64_t bytes = aligned(shard * input->ranks * element_bytes, align);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 /* Outputs of a micro-step, from the embedding to the last norm. */
@@ -144,8 +156,7 @@ static uint64_t buckets(const struct schedule_input *input)
 {
     const struct model *model = input->model;
     const int own = dtype_bytes(model->dtype), sum = dtype_bytes(model->gradient), wire = dtype_bytes(model->wire);
-    return HOLES * (arrays(input, EXTENT_WHOLE, own + sum + wire, ADDRESS_ALIGN) +
-                    arrays(input, EXTENT_SHARD, wire + 2 * own, ADDRESS_ALIGN)) +
+    return HOLES * (arrays(input, own + sum + wire, ADDRESS_ALIGN) + arrays(input, wire + 2 * own, ADDRESS_ALIGN)) +
            (model->passes ? ARRIVALS_BYTES : 0);
 }
 
@@ -153,8 +164,8 @@ static uint64_t buckets(const struct schedule_input *input)
 static uint64_t staging(const struct schedule_input *input, int states)
 {
     const int own = dtype_bytes(input->model->dtype), wire = dtype_bytes(input->model->wire);
-    return HOLES * (arrays(input, EXTENT_SHARD, wire + 3 * own, PAGE_ALIGN) +
-                    3 * arrays(input, EXTENT_SHARD, states * dtype_bytes(DTYPE_F32), PAGE_ALIGN));
+    return HOLES * (arrays(input, wire + 3 * own, PAGE_ALIGN) +
+                    3 * (uint64_t)states * largest_array(input, dtype_bytes(DTYPE_F32), PAGE_ALIGN));
 }
 
 void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input)
@@ -163,14 +174,13 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
     const int states = 1 + optimizer_table[model->optimizer].states; /* with master weights */
     memset(bytes, 0, TIERS * sizeof *bytes);
     for (enum tier tier = 0; tier < TIERS; tier++) {
-        const enum extent extent = tier == TIER_DEVICE ? EXTENT_WHOLE : EXTENT_SHARD;
-        bytes[tier][CATEGORY_PARAMETERS] = arrays(input, extent, dtype_bytes(model->dtype), PAGE_ALIGN);
-        bytes[tier][CATEGORY_GRADIENTS] = arrays(input, extent, dtype_bytes(model->gradient), PAGE_ALIGN);
-        bytes[tier][CATEGORY_OPTIMIZER] = (uint64_t)states * arrays(input, extent, dtype_bytes(DTYPE_F32), PAGE_ALIGN);
+        bytes[tier][CATEGORY_PARAMETERS] = arrays(input, dtype_bytes(model->dtype), PAGE_ALIGN);
+        bytes[tier][CATEGORY_GRADIENTS] = arrays(input, dtype_bytes(model->gradient), PAGE_ALIGN);
+        bytes[tier][CATEGORY_OPTIMIZER] = (uint64_t)states * arrays(input, dtype_bytes(DTYPE_F32), PAGE_ALIGN);
     }
-    bytes[TIER_DEVICE][CATEGORY_GATHERED] = HOLES * arrays(input, EXTENT_WHOLE, dtype_bytes(model->dtype), PAGE_ALIGN);
+    bytes[TIER_DEVICE][CATEGORY_GATHERED] = HOLES * arrays(input, dtype_bytes(model->dtype), PAGE_ALIGN);
     bytes[TIER_DEVICE][CATEGORY_SECONDARY] =
-        input->ranks > 1 ? arrays(input, EXTENT_WHOLE, dtype_bytes(model->dtype), ADDRESS_ALIGN) : 0;
+        input->ranks > 1 ? arrays(input, dtype_bytes(model->dtype), ADDRESS_ALIGN) : 0;
     bytes[TIER_DEVICE][CATEGORY_BUCKETS] = buckets(input);
     bytes[TIER_DEVICE][CATEGORY_ACTIVATIONS] = HOLES * activations(input);
     bytes[TIER_DEVICE][CATEGORY_WORKSPACE] = workspace(input);

@@ -81,14 +81,14 @@ static int planner_init(struct planner *planner, struct schedule *schedule, cons
     planner->training = input->purpose == PURPOSE_TRAIN;
     planner->updates.delayed = planner->training && schedule->knobs.delayed_update;
     planner->gradients.cast = model->gradient != model->dtype;
-    planner->gradients.own = rules->gradients.extent == EXTENT_SHARD || planner->gradients.cast;
+    planner->gradients.own = rules->gradients == EXTENT_SHARD || planner->gradients.cast;
     planner->gradients.every_time = stage_reduces_each(rules, &schedule->knobs);
     planner->builder.too_long = (int64_t)units * schedule->micro_steps > SCHEDULE_OPS_MAX; /* each is used */
     planner->builder.failed = planner->builder.too_long || !planner_alloc(planner, units) ||
                               !walk_init(&planner->walk, model, input->knobs, planner->training, schedule->micro_steps);
     schedule->layout = planner->builder.layout;
     if (planner->builder.failed) return STATUS_RUN;
-    buckets_init(&planner->buckets, &planner->builder, stage_reduction(rules), planner->gradients.every_time);
+    buckets_init(&planner->buckets, &planner->builder, stage_reduction(rules, schedule), planner->gradients.every_time);
     layout_build(&planner->builder);
     for (int u = 0; u < units; u++) {
         planner->gradients.of_unit[u] = planner->builder.layout[u].whole;
@@ -110,17 +110,17 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
 }
 
 /* A shard that comes from NVMe has to fit into the buffers it is read into. */
-static int check_buffers(const struct schedule_input *input, struct error *err)
+static int check_buffers(const struct schedule *schedule, const struct schedule_input *input, struct error *err)
 {
     const struct config_zero *knobs = input->knobs;
     for (int u = 0; knobs->offload_param == OFFLOAD_NVME && u < input->model->unit_count; u++) {
-        const int64_t fills = staging_buffers_of(input->model, knobs, input->ranks, u);
+        const int64_t fills = staging_buffers_of(schedule, input->model, u);
         if (fills > knobs->param_buffers)
             return error_set(
                 err, STATUS_USAGE,
                 "zero_optimization.offload_param: a rank's shard of %s has %lld elements and fills %lld buffers "
                 "of buffer_size; raise buffer_count (%lld) or buffer_size (%lld)",
-                input->model->units[u].name, (long long)shard_elems(input->model->units[u].elems, input->ranks),
+                input->model->units[u].name, (long long)schedule_shard_elems(schedule, input->model, u),
                 (long long)fills, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems);
     }
     return STATUS_OK;
@@ -137,7 +137,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
                                   .knobs = *input->knobs,
                                   .nothing_pending = input->nothing_pending};
-    if (check_buffers(input, err)) return STATUS_USAGE;
+    if (check_buffers(schedule, input, err)) return STATUS_USAGE;
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets, planner_serial(&planner, planner.last_compute));
@@ -154,7 +154,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
 
 static bool same_op(const struct op *a, const struct op *b)
 {
-    bool same = a->kind == b->kind && a->use == b->use && a->micro_step == b->micro_step && a->unit == b->unit &&
+    bool same = a->kind == b->kind && a->use == b->use && a->group == b->group && a->micro_step == b->micro_step && a->unit == b->unit &&
                 a->bucket == b->bucket && a->accumulate == b->accumulate && a->flush == b->flush &&
                 a->prefetch == b->prefetch && a->piece_count == b->piece_count && a->take_count == b->take_count &&
                 a->give_count == b->give_count && a->dependency_count == b->dependency_count;

@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/base/group.h"
 #include "engine/base/tier.h"
 #include "engine/plan/model.h"
 
@@ -25,7 +26,7 @@ enum purpose { PURPOSE_TRAIN, PURPOSE_EVALUATE, PURPOSE_SAMPLE, PURPOSES };
 
 enum extent {
     EXTENT_WHOLE,     /* the padded unit */
-    EXTENT_SHARD,     /* elements [rank * S, rank * S + S) */
+    EXTENT_SHARD,     /* of the padded unit in as many parts as a shard group has ranks: that of the rank's place in its group */
     EXTENT_HEAD,      /* the unit without its tail; the whole padded unit if it has none */
     EXTENT_TAIL,      /* the persistent tensors and the padding */
     EXTENT_BYTES,     /* not made of a unit's elements: activations, scratch, tokens */
@@ -106,6 +107,7 @@ struct op {
     enum phase phase;
     int micro_step, unit, bucket; /* -1: none */
     int buffer[ROLES];            /* -1: none */
+    enum group group;             /* of a collective: the ranks that take part */
     bool accumulate;              /* gradients are added to what is there */
     enum extent extent;           /* of an update, and of a copy that belongs to one: the whole unit or the shard ... */
     int tile;                     /* ... and which part of that, in parts of sub_group_size elements, from 0 on */
@@ -161,10 +163,31 @@ bool schedule_same(const struct schedule *a, const struct schedule *b);
  * run that switches makes its ranges once. They cost addresses, not memory. input->knobs and ->purpose are not read. */
 void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_input *input);
 
-/* Whether a collective gathers a secondary copy, within the ranks of a partition (ZeRO++, section 3.2), and how many ranks take part in it:
- * consecutive ones, zero_hpz_partition_size or all. */
-bool op_is_within(const struct schedule *schedule, const struct op *op);
-int op_ranks(const struct schedule *schedule, const struct op *op);
+/* ---- who owns what ----
+ *
+ * Shards are spread over the ranks of a shard group: mics_shard_size consecutive ranks, or all (ZeRO; stage 0, which has no shards).
+ * With several shard groups, ranks at the same place in their groups hold the same shard: they are its replicas. The padded unit
+ * is cut into as many slices as there are ranks, at every grouping. A shard is the slices of its replicas, one each: the slice that
+ * the rank *owns*. Owners say the norm, hash and save of a slice, so none of them depends on the grouping, and bring it to others in a
+ * switch. */
+int schedule_shard_ranks(const struct schedule *schedule);
+int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit);
+int slice_of(const struct schedule *schedule, int rank);
+int slice_owner(const struct schedule *schedule, int slice);
+/* Elements [*first, *end) of a unit: the slice that `rank` owns. */
+void slice_range(const struct schedule *schedule, const struct model *model, int unit, int rank, int64_t *first, int64_t *end);
+
+/* The ranks of a group of this kind that `rank` belongs to. */
+struct process_group schedule_group(const struct schedule *schedule, enum group kind, int rank);
+int op_ranks(const struct schedule *schedule, const struct op *op); /* how many take part */
+/* Those over which the shards are spread: GROUP_WORLD if there is one shard group. */
+enum group schedule_shard_group(const struct schedule *schedule);
+
+/* Of a collective in which `rank` takes part: the rank that brings element `at` of a unit (a gather), or receives its sum (a reduction),
+ * and *next, the first element after it of which another rank does. -1: no rank of the group does. A sum over all ranks that
+ * several replicas receive takes as many rounds. */
+int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round, int64_t at, int64_t *next);
+int op_rounds(const struct schedule *schedule, const struct op *op);
 
 /* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);

@@ -46,14 +46,14 @@ static void put_op(struct text *text, const struct op *op)
     put(text, "],[");
     for (int d = 0; d < op->dependency_count; d++)
         put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
-    put(text, "],%d,%d,%d]", op->extent, op->tile, op->held);
+    put(text, "],%d,%d,%d,%d]", op->extent, op->tile, op->held, op->group);
 }
 
 static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
     put(text,
         "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
-        "%d,%d,%lld,%lld,%lld,%d],",
+        "%d,%d,%lld,%lld,%lld,%d,%d,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -63,7 +63,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (long long)knobs->update_tile_elems, knobs->offload_ratio, knobs->delayed_update,
         (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param, knobs->pipeline_read,
         knobs->pipeline_write, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems,
-        (long long)knobs->max_in_cpu_elems, knobs->hpz_partition);
+        (long long)knobs->max_in_cpu_elems, knobs->hpz_partition, knobs->shard_ranks, knobs->rank_order);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -146,6 +146,14 @@ static void read_span(struct reader *reader, int *first, int *count, int limit)
     *count = (int)number(reader, 0, limit - (reader->bad ? 0 : *first));
 }
 
+/* Traces that do not say it have collectives of all ranks, and gathers from second copies. */
+static enum group old_group(const struct schedule *s, const struct op *op)
+{
+    const bool second = op->kind == OP_GATHER && op->piece_count > 0 &&
+                        s->buffers[s->pieces[op->first_piece].source].extent == EXTENT_SECONDARY;
+    return second ? GROUP_PARTITION : GROUP_WORLD;
+}
+
 static void read_op(struct reader *reader, struct op *op, const struct schedule *s, int index)
 {
     reader->bad |= !op_coded((int)number(reader, 0, OP_CODES_MAX), &op->kind, &op->use);
@@ -179,6 +187,7 @@ static void read_op(struct reader *reader, struct op *op, const struct schedule 
     op->extent = (enum extent)number(reader, 0, EXTENTS - 1);
     op->tile = (int)number(reader, 0, 1e9);
     if (reader->next) op->held = (enum held_by)number(reader, 0, HELD_AGAIN);
+    op->group = reader->next ? (enum group)number(reader, 0, GROUPS - 1) : old_group(s, op);
 }
 
 static bool read_all(struct schedule *s, const cJSON *root)
@@ -241,6 +250,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->model_persistence_threshold = INT64_MAX;
     knobs->gradient_predivide_factor = 1;
     knobs->hpz_partition = 1;
+    knobs->shard_ranks = -1;
     if (!reader.next || reader.bad) return !reader.bad; /* an older trace: the others were not there */
     knobs->model_persistence_threshold = number(&reader, 0, 1e19);
     knobs->sub_group_elems = number(&reader, 0, 1e19);
@@ -273,6 +283,8 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->param_buffer_elems = number(&reader, 0, 1e19);
     knobs->max_in_cpu_elems = number(&reader, 0, 1e19);
     if (reader.next) knobs->hpz_partition = (int)number(&reader, 0, 1 << 20);
+    if (reader.next) knobs->shard_ranks = (int)number(&reader, -1, 1 << 20);
+    if (reader.next) knobs->rank_order = number(&reader, 0, 1) != 0;
     return !reader.bad;
 }
 

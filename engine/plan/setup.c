@@ -44,8 +44,7 @@ bool op_is_followed(const struct op *op)
 static void link_bytes(double bytes[LINKS], const struct schedule *schedule, const struct config *config,
                        const struct op *op)
 {
-    const double inter =
-        op_is_within(schedule, op) ? 0 : traffic_inter_share(config->topology.ranks, config->topology.ranks_per_node);
+    const double inter = traffic_inter_share(schedule, op->group, config->topology.ranks_per_node);
     memset(bytes, 0, LINKS * sizeof *bytes);
     switch (op->lane) {
     case LANE_COMM:

@@ -14,15 +14,8 @@
 
 #include "engine/plan/schedule.h"
 
-enum group { GROUP_WORLD }; /* the ranks that shards of a state are spread over, and that a collective of it joins */
-
-struct state_rule {
-    enum extent extent; /* what a rank keeps of each unit between steps: EXTENT_WHOLE or EXTENT_SHARD */
-    enum group group;
-};
-
 struct stage_rules {
-    struct state_rule parameters, gradients, optimizer;
+    enum extent parameters, gradients, optimizer; /* what a rank keeps of each unit between steps: EXTENT_WHOLE or EXTENT_SHARD */
     bool sub_groups; /* updates are cut at sub_group_size, and `ratio` counts sub-groups: DeepSpeed's stage 3 alone has them */
 };
 
@@ -34,8 +27,9 @@ bool stage_gathers(const struct stage_rules *rules);
 /* Updated shards of parameters are gathered at the end of a step, because each rank keeps all of them. */
 bool stage_refreshes(const struct stage_rules *rules);
 
-/* The collective that reduces gradients: OP_ALL_REDUCE where every rank updates everything, else OP_REDUCE_SCATTER. */
-enum op_kind stage_reduction(const struct stage_rules *rules);
+/* The collective that reduces gradients: OP_ALL_REDUCE where every rank updates everything, or where replicas would receive sums over
+ * all ranks into the arrays that others still read (stage 1 with topology.rank_order); else OP_REDUCE_SCATTER. */
+enum op_kind stage_reduction(const struct stage_rules *rules, const struct schedule *schedule);
 
 /* Gradients are reduced after each micro-step, because ranks keep only shards of them. False with no_sync: once a step. */
 bool stage_reduces_each(const struct stage_rules *rules, const struct config_zero *knobs);

@@ -12,6 +12,7 @@ static void add_tail(struct planner *planner, int u, int source)
     const int tail = builder->layout[u].tail;
     int64_t first, end;
     if (builder->failed) return;
+    builder->op->group = schedule_shard_group(schedule);
     buffer_range(schedule, builder->model, &schedule->buffers[tail], 0, &first, &end);
     builder_piece(builder, u, first, end - first, source, tail);
 }
@@ -98,7 +99,7 @@ static void write_training_end(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
     const struct stage_rules *rules = stage_rules(builder->schedule->stage);
-    if (stage_reduction(rules) == OP_ALL_REDUCE) bring_back(planner);
+    if (stage_reduction(rules, builder->schedule) == OP_ALL_REDUCE) bring_back(planner);
     write_norm(planner);
     builder_begin(builder, OP_AGREE, -1, -1);
     builder_depend(builder, planner->last_compute, WAIT_DATA);

@@ -33,7 +33,7 @@ static struct op *begin_tile(struct planner *planner, enum op_kind kind, int u, 
     const struct unit_layout *layout = &planner->builder.layout[u];
     struct op *op = builder_begin(&planner->builder, kind, -1, u);
     op->droppable = !planner->updates.delayed;
-    op->extent = stage_rules(planner->builder.schedule->stage)->optimizer.extent;
+    op->extent = stage_rules(planner->builder.schedule->stage)->optimizer;
     op->tile = tile;
     if (!op_is_update(kind)) return op;
     op->buffer[ROLE_GRADIENT] = layout->gradient;
@@ -182,6 +182,7 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
     const struct schedule *schedule = builder->schedule;
     int64_t room = schedule->knobs.allgather_bucket_elems;
     builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
+    builder->op->group = schedule_shard_group(schedule);
     while (*unit <= updated_unit && room > 0) {
         int64_t padded = shard_elems(builder->model->units[*unit].elems, schedule->ranks) * schedule->ranks;
         int64_t elems = padded - *at < room ? padded - *at : room;

@@ -78,7 +78,7 @@ static int write_shard(struct rank *rank, struct checkpoint_target *target, stru
 {
     struct checkpoint_writer *writer;
     const struct checkpoint_info info = save_info(rank);
-    const struct state_source own = {.user = rank, .read = read_own};
+    const struct state_source own = {.user = rank, .read = read_own, .slice = zero_source(rank->zero).slice};
     int status = zero_buffers_take(rank->zero, LOT_OF_LEAVING, &target->buffers, err);
     if (status) return status;
     status = checkpoint_writer_open(&writer, target, rank->rank, zero_snapshot_bytes(rank->zero), err);

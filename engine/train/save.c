@@ -101,7 +101,7 @@ int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const 
 {
     for (int u = 0; u < rank->model.unit_count; u++) {
         int64_t first, elems;
-        zero_own(rank->zero, u, &first, &elems);
+        zero_own(rank->zero, source->slice, u, &first, &elems);
         for (int a = 0; a < STATE_ARRAYS && elems; a++) {
             int status =
                 has[a] ? checkpoint_writer_take(writer, u, (enum state_array)a, first, elems, source, err) : STATUS_OK;

@@ -1,5 +1,5 @@
-/* The communication lane: makes the parts of a collective from the pieces of an operation. A piece is cut at the shard borders of
- * its unit; the owner of a part is the rank that owns its shard. Also runs the agreement of a step. */
+/* The communication lane: makes the parts of a collective from the pieces of an operation. A piece is cut where the owner of its
+ * elements changes (op_owner()). Also runs the agreement of a step. */
 #include <math.h>
 #include <string.h>
 
@@ -18,28 +18,19 @@ static uint64_t symmetric_place(const struct zero *zero, const struct schedule *
            (uint64_t)((elem - first) * dtype_bytes(b->dtype));
 }
 
-/* Elements of what one rank owns of a unit, where a piece is cut; *first: the rank that owns the first of them. */
-static int64_t elems_of_owner(const struct zero *zero, const struct schedule *schedule, const struct op *op, int unit,
-                              int *first)
-{
-    const int among = op_ranks(schedule, op);
-    *first = zero->rank - zero->rank % among;
-    return shard_elems(zero->model.units[unit].elems, zero->ranks) * zero->ranks / among;
-}
-
 /* Reductions deliver to the owner only; other ranks have no destination. */
-static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op,
+static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op, int round,
                       struct comm_part *parts)
 {
     const bool gathers = op->kind == OP_GATHER || op->kind == OP_REFRESH;
     int count = 0;
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
-        int first;
-        const int64_t each = elems_of_owner(zero, schedule, op, piece->unit, &first), end = piece->first + piece->elems;
+        const int64_t end = piece->first + piece->elems;
         for (int64_t at = piece->first, next; at < end; at = next) {
-            const int owner = first + (int)(at / each);
-            next = (at / each + 1) * each < end ? (at / each + 1) * each : end;
+            const int owner = op_owner(schedule, &zero->model, op, piece->unit, zero->rank, round, at, &next);
+            if (next > end) next = end;
+            if (owner < 0) continue;
             bool here = gathers || owner == zero->rank;
             parts[count++] =
                 (struct comm_part){.owner = owner,
@@ -51,24 +42,60 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
     return count;
 }
 
+/* DeepSpeed's two ways to divide by the number of ranks before the sum: wholly or in part. Of two hops the first makes the mean of a
+ * shard group, the second the mean of these. */
+static void scale_reduction(struct zero *zero, const struct schedule *schedule, const struct op *op)
+{
+    const struct config_zero *knobs = &schedule->knobs;
+    const float ranks = (float)zero->ranks, part = (float)op_ranks(schedule, op) / ranks,
+                predivide = knobs->gradient_predivide_factor;
+    if (op->group == GROUP_REPLICAS) comm_scale(zero->comm, 1, 1 / (ranks * part));
+    else if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1 / part);
+    else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * part));
+}
+
+static int call(struct zero *zero, const struct op *op, enum dtype dtype, enum dtype to, int count, bool healthy,
+                struct comm_stat *stat, struct error *err)
+{
+    const int flags = op->accumulate ? COMM_ACCUMULATE : 0;
+    switch (op->kind) {
+    case OP_REDUCE_SCATTER:
+        return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, flags, healthy, stat, err);
+    case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->parts, count, healthy, stat, err);
+    default: return comm_all_gather(zero->comm, dtype, zero->parts, count, healthy, stat, err);
+    }
+}
+
+static void add_stat(struct comm_stat *sum, const struct comm_stat *stat)
+{
+    if (!sum->peers_ns) sum->arrival_ns = stat->arrival_ns;
+    for (int link = 0; link < 2; link++) sum->sent_bytes[link] += stat->sent_bytes[link];
+    sum->peers_ns += stat->peers_ns;
+    if (!sum->meetings) sum->meeting = stat->meeting;
+    sum->meetings += stat->meetings;
+    sum->healthy &= stat->healthy;
+}
+
 static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
     const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
     const enum dtype dtype = piece ? schedule->buffers[piece->source].dtype : zero->model.dtype,
                      to = piece ? schedule->buffers[piece->destination].dtype : dtype;
-    const int room = op->buffer[ROLE_SCRATCH], count = cut_pieces(zero, schedule, op, zero->parts);
+    const int room = op->buffer[ROLE_SCRATCH];
+    const struct process_group group = schedule_group(schedule, op->group, zero->rank);
+    int status = STATUS_OK;
     comm_room(zero->comm, zero_buffer(zero, schedule, room), room >= 0 ? (uint64_t)schedule->buffers[room].bytes : 0);
-    if (op_is_within(schedule, op))
-        return comm_all_gather_within(zero->comm, op_ranks(schedule, op), dtype, zero->parts, count, healthy, stat,
-                                      err);
-    switch (op->kind) {
-    case OP_REDUCE_SCATTER:
-        return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, op->accumulate ? COMM_ACCUMULATE : 0,
-                                   healthy, stat, err);
-    case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->parts, count, healthy, stat, err);
-    default: return comm_all_gather(zero->comm, dtype, zero->parts, count, healthy, stat, err);
+    comm_set_group(zero->comm, &group);
+    scale_reduction(zero, schedule, op);
+    for (int round = 0; round < op_rounds(schedule, op) && !status; round++) {
+        struct comm_stat moved;
+        const int count = cut_pieces(zero, schedule, op, round, zero->parts);
+        status = call(zero, op, dtype, to, count, healthy, &moved, err);
+        add_stat(stat, &moved);
     }
+    comm_set_group(zero->comm, NULL);
+    return status;
 }
 
 /* ---- agreement ---- */
@@ -77,13 +104,13 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
  * makes its shard's sum of squares inf or NaN; finite ones cannot, because the sum is in double. The norm is that of unscaled
  * gradients: they are divided by the scale of this backward (DeepSpeed's stages divide by the next scale, which is twice as
  * large if it has just been raised). */
-static void conclude(struct zero *zero)
+static void conclude(struct zero *zero, const struct schedule *schedule)
 {
     double loss = 0, squares = 0, clip = zero->config->gradient_clipping;
     zero->step.concluded.failed = false;
     for (int r = 0; r < zero->ranks; r++) {
         loss += zero->step.agreed[r].loss;
-        squares += zero->step.agreed[r].sum_squares;
+        squares += zero->step.agreed[slice_owner(schedule, r)].sum_squares; /* in the order of the slices */
         zero->step.concluded.failed |= zero->step.agreed[r].failed != 0;
     }
     double norm = zero->step.concluded.grad_norm = sqrt(squares) / zero->progress.scaler.scale;
@@ -103,7 +130,7 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
     mine.loss /= schedule->micro_steps;
     for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->mailbox.unit_squares[u];
     int status = comm_exchange(zero->comm, &mine, zero->step.agreed, sizeof mine, stat, err);
-    if (status == STATUS_OK) conclude(zero);
+    if (status == STATUS_OK) conclude(zero, schedule);
     stat->healthy = status == STATUS_OK && !zero->step.concluded.failed;
     return status;
 }
@@ -126,15 +153,23 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
     return status;
 }
 
-int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, void *whole, struct error *err)
+int zero_spread(struct zero *zero, const struct schedule *owners, const struct buffer *to, const struct schedule *of,
+                uint64_t source, struct error *err)
 {
-    const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
+    const int64_t slice = shard_elems(zero->model.units[to->unit].elems, zero->ranks);
+    char *const place = memory_at(zero->memory, to->tier, to->category, to->offset);
     struct comm_stat stat = {0};
-    for (int r = 0; r < zero->ranks; r++)
-        zero->parts[r] = (struct comm_part){.owner = r,
-                                            .elems = shard,
-                                            .source = source,
-                                            .destination = (char *)whole + r * shard * dtype_bytes(dtype)};
-    int status = comm_all_gather(zero->comm, dtype, zero->parts, zero->ranks, true, &stat, err);
+    int64_t first, end;
+    buffer_range(of, &zero->model, to, zero->rank, &first, &end);
+    for (int s = 0; s < zero->ranks; s++) {
+        const int64_t at = s * slice;
+        const bool wanted = at >= first && at < end;
+        zero->parts[s] =
+            (struct comm_part){.owner = slice_owner(owners, s),
+                               .elems = slice,
+                               .source = source,
+                               .destination = wanted ? place + (at - first) * dtype_bytes(to->dtype) : NULL};
+    }
+    int status = comm_all_gather(zero->comm, to->dtype, zero->parts, zero->ranks, true, &stat, err);
     return status ? status : mover_finish(zero->movers[LANE_COMM], err);
 }

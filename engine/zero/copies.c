@@ -11,7 +11,7 @@ static int copy_pieces(const struct zero *zero, const struct schedule *schedule,
     for (int p = 0; p < op->piece_count && !status; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
         int64_t first;
-        const int64_t elems = piece_owned_elems(&zero->model, piece, zero->ranks, zero->rank, &first);
+        const int64_t elems = piece_elems(schedule, &zero->model, piece, EXTENT_SHARD, zero->rank, &first);
         if (elems == 0) continue;
         const uint64_t bytes = (uint64_t)(elems * dtype_bytes(schedule->buffers[piece->source].dtype));
         status = mover_copy(zero->movers[op->lane], zero_at(zero, schedule, piece->destination, first),
@@ -33,7 +33,7 @@ int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, cons
 {
     const struct piece *piece = &schedule->pieces[op->first_piece];
     int64_t first;
-    const int64_t elems = piece_secondary_elems(schedule, &zero->model, piece, zero->rank, &first);
+    const int64_t elems = piece_elems(schedule, &zero->model, piece, EXTENT_SECONDARY, zero->rank, &first);
     if (elems == 0) return STATUS_OK;
     return mover_copy(zero->movers[op->lane], zero_at(zero, schedule, piece->destination, first),
                       zero_at(zero, schedule, piece->source, first),

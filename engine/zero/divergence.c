@@ -87,7 +87,8 @@ static int is_finite(const struct zero *zero, enum look look, int u, int64_t fir
 static int look_in_unit(const struct zero *zero, enum look look, int u, int32_t *found, struct error *err)
 {
     const struct unit *unit = &zero->model.units[u];
-    const int64_t shard = shard_elems(unit->elems, zero->ranks), from = zero->rank * shard, to = from + shard;
+    int64_t from, to;
+    slice_range(&zero->plan.schedules[PURPOSE_TRAIN], &zero->model, u, zero->rank, &from, &to);
     for (int t = 0; t < unit->tensor_count; t++) {
         const struct tensor *tensor = &unit->tensors[t];
         const int64_t tensor_end = tensor->offset + tensor->elems;

@@ -1,7 +1,7 @@
 /* A hash of the training state that does not depend on sharding: every element contributes a word mixed from its array, its number
  * in the unsharded, unpadded model and its bits, and the contributions are added (a multilinear hash). Each rank adds up its own
- * shards, then the ranks' sums are added. The sum over a whole array on a rank must be the same; this finds replicas that have
- * drifted apart. */
+ * slices, then the ranks' sums are added. The sum over all that a rank holds must be that of the owners of these slices; this finds
+ * replicas that have drifted apart. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -95,19 +95,19 @@ static int array_of(const struct zero *zero, const struct schedule *schedule, in
     return zero_array(schedule, unit, roles[array]);
 }
 
-/* Adds the own shards to own[array] and, for arrays held whole, all elements to whole[array]. */
+/* Adds the own slice to own[array], and all that the rank holds to held[array]. */
 static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, uint64_t own[ARRAYS],
-                     uint64_t whole[ARRAYS], struct error *err)
+                     uint64_t held[ARRAYS], struct error *err)
 {
-    const int64_t shard = shard_elems(zero->model.units[unit].elems, zero->ranks);
+    int64_t first, end;
     int status = STATUS_OK;
     for (int a = 0; a < ARRAYS && !status; a++) {
         int b = array_of(zero, schedule, unit, (enum array)a);
         if (b < 0) continue;
-        status =
-            hash_range(zero, schedule, b, (enum array)a, zero->rank * shard, (zero->rank + 1) * shard, &own[a], err);
-        if (!status && schedule->buffers[b].extent == EXTENT_WHOLE)
-            status = hash_range(zero, schedule, b, (enum array)a, 0, zero->ranks * shard, &whole[a], err);
+        slice_range(schedule, &zero->model, unit, zero->rank, &first, &end);
+        status = hash_range(zero, schedule, b, (enum array)a, first, end, &own[a], err);
+        buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &first, &end);
+        if (!status) status = hash_range(zero, schedule, b, (enum array)a, first, end, &held[a], err);
     }
     return status;
 }
@@ -117,12 +117,12 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
     const char *const names[ARRAYS] = {"parameters", "master weights", keeps->state[0], keeps->state[1]};
-    uint64_t own[ARRAYS] = {0}, whole[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0};
+    uint64_t own[ARRAYS] = {0}, held[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0}, theirs[ARRAYS] = {0};
     struct comm_stat stat = {0};
     bool is_whole[ARRAYS] = {0};
     int status = STATUS_OK;
     for (int u = 0; u < zero->model.unit_count && !status; u++) {
-        status = hash_unit(zero, schedule, u, own, whole, err);
+        status = hash_unit(zero, schedule, u, own, held, err);
         for (int a = 0; a < ARRAYS; a++) {
             const int b = array_of(zero, schedule, u, (enum array)a);
             is_whole[a] = b >= 0 && schedule->buffers[b].extent == EXTENT_WHOLE;
@@ -133,12 +133,16 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     if (status) return status;
     *hash = 0;
     for (int a = 0; a < ARRAYS; a++) {
-        for (int r = 0; r < zero->ranks; r++) sums[a] += all[r][a];
+        for (int r = 0; r < zero->ranks; r++) {
+            const int shards = schedule_shard_ranks(schedule);
+            sums[a] += all[r][a];
+            if (is_whole[a] || r % shards == zero->rank % shards) theirs[a] += all[r][a];
+        }
         *hash = rng_mix(*hash ^ sums[a]);
     }
     int32_t differs = -1, verdicts[zero->ranks];
     for (int a = ARRAYS - 1; a >= 0; a--)
-        if (is_whole[a] && whole[a] != sums[a]) differs = a;
+        if (held[a] != theirs[a]) differs = a;
     status = comm_exchange(zero->comm, &differs, verdicts, sizeof differs, &stat, err);
     for (int r = 0; r < zero->ranks && status == STATUS_OK; r++)
         if (verdicts[r] >= 0)

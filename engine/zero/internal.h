@@ -178,9 +178,10 @@ int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t
 /* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 
-/* Collective. All-gathers a unit's array into `whole`; every rank's shard is at `source`, an offset in the symmetric segment. */
-int zero_spread(struct zero *zero, int unit, enum dtype dtype, uint64_t source, void *whole, struct error *err);
-/* Collective. Fills a whole buffer from all ranks' shards; each rank has put its own shard in its place in the buffer. */
+/* Collective. Fills a lasting buffer of the layout `of` from the slices of its unit. Each rank has put the slice that it owns by the
+ * rule of `owners` at `source`, an offset in the symmetric segment. */
+int zero_spread(struct zero *zero, const struct schedule *owners, const struct buffer *to, const struct schedule *of, uint64_t source, struct error *err);
+/* Collective. The same for a whole buffer in which each rank has put the slice that it owns in its place. */
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
 
 /* snapshot.c: bytes of address range for saving, after save_offset. */

@@ -124,14 +124,6 @@ int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES]
     return status == STATUS_OK ? zero_make_mailbox(zero, schedules, err) : status;
 }
 
-/* DeepSpeed's two ways to divide by the number of ranks before the sum: wholly or in part. */
-static void scale_reductions(struct zero *zero, const struct config_zero *knobs)
-{
-    const float ranks = (float)zero->ranks, before = knobs->gradient_predivide_factor;
-    if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1);
-    else comm_scale(zero->comm, 1 / before, before / ranks);
-}
-
 void zero_release_schedules(struct schedule schedules[SCHEDULES])
 {
     for (int s = 0; s < SCHEDULES; s++) schedule_release(&schedules[s]);
@@ -151,7 +143,6 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero_release_schedules(zero->plan.schedules);
     memcpy(zero->plan.schedules, schedules, sizeof zero->plan.schedules);
     zero->plan.knobs = *knobs;
-    scale_reductions(zero, knobs);
     zero->plan.number += SCHEDULES;
     memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
     zero_weigh_updates(zero);

@@ -142,9 +142,10 @@ int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const s
         const int b = schedule->layout[u].gradient;
         const struct buffer *buffer = &schedule->buffers[b];
         if (buffer->tier != tier) continue;
-        const int64_t shard = shard_elems(zero->model.units[u].elems, zero->ranks);
+        int64_t first, end;
+        slice_range(schedule, &zero->model, u, zero->rank, &first, &end);
         kernels_sum_squares_to(kernels_of(zero, op), buffer->dtype, &zero->mailbox.unit_squares[u],
-                               zero_at(zero, schedule, b, zero->rank * shard), shard);
+                               zero_at(zero, schedule, b, first), end - first);
     }
     return STATUS_OK;
 }

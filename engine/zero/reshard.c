@@ -1,11 +1,12 @@
 /* A switch of stage or tier: moves the lasting state from one layout to another, in place.
  *
- * A rank owns the same elements at every stage, so it always holds its own shard of every array. Each array *shrinks* (keeps the
- * own shard of the whole), *grows* (gathers the whole from all shards), changes its tier, or moves within its address range.
+ * A rank always holds the slice of every array that it owns (schedule.h). At one grouping of ranks it owns the same slice at every
+ * stage. Each array *shrinks* (keeps the own shard of the whole), *grows* (gathers the whole from all slices), changes its tier,
+ * moves within its address range, or changes its grouping (gathers the slices of the new shard).
  * Ranges stay packed, so an array's new place may overlap an array that has not moved yet. Each move waits until its place is
  * free: first moves that free device memory, from the first unit to the last, then moves that take it, from the last to the
- * first. A shard that cannot move directly passes through a bounce buffer among the buckets, which peers can read. This one
- * shard is all that a switch needs beyond the larger layout, except that a move to or from NVMe also takes the window of
+ * first. A slice that cannot move directly passes through a bounce buffer among the buckets, which peers can read. This one
+ * slice is all that a switch needs beyond the larger layout, except that a move to or from NVMe also takes the window of
  * array_io.c (at most 8 MiB of host memory).
  *
  * The order depends on the two layouts alone. So the peak in each tier is computed before the first move, and a switch happens on
@@ -18,7 +19,8 @@
 
 struct move {
     const struct buffer *from, *to; /* to NULL: the array is given up */
-    bool copies;                    /* `from` is the source of another array, and stays */
+    const struct schedule *layout_from, *layout_to;
+    bool copies; /* `from` is the source of another array, and stays */
     bool done;
 };
 
@@ -39,28 +41,39 @@ static char *place(const struct zero *zero, const struct buffer *buffer)
 
 /* ---- one move ---- */
 
-/* Where a shard rests on its way, readable by peers. */
+/* Where the own slice rests on its way, readable by peers. */
 static struct buffer bounce_for(const struct zero *zero, const struct buffer *buffer)
 {
-    int64_t shard = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
+    int64_t slice = shard_elems(zero->model.units[buffer->unit].elems, zero->ranks);
     return (struct buffer){
-        .tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = shard * dtype_bytes(buffer->dtype)};
+        .tier = TIER_DEVICE, .category = CATEGORY_BUCKETS, .bytes = slice * dtype_bytes(buffer->dtype)};
 }
 
-static uint64_t shard_bytes(const struct zero *zero, const struct buffer *buffer)
+static bool regroups(const struct schedule *from, const struct schedule *to)
 {
-    return (uint64_t)bounce_for(zero, buffer).bytes;
+    return schedule_shard_ranks(from) != schedule_shard_ranks(to);
 }
 
-static uint64_t shard_at(const struct zero *zero, const struct buffer *buffer)
+/* Bytes from the first element of a buffer to an element. */
+static uint64_t bytes_to(const struct zero *zero, const struct schedule *layout, const struct buffer *buffer,
+                         int64_t elem)
 {
-    return buffer->extent == EXTENT_WHOLE ? (uint64_t)zero->rank * shard_bytes(zero, buffer) : 0;
+    int64_t first, end;
+    buffer_range(layout, &zero->model, buffer, zero->rank, &first, &end);
+    return (uint64_t)((elem - first) * dtype_bytes(buffer->dtype));
 }
 
-static int spread_from_bounce(struct zero *zero, const struct buffer *whole, struct error *err)
+static uint64_t slice_at(const struct zero *zero, const struct schedule *layout, const struct buffer *buffer)
 {
-    return zero_spread(zero, whole->unit, whole->dtype, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS),
-                       place(zero, whole), err);
+    int64_t first, end;
+    slice_range(layout, &zero->model, buffer->unit, zero->rank, &first, &end);
+    return bytes_to(zero, layout, buffer, first);
+}
+
+static int spread_from_bounce(struct zero *zero, const struct schedule *owners, const struct buffer *to,
+                              const struct schedule *of, struct error *err)
+{
+    return zero_spread(zero, owners, to, of, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS), err);
 }
 
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, struct error *err)
@@ -68,9 +81,9 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
     const struct buffer *whole = &schedule->buffers[b];
     struct buffer bounce = bounce_for(zero, whole);
     if (take(zero, &bounce, err)) return STATUS_RUN;
-    int status = zero_move_bytes(zero, place(zero, &bounce), place(zero, whole) + shard_at(zero, whole),
+    int status = zero_move_bytes(zero, place(zero, &bounce), place(zero, whole) + slice_at(zero, schedule, whole),
                                  (uint64_t)bounce.bytes, err);
-    if (status == STATUS_OK) status = spread_from_bounce(zero, whole, err);
+    if (status == STATUS_OK) status = spread_from_bounce(zero, schedule, whole, schedule, err);
     give(zero, &bounce);
     return status;
 }
@@ -78,27 +91,39 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
 /* Straight from one tier to another, if nothing has to be gathered. */
 static bool goes_straight(const struct move *move)
 {
-    return move->to->extent == EXTENT_SHARD && (move->copies || move->from->tier != move->to->tier);
+    return move->to->extent == EXTENT_SHARD && (move->copies || move->from->tier != move->to->tier) &&
+           (move->from->extent == EXTENT_WHOLE || !regroups(move->layout_from, move->layout_to));
 }
 
 static int move_straight(struct zero *zero, const struct move *move, struct error *err)
 {
+    int64_t first, end;
+    buffer_range(move->layout_to, &zero->model, move->to, zero->rank, &first, &end);
     if (take(zero, move->to, err)) return err->status;
-    int status =
-        zero_array_copy(zero, move->from, shard_at(zero, move->from), move->to, shard_bytes(zero, move->to), err);
+    int status = zero_array_copy(zero, move->from, bytes_to(zero, move->layout_from, move->from, first), move->to,
+                                 (uint64_t)((end - first) * dtype_bytes(move->to->dtype)), err);
     if (!move->copies) give(zero, move->from);
     return status;
+}
+
+/* Whether what a rank holds after the move is the slice that it owned before. */
+static bool keeps_slice(const struct zero *zero, const struct move *move)
+{
+    return move->to->extent == EXTENT_SHARD && schedule_shard_ranks(move->layout_from) == zero->ranks &&
+           schedule_shard_ranks(move->layout_to) == zero->ranks;
 }
 
 static int move_over_bounce(struct zero *zero, const struct move *move, struct error *err)
 {
     struct buffer bounce = bounce_for(zero, move->from);
     if (take(zero, &bounce, err)) return err->status;
-    int status = zero_array_copy(zero, move->from, shard_at(zero, move->from), &bounce, (uint64_t)bounce.bytes, err);
+    int status = zero_array_copy(zero, move->from, slice_at(zero, move->layout_from, move->from), &bounce,
+                                 (uint64_t)bounce.bytes, err);
     if (!move->copies) give(zero, move->from);
     if (status == STATUS_OK) status = take(zero, move->to, err);
-    if (status == STATUS_OK && move->to->extent == EXTENT_WHOLE) status = spread_from_bounce(zero, move->to, err);
-    else if (status == STATUS_OK) status = zero_array_copy(zero, &bounce, 0, move->to, (uint64_t)bounce.bytes, err);
+    if (status == STATUS_OK && keeps_slice(zero, move))
+        status = zero_array_copy(zero, &bounce, 0, move->to, (uint64_t)bounce.bytes, err);
+    else if (status == STATUS_OK) status = spread_from_bounce(zero, move->layout_from, move->to, move->layout_to, err);
     give(zero, &bounce);
     return status;
 }
@@ -135,8 +160,9 @@ static bool move_of(const struct schedule *from, const struct schedule *to, int 
     const bool shared = role == ROLE_MASTER && f == zero_array(from, unit, ROLE_PARAMETERS);
     const bool shares = role == ROLE_MASTER && t == zero_array(to, unit, ROLE_PARAMETERS);
     if (f < 0 || (shared && shares)) return false;
-    *move = (struct move){&from->buffers[f], shares ? NULL : &to->buffers[t], shared, false};
-    return shared || shares || !same_place(move->from, move->to);
+    *move = (struct move){&from->buffers[f], shares ? NULL : &to->buffers[t], from, to, shared, false};
+    return shared || shares || !same_place(move->from, move->to) ||
+           (regroups(from, to) && move->to->extent == EXTENT_SHARD);
 }
 
 /* In the order in which they are tried: masters that are copied before their source moves, what leaves room on the device
@@ -318,6 +344,10 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
     struct move *moves = calloc((size_t)zero->model.unit_count * KEPT, sizeof *moves);
     struct error local;
     if (!moves) return error_set(err, STATUS_RUN, "no memory to plan a switch");
+    if (zero->pending.there && regroups(from, to)) { /* pending gradients are of the old shards */
+        int applied = zero_apply_pending(zero, from, err);
+        if (applied) return free(moves), applied;
+    }
     int count = list_moves(zero, from, to, moves);
     int status = order_moves(moves, count) ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to order a switch");
     const struct holding holding = widest(zero, from, to, moves, count);

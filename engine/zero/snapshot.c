@@ -1,4 +1,4 @@
-/* Serves saves: a rank's shards, read directly or from a copy in host memory, and I/O buffers. Copy and buffers lie in the host's
+/* Serves saves: the slices that a rank owns, read directly or from a copy in host memory, and I/O buffers. Copy and buffers lie in the host's
  * staging range, after the schedules' buffers. */
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@ enum { IO_BUFFERS_BYTES = ZERO_LOTS * STATE_BUFFERS_BYTES };
 
 struct zero_snapshot {
     struct zero *zero;
+    int slice;                     /* what the rank owned of each unit, also after a switch */
     int slot[STATE_ARRAYS], slots; /* index of an array within a unit's part of the copy; -1: there is none */
     uint64_t bytes;
 };
@@ -26,11 +27,11 @@ static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* of one array
     return (uint64_t)shard_elems(zero->model.units[unit].elems, zero->ranks) * sizeof(float);
 }
 
-void zero_own(const struct zero *zero, int unit, int64_t *first, int64_t *elems)
+void zero_own(const struct zero *zero, int slice, int unit, int64_t *first, int64_t *elems)
 {
-    const int64_t all = zero->model.units[unit].elems, shard = shard_elems(all, zero->ranks);
-    *first = zero->rank * shard;
-    *elems = *first >= all ? 0 : all - *first < shard ? all - *first : shard;
+    const int64_t all = zero->model.units[unit].elems, most = shard_elems(all, zero->ranks);
+    *first = slice * most;
+    *elems = *first >= all ? 0 : all - *first < most ? all - *first : most;
 }
 
 /* ---- the state itself ---- */
@@ -43,7 +44,10 @@ static int read_state(void *user, int unit, enum state_array array, int64_t firs
 
 struct state_source zero_source(const struct zero *zero)
 {
-    return (struct state_source){.user = (void *)zero, .read = read_state, .progress = zero_progress(zero)};
+    return (struct state_source){.user = (void *)zero,
+                                 .read = read_state,
+                                 .progress = zero_progress(zero),
+                                 .slice = slice_of(&zero->plan.schedules[PURPOSE_TRAIN], zero->rank)};
 }
 
 /* ---- a copy ---- */
@@ -78,7 +82,7 @@ static int copy_all(const struct zero_snapshot *snapshot, struct error *err)
     const struct zero *zero = snapshot->zero;
     for (int u = 0; u < zero->model.unit_count; u++) {
         int64_t first, elems;
-        zero_own(zero, u, &first, &elems);
+        zero_own(zero, snapshot->slice, u, &first, &elems);
         for (int a = 0; a < STATE_ARRAYS && elems; a++) {
             if (snapshot->slot[a] < 0) continue;
             float *out = (float *)(void *)place(snapshot, u, (enum state_array)a);
@@ -94,7 +98,9 @@ int zero_snapshot_take(struct zero *zero, struct zero_snapshot **out, struct err
     struct zero_snapshot *snapshot = malloc(sizeof *snapshot);
     *out = NULL;
     if (!snapshot) return error_set(err, STATUS_RUN, "no memory for a snapshot");
-    *snapshot = (struct zero_snapshot){.zero = zero, .bytes = zero_snapshot_bytes(zero)};
+    *snapshot = (struct zero_snapshot){.zero = zero,
+                                         .slice = slice_of(&zero->plan.schedules[PURPOSE_TRAIN], zero->rank),
+                                         .bytes = zero_snapshot_bytes(zero)};
     for (int a = 0; a < STATE_ARRAYS; a++)
         snapshot->slot[a] = zero_has_array(zero, (enum state_array)a) ? snapshot->slots++ : -1;
     int status =
@@ -112,14 +118,14 @@ static int read_copy(void *user, int unit, enum state_array array, int64_t first
     const struct zero_snapshot *snapshot = user;
     int64_t own, count;
     (void)err;
-    zero_own(snapshot->zero, unit, &own, &count);
+    zero_own(snapshot->zero, snapshot->slice, unit, &own, &count);
     memcpy(out, place(snapshot, unit, array) + (size_t)(first - own) * sizeof *out, (size_t)elems * sizeof *out);
     return STATUS_OK;
 }
 
 struct state_source zero_snapshot_source(struct zero_snapshot *snapshot)
 {
-    return (struct state_source){.user = snapshot, .read = read_copy};
+    return (struct state_source){.user = snapshot, .read = read_copy, .slice = snapshot->slice};
 }
 
 void zero_snapshot_give(struct zero_snapshot *snapshot)

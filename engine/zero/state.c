@@ -73,16 +73,19 @@ static int put(struct zero *zero, const struct schedule *schedule, int b, int64_
                             err);
 }
 
-/* Fills the rank's own shard of the array in a buffer, and if it is given, that of the same weights in the model's type;
+/* Fills the rank's shard, or of a whole array the slice that it owns, in a buffer, and if it is given, that of the same weights in the model's type;
  * where arrays are held whole, the others' shards are gathered. Padding is zero. */
 static int fill(struct zero *zero, const struct schedule *schedule, int unit, enum state_array array, int b,
                 int parameters, struct piece_room *room, struct error *err)
 {
-    const int64_t elems = zero->model.units[unit].elems, shard = shard_elems(elems, zero->ranks);
+    const int64_t elems = zero->model.units[unit].elems;
     const bool zeros = array != STATE_WEIGHTS && !zero->source;
     const int into[] = {b, parameters == b ? -1 : parameters};
     int status = STATUS_OK;
-    for (int64_t at = zero->rank * shard, end = at + shard; at < end && status == STATUS_OK; at += CHUNK_ELEMS) {
+    int64_t first, end;
+    if (schedule->buffers[b].extent == EXTENT_WHOLE) slice_range(schedule, &zero->model, unit, zero->rank, &first, &end);
+    else buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &first, &end);
+    for (int64_t at = first; at < end && status == STATUS_OK; at += CHUNK_ELEMS) {
         const int64_t count = end - at < CHUNK_ELEMS ? end - at : CHUNK_ELEMS;
         const int64_t real = at >= elems || zeros ? 0 : elems - at < count ? elems - at : count;
         memset(room->values, 0, (size_t)count * sizeof *room->values);

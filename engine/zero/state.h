@@ -38,6 +38,7 @@ struct state_source {
      * by unit, then array, then in ascending pieces. A source without optimizer states writes zeros. */
     int (*read)(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
     struct zero_progress progress;
+    int slice; /* of a rank that saves: the slice of each unit that it writes (zero_own()) */
     /* Lends the source STATE_BUFFERS_BYTES before the first read; buffers NULL takes them back. lend NULL: it needs none. */
     void (*lend)(void *user, void *buffers);
 };

@@ -147,8 +147,8 @@ struct zero_progress zero_progress(const struct zero *zero);
 
 /* ---- saving: a rank's own shards of the lasting state, between two steps. Not collective. ---- */
 
-/* Elements of a unit that this rank owns, without padding; *elems 0: none. */
-void zero_own(const struct zero *zero, int unit, int64_t *first, int64_t *elems);
+/* Elements of a slice of a unit, without padding; *elems 0: none. A source of the rank's own state says which slice it has. */
+void zero_own(const struct zero *zero, int slice, int unit, int64_t *first, int64_t *elems);
 
 /* Reads the rank's own shards from the state itself; progress is zero_progress(). Valid between two steps. */
 struct state_source zero_source(const struct zero *zero);

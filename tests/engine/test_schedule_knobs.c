@@ -433,8 +433,9 @@ static void test_no_sync_reduces_once(void **state)
         assert_int_equal(peak(&once.schedule, CATEGORY_BUCKETS), 4 * once.model.elems); /* all of them, unreduced */
         assert_true(peak(&each.schedule, CATEGORY_BUCKETS) < 4 * once.model.elems);
         const struct volume volume = traffic_theory_volume(&once.schedule);
-        assert_int_equal(volume.gradients, 1);
-        assert_int_equal(volume.parameters, stage == 2 ? 1 : 2 * 3);
+        assert_int_equal(volume.count, 2);
+        assert_true(volume.term[0].gradients && volume.term[0].times == 1);
+        assert_true(!volume.term[1].gradients && volume.term[1].times == (stage == 2 ? 1 : 2 * 3));
         planned_release(&each), planned_release(&once);
     }
 }

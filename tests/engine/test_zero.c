@@ -192,6 +192,11 @@ static void add_sent(struct zero *zero, int rank, int step)
 }
 
 /* What ranks of other nodes get is the part that the plan paces as such. */
+static double inter_share(int ranks, int per_node)
+{
+    return traffic_inter_share(&(struct schedule){.ranks = ranks}, GROUP_WORLD, per_node);
+}
+
 static void test_nodes_share_the_traffic(void **state)
 {
     (void)state;
@@ -204,14 +209,14 @@ static void test_nodes_share_the_traffic(void **state)
             plan.before_step = add_sent;
             memset(sent, 0, sizeof sent);
             run(&plan);
-            assert_float_equal(traffic_inter_share(4, (int[]){2, 1}[n]), share[n], 1e-9);
+            assert_float_equal(inter_share(4, (int[]){2, 1}[n]), share[n], 1e-9);
             for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
                 const double all = (double)(sent[kind][0] + sent[kind][1]);
                 if (kind != TRAFFIC_CONTROL) assert_float_equal((double)sent[kind][1], share[n] * all, 1e-9 * all);
             }
             assert_true(sent[stage ? TRAFFIC_REDUCE_SCATTER : TRAFFIC_ALL_REDUCE][1] > 0);
         }
-    assert_true(traffic_inter_share(4, 0) == 0 && traffic_inter_share(4, 4) == 0);
+    assert_true(inter_share(4, 0) == 0 && inter_share(4, 4) == 0);
 }
 
 int main(void)

@@ -1,25 +1,27 @@
 #!/bin/bash
 # A checkpoint changes shape: saved at stage 3 by 4 ranks, then loaded and saved again at other stages, by other numbers of ranks,
-# with other arrays offloaded, in other tiles, by ranks that are processes and by ranks that are threads. The state is the same at every hop,
+# with other arrays offloaded, in other tiles, in other shard groups, by ranks that are processes and by ranks that are threads. The state is
+# the same at every hop,
 # and back where it began it goes on as if nothing had happened.
 #
 # Every row of the table in every precision by both kinds of ranks; with SHORT=1 the kinds take turns, so that each row sees both.
 . "$(dirname "$0")/../support/tap.sh"
 zero="--set zero_optimization"
 
-# stage, ranks, where the optimizer's states go, where the parameters go, tiles of an MLP
-shapes="1 2 cpu  none 4
-3 3 nvme cpu  2
-0 1 none none 8
-2 4 cpu  none 1
-3 4 nvme nvme 4
-3 4 none none 1"
+# stage, ranks, where the optimizer's states go, where the parameters go, tiles of an MLP, ranks of a shard group
+shapes="1 2 cpu  none 4 -1
+3 3 nvme cpu  2 1
+0 1 none none 8 -1
+2 4 cpu  none 1 2
+3 4 nvme nvme 4 2
+1 4 none none 1 1
+3 4 none none 1 -1"
 
-# hop NAME FOLDER AS STAGE RANKS OPTIMIZER PARAMETERS TILES: loads, trains nothing, saves again in its own shape.
+# hop NAME FOLDER AS STAGE RANKS OPTIMIZER PARAMETERS TILES GROUP: loads, trains nothing, saves again in its own shape.
 hop() {
     train "$1" --resume "$2" --at 7:stop -n "$5" --set topology.ranks_as="$3" --set checkpoint.path="$2" $zero.stage="$4" \
         $zero.offload_optimizer.device="$6" $zero.offload_optimizer.nvme_path="$work" \
-        --set model.mlp_tiles="$8" $zero.offload_param.device="$7" $zero.offload_param.nvme_path="$work" &&
+        --set model.mlp_tiles="$8" $zero.mics_shard_size="$9" $zero.offload_param.device="$7" $zero.offload_param.nvme_path="$work" &&
         grep -q "\"shards\":.*$5" <("$zerolab" checkpoint inspect --json "$2") && same_hash "${2%.ck}" "$1"
 }
 
@@ -36,7 +38,7 @@ for precision in fp32 bf16 fp16; do
         as=$both
         [ -z "${SHORT:-}" ] || { shift $((turn % $#)); as=$1; }
         turn=$((turn + 1))
-        for kind in $as; do check "... to stage, ranks, offload, tiles: $shape, as $kind" hop hop $precision.ck "$kind" $shape; done
+        for kind in $as; do check "... to stage, ranks, offload, tiles, group: $shape, as $kind" hop hop $precision.ck "$kind" $shape; done
     done <<<"$shapes"
     turn=$((turn + 1)) # the next precision begins with the other kind
     check "... and back, trained on" train $precision-back "$root/configs/nano.json" --resume $precision.ck --steps 12 $begin

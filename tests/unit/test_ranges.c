@@ -43,6 +43,8 @@ static struct config_zero draw_knobs(void)
                                 .param_persistence_threshold = draw_size(),
                                 .model_persistence_threshold = INT64_MAX,
                                 .sub_group_elems = draw(2) ? 20000 : 1000000000,
+                                .shard_ranks = draw(3) ? -1 : 1, /* as many replicas as ranks: whole units in every tier */
+                                .rank_order = draw(2),
                                 .keep_last_units = draw(3),
                                 .no_sync = draw(2),
                                 .recompute = (enum recompute)draw(3),

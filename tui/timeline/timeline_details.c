@@ -81,9 +81,10 @@ static void tell_times(struct facts *facts, const struct scene *scene, const str
 static const char *group_text(char *out, size_t room, const struct run_header *header, const struct schedule *schedule,
                               const struct op *op)
 {
-    const int among = op_is_within(schedule, op) ? op_ranks(schedule, op) : 0;
-    if (among) return snprintf(out, room, "%d ranks of a node, from their second copy", among), out;
-
+    static const char *const groups[GROUPS] = {[GROUP_SHARDS] = "%d ranks, a shard group",
+                                               [GROUP_REPLICAS] = "%d replicas of a shard",
+                                               [GROUP_PARTITION] = "%d ranks of a node, from their second copy"};
+    if (groups[op->group]) return snprintf(out, room, groups[op->group], op_ranks(schedule, op)), out;
     int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
     snprintf(out, room, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
     return out;

@@ -78,7 +78,7 @@ static void draw_link(struct canvas canvas, int y, const char *name, int others,
     const struct schedule *ops = &board->at.plan->ops;
     const int room = canvas.at.columns - BOARD_LABEL,
               running = board->calm || !others ? -1 : progress_running(&board->at, LANE_COMM);
-    const bool within = running >= 0 && op_is_within(ops, &ops->ops[running]);
+    const bool within = running >= 0 && ops->ops[running].group == GROUP_PARTITION;
     char packet[PACKET_ROOM];
     draw_text(canvas, 0, y, STYLE_DIM, name);
     draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);

@@ -164,7 +164,7 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
     else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)op_ranks(ops, op) - 1);
     else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
-    else if (!strcmp(word, "shards")) said = op_is_within(ops, op) ? "parts of the second copy in the node" : "shards";
+    else if (!strcmp(word, "shards")) said = op->group == GROUP_PARTITION ? "parts of the second copy in the node" : "shards";
     else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
     else if (!strcmp(word, "tokens")) said = format_count(text, (uint64_t)ops->T);
     else if (!strcmp(word, "sent")) said = bytes_text(text, of, op->sent_bytes);
