@@ -197,6 +197,35 @@ static int check_updates(struct checker *checker)
     return status;
 }
 
+/* ---- groups ---------------------------------------------------------------------------------------------------------- */
+
+/* The ranks that take part are those that hold, or receive, the parts of what moves. */
+static bool in_right_group(const struct checker *checker, const struct op *op)
+{
+    const struct schedule *schedule = checker->schedule;
+    const enum group shards =
+        schedule->stage > 0 && schedule_shard_ranks(schedule) < schedule->ranks ? GROUP_SHARDS : GROUP_WORLD;
+    const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
+    switch (op->kind) {
+    case OP_GATHER:
+        if (piece && schedule->buffers[piece->source].extent == EXTENT_SECONDARY) return op->group == GROUP_PARTITION;
+        return op->group == shards;
+    case OP_REFRESH: return op->group == shards;
+    case OP_REDUCE_SCATTER: return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
+    case OP_ALL_REDUCE:
+        return op->group == (schedule->stage == 0 || schedule->knobs.rank_order ? GROUP_WORLD : GROUP_REPLICAS);
+    default: return op->group == GROUP_WORLD;
+    }
+}
+
+int check_groups(struct checker *checker)
+{
+    for (int i = 0; i < checker->schedule->op_count; i++)
+        if (!in_right_group(checker, &checker->schedule->ops[i]))
+            return checker_fail(checker, i, "is among the wrong ranks", NULL);
+    return STATUS_OK;
+}
+
 /* Replicas add up what their shard groups have just reduced to them. */
 static int check_replicas(struct checker *checker)
 {

@@ -28,6 +28,8 @@ bool checker_all_before(const struct checker *checker, const struct latest *late
 int check_access(struct checker *checker);
 /* Buffers that share addresses do not live together. */
 int check_addresses(struct checker *checker);
+/* Each collective is among the ranks that hold, or receive, what it moves. */
+int check_groups(struct checker *checker);
 /* What has to be reduced, copied or refreshed is, once; and all is updated, once. */
 int check_coverage(struct checker *checker);
 

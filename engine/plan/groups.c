@@ -1,10 +1,12 @@
 /* Who owns what: the one rule from which layout, collectives, norm, hash, saves and switches follow (schedule.h). */
 #include "engine/plan/schedule.h"
+#include "engine/plan/stage_rules.h"
 
 int schedule_shard_ranks(const struct schedule *schedule)
 {
     const int ranks = schedule->knobs.shard_ranks;
-    return schedule->stage > 0 && ranks > 0 && ranks < schedule->ranks ? ranks : schedule->ranks;
+    const bool shards = stage_rules(schedule->stage)->optimizer == EXTENT_SHARD;
+    return shards && ranks > 0 && ranks < schedule->ranks ? ranks : schedule->ranks;
 }
 
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit)
