@@ -31,9 +31,9 @@ static const struct {
 } refused[] = {
     {"lamb", "its step needs the norm of each whole tensor, which no rank holds"},
     {"muon", "its step needs each whole matrix, which no rank holds"},
-    {"onebitadam", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
-    {"zerooneadam", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
-    {"onebitlamb", "1-bit compression is not implemented, and cannot be combined with ZeRO in DeepSpeed"},
+    {"onebitadam", "1-bit compression is not implemented, and DeepSpeed has removed it"},
+    {"zerooneadam", "1-bit compression is not implemented, and DeepSpeed has removed it"},
+    {"onebitlamb", "1-bit compression is not implemented, and DeepSpeed has removed it"},
     {"muadam", "maximal-update parametrization is not implemented"},
     {"muadamw", "maximal-update parametrization is not implemented"},
     {"musgd", "maximal-update parametrization is not implemented"},
