@@ -78,7 +78,8 @@ int session_start(struct session *session, struct error *err)
     int status = rundir_create(&session->dir, err);
     if (!status && session_saves(session)) status = save_claims_take(&session->dir, session->config.checkpoint.path, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
-    if (!status) status = relauncher_begin(&session->relauncher, &session->dir, &session->config, session->cli->log, err);
+    if (!status) status = relauncher_begin(&session->relauncher, &session->dir, &session->spec, &session->config,
+                                          session->cli->log, err);
     return status;
 }
 

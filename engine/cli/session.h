@@ -9,6 +9,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/cli/front.h"
 #include "engine/cli/resume.h"
+#include "engine/launch/hosts.h"
 #include "engine/launch/spec.h"
 #include "engine/observe/questions.h"
 #include "engine/train/relauncher.h"
@@ -16,6 +17,7 @@
 struct session {
     const struct cli *cli;
     bool live; /* with a screen */
+    char hosts[HOSTS_TEXT_BYTES]; /* spec.hosts */
     char rank_set[48], trace[4096], report[4096]; /* report "": none */
     char *config_text;                               /* the content of CONFIG; NULL: no CONFIG is given */
     struct resume resume;
@@ -39,6 +41,12 @@ struct session {
     struct report_past past; /* steps that the model has dropped, for a report that was asked for */
     bool past_lost;          /* these steps could not be kept */
 };
+
+/* place.c. session_set(): adds a setting, which the run does not copy. place_choose(): decides where the ranks are, and adds
+ * what follows from it. place_hosts(): the hosts that the command line or Slurm names, this machine first; none: count 0. */
+int session_set(struct run_spec *spec, const char *set, struct error *err);
+int place_choose(struct session *session, struct error *err);
+int place_hosts(struct hosts *hosts, const struct cli *cli, struct error *err);
 
 /* Runs it in this process. A failed run is an error. A run that was stopped, ran out of memory, or could not write
  * all its files (`lost`) is not. */

@@ -18,18 +18,11 @@
 #include "engine/trace/file.h"
 #include "engine/trace/sink.h"
 #include "engine/train/save_claims.h"
+#include "engine/train/worker.h"
 
 enum { DEFAULT_STEPS = 30 };
 
 /* ---- what is asked for ---- */
-
-static int add_set(struct run_spec *spec, const char *set, struct error *err)
-{
-    if (spec->sets.count == TEXT_LIST_MAX)
-        return error_set(err, STATUS_USAGE, "--set is given more than %d times", TEXT_LIST_MAX);
-    spec->sets.at[spec->sets.count++] = set;
-    return STATUS_OK;
-}
 
 /* Tests whether a file can be written before the training rather than after hours of it. A file that the test made is
  * removed again, so that a refused run leaves nothing. */
@@ -105,12 +98,15 @@ static int choose_ranks(struct session *session, struct error *err)
     struct config *config = &session->config;
     int status = gpu_check(config, err);
     if (!status) gpu_settle(config);
-    if (!status) status = launcher_check(config, err);
+    const struct launcher *launcher = launcher_of(&session->spec, config);
+    if (!status && launcher->check) status = launcher->check(err);
+    if (!status && config->topology.backend == BACKEND_CUDA && (session->spec.hosts || session->spec.external))
+        status = error_set(err, STATUS_USAGE, "topology.backend=cuda: ranks on GPUs are threads of one process, on one machine");
     if (status || config->topology.backend != BACKEND_CUDA || config->topology.ranks_as == RANKS_AS_THREADS) return status;
     fprintf(stderr, "zerolab: ranks are threads of one process: they %s\n",
             gpu_shared(config) ? "share a GPU" : "have a GPU each");
     config->topology.ranks_as = RANKS_AS_THREADS;
-    return add_set(&session->spec, "topology.ranks_as=threads", err);
+    return session_set(&session->spec, "topology.ranks_as=threads", err);
 }
 
 /* --strict: refuses other data than the checkpoint's; without --strict rank 0 warns in the log. */
@@ -149,10 +145,12 @@ static int check_saves(const struct session *session, struct error *err)
     return status;
 }
 
-static int check_room(const struct config *config, struct error *err)
+/* Where ranks may be on several hosts, each host checks its own room (rank_open.c). */
+static int check_room(const struct session *session, struct error *err)
 {
-    const struct capacity room = capacity_now(config);
-    return capacity_check(config, &room, err);
+    if (session->spec.hosts || session->spec.external) return STATUS_OK;
+    const struct capacity room = capacity_now(&session->config);
+    return capacity_check(&session->config, &room, err);
 }
 
 /* Checks files of the configuration together with those of the command line, which cli_check_files() has checked. */
@@ -261,7 +259,6 @@ static int resolve(struct session *session, struct error *err)
     int status = choose_trace_limit(session, err);
     if (!status) status = read_config(session, err);
     if (status) return status;
-    snprintf(session->rank_set, sizeof session->rank_set, "topology.ranks=%lld", (long long)cli->ranks);
     if (cli->weights_only && !cli->resume)
         return error_set(err, STATUS_USAGE,
                          "--weights-only says what to take from a checkpoint; it needs --resume DIR");
@@ -270,7 +267,7 @@ static int resolve(struct session *session, struct error *err)
                          "--strict compares the data with those of the run that goes on; it needs --resume DIR, without --weights-only");
     if (cli->from_file && cli->resume)
         return error_set(err, STATUS_USAGE, "a run has one beginning; give --from FILE or --resume DIR, not both");
-    if (cli->ranks > 0) status = add_set(spec, session->rank_set, err);
+    status = place_choose(session, err);
     if (!status && cli->resume) status = resume_prepare(&session->resume, spec, cli->resume, cli->weights_only, err);
     if (!status && cli->from_file) status = resume_prepare_weights(&session->resume, spec, cli->from_file, err);
     if (!status) status = choose_steps(session, err);
@@ -280,7 +277,7 @@ static int resolve(struct session *session, struct error *err)
     if (!status) status = check_commands(spec, session->resume.steps_done, err);
     if (!status) status = check_data(session, err);
     if (!status) status = check_saves(session, err);
-    if (!status) status = check_room(&session->config, err);
+    if (!status) status = check_room(session, err);
     if (!status) status = check_files(session, err);
     return status;
 }
@@ -413,6 +410,8 @@ static int train(struct session *session, struct error *err)
 
 int front_train(const struct cli *cli, struct error *err)
 {
+    struct launcher_outer outer;
+    if (launcher_outer(&outer) && outer.rank > 0) return worker_process(NULL);
     struct app_offer offer = {"New here? Enter: a two-minute tour  Esc: later  N: never", OFFER_OPEN};
     struct app *stage = NULL;
     struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};

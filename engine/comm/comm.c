@@ -59,9 +59,15 @@ const struct comm_layout *comm_layout(const struct comm *comm)
     return &comm->layout;
 }
 
+const char *comm_host(const struct comm *comm, int rank)
+{
+    return comm->peer[comm->layout.ranks - 1].machine ? comm->peer[rank].host : "";
+}
+
 void comm_abort(struct comm *comm, const struct error *reason)
 {
-    node_fail_as(comm->node, reason->status, "rank %d: %s", comm->layout.rank, reason->text);
+    const char *host = comm_host(comm, comm->layout.rank);
+    node_fail_as(comm->node, reason->status, "rank %d%s%s: %s", comm->layout.rank, *host ? " on host " : "", host, reason->text);
     if (comm->device_ops && comm->device_ops->give_up) comm->device_ops->give_up(comm->device_ops->user);
 }
 

@@ -77,7 +77,8 @@ void comm_group_fail(struct comm_group *group, const struct error *reason);
 
 /* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of
  * this interface call MPI. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node
- * 0: all ranks of a machine are one node; a smaller number makes virtual nodes. */
+ * 0: all ranks of a machine are one node; a smaller number makes virtual nodes; rank 0's counts. STATUS_USAGE: the ranks are of
+ * two versions of this program. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
@@ -86,6 +87,9 @@ void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the lib
 void comm_close(struct comm *comm);
 
 const struct comm_layout *comm_layout(const struct comm *comm);
+
+/* The name of a rank's machine, if the ranks are on several; else "". */
+const char *comm_host(const struct comm *comm, int rank);
 
 /* Collective: maps the symmetric segments of the node's other ranks. Call it once per comm. */
 int comm_attach(struct comm *comm, struct memory *memory, struct error *err);

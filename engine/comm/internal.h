@@ -13,8 +13,8 @@
 
 enum comm_call { CALL_GATHER, CALL_REDUCE, CALL_ALL_REDUCE, CALL_EXCHANGE, CALL_BROADCAST, CALL_ATTACH, CALL_SHARE, CALL_CLOSE };
 
-/* The place of each rank; the table is equal on every rank. */
-struct comm_peer { int node, machine, pid; };
+/* The place of each rank; the table is equal on every rank. host: "" if not known, as in one program. */
+struct comm_peer { int node, machine, pid; char host[64]; };
 
 /* Operations between nodes. Only the thread inside a collective calls them. They return 0, or STATUS_RUN after node_fail(). */
 struct comm_wire {

@@ -29,6 +29,7 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/version.h"
 #include "engine/comm/wire.h"
 #include "engine/memory/pages.h"
 
@@ -77,8 +78,19 @@ static int agree(MPI_Comm world, const struct error *failure, struct error *err)
 
 struct hello {
     uint64_t machine;
-    int pid;
+    int pid, ranks_per_node;
+    char version[24], host[64];
 };
+
+/* Ranks of two versions would not understand each other. */
+static int check_versions(const struct hello *hello, int ranks, struct error *err)
+{
+    for (int r = 1; r < ranks; r++)
+        if (strncmp(hello[r].version, hello[0].version, sizeof hello->version) != 0)
+            return error_set(err, STATUS_USAGE, "host %.63s has zerolab %.23s, host %.63s has %.23s; install one version on all",
+                             hello[r].host, hello[r].version, hello[0].host, hello[0].version);
+    return 0;
+}
 
 /* Numbers machines and nodes in rank order. The ranks of a machine must be consecutive. */
 static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_per_node, struct error *err)
@@ -96,7 +108,8 @@ static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_
         } else if (r && ranks_per_node > 0 && on_machine % ranks_per_node == 0) {
             node++;
         }
-        comm->peer[r] = (struct comm_peer){node, machine, hello[r].pid};
+        comm->peer[r] = (struct comm_peer){node, machine, hello[r].pid, ""};
+        memcpy(comm->peer[r].host, hello[r].host, sizeof hello->host);
         if (on_machine + 1 > most) most = on_machine + 1;
     }
     comm->layout.nodes = node + 1;
@@ -108,10 +121,13 @@ static int number_nodes(struct comm *comm, const struct hello *hello, int ranks_
 
 static int meet_peers(struct comm *comm, int ranks_per_node, struct error *err)
 {
-    struct hello mine = {machine_id(), getpid()}, *hello = calloc((size_t)comm->layout.ranks, sizeof *hello);
+    struct hello mine = {machine_id(), getpid(), ranks_per_node, ZEROLAB_VERSION, ""};
+    struct hello *hello = calloc((size_t)comm->layout.ranks, sizeof *hello);
     if (!hello) return error_set(err, STATUS_RUN, "no memory for %d ranks", comm->layout.ranks);
+    gethostname(mine.host, sizeof mine.host - 1);
     MPI_Allgather(&mine, sizeof mine, MPI_BYTE, hello, sizeof mine, MPI_BYTE, comm->wire_state->world);
-    int status = number_nodes(comm, hello, ranks_per_node, err);
+    int status = check_versions(hello, comm->layout.ranks, err);
+    if (!status) status = number_nodes(comm, hello, hello[0].ranks_per_node, err);
     free(hello);
     if (status) return status;
     const struct comm_peer *self = &comm->peer[comm->layout.rank];

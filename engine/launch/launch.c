@@ -46,13 +46,14 @@ void launch_environment(const struct launcher *launcher, const struct config *co
 
 /* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe.
  * When the front end dies, the kernel asks the engine to stop, because no other process could. */
-static void become_engine(const struct launcher *launcher, const struct config *config, const char *program,
-                          const char *folder, bool passes, int output_fd, pid_t front)
+static void become_engine(const struct launcher *launcher, const struct run_spec *spec, const struct config *config,
+                          const char *program, const char *folder, bool passes, int output_fd, pid_t front)
 {
     struct launch_args args = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != front) _exit(STATUS_RUN);
-    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, folder);
+    launch_environment(launcher, config, passes, folder);
+    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, folder, spec->hosts, spec->agent);
     launch_add(&args, program);
     launch_add(&args, launcher->worker);
     launch_add(&args, folder);
@@ -65,7 +66,6 @@ static void become_engine(const struct launcher *launcher, const struct config *
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
-    launch_environment(launcher, config, passes, folder);
     execvp(args.at[0], (char *const *)args.at);
     fprintf(stderr, "zerolab: cannot start %s: %s\n", args.at[0], strerror(errno));
     _exit(STATUS_RUN);
@@ -79,8 +79,8 @@ int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err)
     return STATUS_OK;
 }
 
-static int fork_engine(struct engine *engine, const struct rundir *dir, const struct config *config, struct capture_log *log,
-                       struct error *err)
+static int fork_engine(struct engine *engine, const struct rundir *dir, const struct run_spec *spec,
+                       const struct config *config, struct capture_log *log, struct error *err)
 {
     char program[LAUNCH_PROGRAM_ROOM];
     int status = launch_program(program, err);
@@ -93,7 +93,8 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t front = getpid();
     engine->pid = fork();
-    if (engine->pid == 0) become_engine(engine->launcher, config, program, dir->path, passes, output[1], front);
+    if (engine->pid == 0)
+        become_engine(engine->launcher, spec, config, program, dir->path, passes, output[1], front);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);
@@ -101,15 +102,15 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     return error_set(err, STATUS_RUN, "cannot start the engine: %s", strerror(fork_errno));
 }
 
-int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log,
-                 struct error *err)
+int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec,
+                 const struct config *config, struct capture_log *log, struct error *err)
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine) return error_set(err, STATUS_RUN, "no memory to start the engine");
     engine->home_fd = -1;
-    engine->launcher = launcher_of(config);
+    engine->launcher = launcher_of(spec, config);
     int status = home_listen(dir, &engine->home_fd, err);
-    if (!status) status = fork_engine(engine, dir, config, log, err);
+    if (!status) status = fork_engine(engine, dir, spec, config, log, err);
     if (!status) return *out = engine, STATUS_OK;
 
     if (engine->pid > 0) kill(engine->pid, SIGKILL), waitpid(engine->pid, NULL, 0);
@@ -283,6 +284,38 @@ static bool explain_killed_rank(const char *printed, struct error *err)
     return true;
 }
 
+/* The word that follows `label` in the text after `mark`; false: none. */
+static bool word_after(const char *printed, const char *mark, const char *label, char word[256])
+{
+    const char *at = strstr(printed, mark);
+    at = at ? strstr(at, label) : NULL;
+    return at && sscanf(at + strlen(label), " %255[^ \r\n]", word) == 1;
+}
+
+/* The first line with letters in it. */
+static const char *first_line(const char *printed)
+{
+    while (*printed && !isalpha((unsigned char)*printed)) printed++;
+    return printed;
+}
+
+/* What Open MPI 4 says of another host. */
+static bool explain_host(const char *printed, struct error *err)
+{
+    static const char lost[] = "lost communication with a remote daemon", no_program[] = "unable to launch the specified application",
+                      no_daemon[] = "unable to reliably start one or more daemons";
+    char host[256], program[256];
+    const char *remote = strstr(printed, lost);
+    if ((remote = remote ? strstr(remote, "Remote daemon") : NULL) && word_after(remote, "Remote", "on node", host))
+        return error_set(err, STATUS_RUN, "host %s was lost: its network or the machine itself has failed", host);
+    if (word_after(printed, no_program, "Executable:", program) && word_after(printed, no_program, "Node:", host))
+        return error_set(err, STATUS_RUN, "host %.100s cannot execute %s; install the same zerolab there", host, program);
+    if (!strstr(printed, no_daemon)) return false;
+    const char *line = first_line(printed);
+    return error_set(err, STATUS_RUN, "a host could not be reached: %.*s; HOST in \"ssh HOST true\", or in the launch agent's place, must work first",
+                     line_length(line), strncmp(line, "ORTE was", 8) ? line : "its daemon of Open MPI did not start");
+}
+
 /* The first line that one of our own processes printed: "zerolab: text". */
 static const char *own_line(const char *printed)
 {
@@ -315,7 +348,7 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
     if (!printed) printed = "";
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
     const char *line;
-    if (explain_killed_rank(printed, err)) return STATUS_RUN;
+    if (explain_host(printed, err) || explain_killed_rank(printed, err)) return STATUS_RUN;
     if ((line = sanitizer_line(printed))) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
     if (WIFSIGNALED(wait_status))
         return error_set(err, STATUS_RUN, "%s was ended by signal %d (%s)", launcher, WTERMSIG(wait_status),
@@ -331,7 +364,7 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
 int failure_explain_forced(const char *printed, struct error *err)
 {
     if (!printed) printed = "";
-    if (explain_killed_rank(printed, err)) return STATUS_RUN;
+    if (explain_host(printed, err) || explain_killed_rank(printed, err)) return STATUS_RUN;
     const char *line = own_line(printed);
     if (line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
     return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");

@@ -1,7 +1,7 @@
 /* Starts the engine and waits for its end. The front end never trains: the engine is another process, started by a
  * launcher (launcher.h) in a session of its own, without input and with captured output (capture.h).
  *
- *     engine_start(&engine, &dir, &config, log, &err)
+ *     engine_start(&engine, &dir, &spec, &config, log, &err)
  *     engine_call(engine, &fd, &err)        waits for rank 0; what it writes to fd is the trace
  *     ... until the trace ends ...
  *     engine_end(engine, grace_ms, &err)    waits, kills the remaining processes, says in one line what went wrong
@@ -29,7 +29,8 @@ int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err);
  * called before a fork. folder: where a launcher puts its own files. */
 void launch_environment(const struct launcher *launcher, const struct config *config, bool passes, const char *folder);
 
-int engine_start(struct engine **out, const struct rundir *dir, const struct config *config, struct capture_log *log, struct error *err);
+/* spec: the order in dir, with its configuration. */
+int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec, const struct config *config, struct capture_log *log, struct error *err);
 
 /* Waits until rank 0 calls; *connected_fd (the caller closes it) is -1 when a signal came on signal_fd first.
  * STATUS_RUN: the engine ended before it called, or did not call within two minutes. */

@@ -66,7 +66,8 @@ static void become_launcher(const struct launcher *launcher, const struct rundir
     char program[LAUNCH_PROGRAM_ROOM];
     struct launch_args args = {0};
     if (launch_program(program, NULL)) _exit(STATUS_RUN);
-    if (launcher->prefix) launcher->prefix(&args, RANKS, dir->path);
+    launch_environment(launcher, &config, false, dir->path);
+    if (launcher->prefix) launcher->prefix(&args, RANKS, dir->path, NULL, NULL);
     launch_add(&args, program);
     launch_add(&args, "--worker-hello");
     launch_add(&args, launcher->name);
@@ -74,7 +75,6 @@ static void become_launcher(const struct launcher *launcher, const struct rundir
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(output_fd, STDOUT_FILENO);
     dup2(output_fd, STDERR_FILENO);
-    launch_environment(launcher, &config, false, dir->path);
     execvp(args.at[0], (char *const *)args.at);
     _exit(STATUS_RUN);
 }

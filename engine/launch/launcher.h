@@ -4,17 +4,19 @@
  *     local      `zerolab --worker-ranks FOLDER`, our own supervisor: ranks are its child processes (supervise.h)
  *     threads    `zerolab --worker-threads FOLDER`: ranks are threads of one process
  *     mpirun     `mpirun ... zerolab --worker FOLDER`: mpirun starts the ranks, over a network of its own
- *     external   another mpirun or srun started this program, once for each rank: refused so far
+ *     external   another mpirun or srun started this program, once for each rank. Rank 0's process is the front end and
+ *                starts `zerolab --worker FOLDER`, which becomes rank 0 of that world; the others become ranks at once
  *
- * topology.ranks_as chooses between the first three. The last is found in the environment. */
+ * topology.ranks_as chooses between the first three. The last is found in the environment (launcher_outer()). */
 #ifndef ENGINE_LAUNCH_LAUNCHER_H
 #define ENGINE_LAUNCH_LAUNCHER_H
 
 #include <stdbool.h>
 
 #include "engine/config/config.h"
+#include "engine/launch/spec.h"
 
-enum { LAUNCH_ARGS_MAX = 48 };
+enum { LAUNCH_ARGS_MAX = 80 };
 struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16]; };
 void launch_add(struct launch_args *args, const char *text);
 
@@ -23,15 +25,17 @@ struct launcher {
     const char *worker; /* the verb that it runs, with the run's folder as operand */
     bool has_children;  /* ranks are its child processes: once they have ended, it should end too */
     int (*check)(struct error *err); /* can it start ranks here? STATUS_USAGE and why not. NULL: always */
-    void (*prefix)(struct launch_args *args, int ranks, const char *folder); /* words before the program; NULL: none */
+    /* Words before the program; hosts, agent: as in struct run_spec. NULL: none. Called after `environment`. */
+    void (*prefix)(struct launch_args *args, int ranks, const char *folder, const char *hosts, const char *agent);
     void (*environment)(const char *folder); /* in the child, before exec; folder: for its own files. NULL: nothing */
 };
 
 extern const struct launcher launcher_local, launcher_threads, launcher_mpirun, launcher_external;
 
-const struct launcher *launcher_of(const struct config *config);
+const struct launcher *launcher_of(const struct run_spec *spec, const struct config *config);
 
-/* Called by a front end before a run: STATUS_USAGE if the ranks of this configuration cannot be started here. */
-int launcher_check(const struct config *config, struct error *err);
+/* Whether another launcher started this process as one of several ranks. */
+struct launcher_outer { int rank, ranks; };
+bool launcher_outer(struct launcher_outer *outer);
 
 #endif

@@ -1,5 +1,5 @@
-/* Ranks that Open MPI's mpirun starts. On one machine nothing needs it. mpirun listens on a TCP port of all
- * interfaces while it lives; see docs/SECURITY.md. */
+/* Ranks that Open MPI's mpirun starts, on this machine, where nothing needs it, or on several hosts. mpirun listens on a TCP
+ * port of all interfaces while it lives; see docs/SECURITY.md. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,13 +9,23 @@
 #include "engine/launch/launcher.h"
 
 /* What mpirun is told, and why. */
-static const char *const options[] = {
+static const char *const always[] = {
     "--oversubscribe", /* more ranks than cores is our normal case */
     "--bind-to",
     "none", /* with one core a rank, four ranks would share core 0 */
     "--mca",
+    "orte_base_help_aggregate",
+    "0",
+    "--mca",
+    "odls_base_sigkill_timeout",
+    "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
+    NULL,
+};
+
+static const char *const on_this_machine[] = {
+    "--mca",
     "plm",
-    "^rsh,slurm", /* this machine only: Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
+    "^rsh,slurm", /* Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
     "--mca",
     "pml",
     "ob1",
@@ -25,22 +35,49 @@ static const char *const options[] = {
     "--mca",
     "btl_vader_single_copy_mechanism",
     "none", /* needs ptrace rights that containers lack */
-    "--mca",
-    "orte_base_help_aggregate",
-    "0",
-    "--mca",
-    "odls_base_sigkill_timeout",
-    "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
+    NULL,
 };
 
-static void prefix(struct launch_args *args, int ranks, const char *folder)
+static const char *const on_hosts[] = {
+    "--map-by",
+    "slot", /* the ranks of a host are consecutive */
+    "--mca",
+    "oob_tcp_keepalive_time", /* a host that is silent for 2 + 3 x 1 s is lost; the defaults need 8 minutes */
+    "2",
+    "--mca",
+    "oob_tcp_keepalive_intvl",
+    "1",
+    "--mca",
+    "oob_tcp_keepalive_probes",
+    "3",
+    NULL,
+};
+
+/* Variables that ranks on other hosts need; mpirun hands on no other. */
+static const char *const handed_on[] = {"OMP_NUM_THREADS", "OMP_DYNAMIC", "OMP_WAIT_POLICY", "PMIX_MCA_gds"};
+
+static void add_all(struct launch_args *args, const char *const *words)
+{
+    for (; *words; words++) launch_add(args, *words);
+}
+
+static void add_option(struct launch_args *args, const char *name, const char *value)
+{
+    launch_add(args, "--mca"), launch_add(args, name), launch_add(args, value);
+}
+
+static void prefix(struct launch_args *args, int ranks, const char *folder, const char *hosts, const char *agent)
 {
     launch_add(args, "mpirun");
     if (geteuid() == 0) launch_add(args, "--allow-run-as-root");
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++) launch_add(args, options[i]);
-    /* All that Open MPI leaves in files goes where one removal takes it. */
-    launch_add(args, "--mca"), launch_add(args, "orte_tmpdir_base"), launch_add(args, folder);
-    launch_add(args, "--mca"), launch_add(args, "btl_vader_backing_directory"), launch_add(args, folder);
+    add_all(args, always);
+    add_all(args, hosts ? on_hosts : on_this_machine);
+    /* All that Open MPI leaves in files goes where one removal takes it. Other hosts lack that folder, and Open MPI wants one for all. */
+    if (!hosts) add_option(args, "orte_tmpdir_base", folder), add_option(args, "btl_vader_backing_directory", folder);
+    if (hosts) launch_add(args, "--host"), launch_add(args, hosts);
+    if (agent) add_option(args, "plm", "rsh"), add_option(args, "plm_rsh_agent", agent);
+    for (size_t i = 0; hosts && i < sizeof handed_on / sizeof *handed_on; i++)
+        if (getenv(handed_on[i])) launch_add(args, "-x"), launch_add(args, handed_on[i]);
     snprintf(args->ranks, sizeof args->ranks, "%d", ranks);
     launch_add(args, "-n"), launch_add(args, args->ranks);
 }
@@ -71,6 +108,8 @@ static void environment(const char *folder)
     /* Its shared-memory store (ds21) can deadlock at start-up: seen in PMIx 4.2.2, once in some forty starts. */
     setenv("PMIX_MCA_gds", "hash", 0);
     setenv("PRTE_MCA_prte_tmpdir_base", folder, 1); /* what Open MPI 5 calls orte_tmpdir_base */
+    /* Between hosts. Shared memory of Open MPI would leave files in /dev/shm of a host that is lost. The user may set another. */
+    setenv("OMPI_MCA_btl", "self,tcp", 0);
 #ifdef __SANITIZE_ADDRESS__
     /* Open MPI unloads libraries that still hold memory: leaks without a name, which no list of suppressions can match. */
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1);

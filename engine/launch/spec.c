@@ -68,7 +68,7 @@ static void get_part(const cJSON *part, struct run_spec *spec)
     spec->part.since_ns = since ? strtoull(since, NULL, 10) : 0;
 }
 
-int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
+char *spec_text(const struct run_spec *spec)
 {
     cJSON *json = cJSON_CreateObject();
     put_text(json, "config", spec->config_path);
@@ -85,11 +85,18 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, const char
     put_list(json, "own", &spec->own);
     cJSON_AddBoolToObject(json, "interactive", spec->interactive);
     cJSON_AddBoolToObject(json, "detached", spec->detached);
+    put_text(json, "hosts", spec->hosts);
+    put_text(json, "agent", spec->agent);
+    cJSON_AddBoolToObject(json, "external", spec->external);
     put_part(json, spec);
     char *text = cJSON_Print(json);
     cJSON_Delete(json);
+    return text;
+}
 
-    char path[96];
+int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
+{
+    char path[96], *text = spec_text(spec);
     rundir_path(dir, name, path, sizeof path);
     FILE *file = fopen(path, "we");
     bool written = file && text && fputs(text, file) >= 0;
@@ -108,15 +115,11 @@ static char *read_all(const char *path)
     return text;
 }
 
-int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
+int spec_parse(struct run_spec *spec, const char *text, struct error *err)
 {
-    char path[96];
-    rundir_path(dir, name, path, sizeof path);
-    char *text = read_all(path);
-    cJSON *json = text ? cJSON_Parse(text) : NULL;
-    free(text);
+    cJSON *json = cJSON_Parse(text);
     *spec = (struct run_spec){.storage = json};
-    if (!json) return error_set(err, STATUS_RUN, "cannot read %s; was the run's folder removed?", path);
+    if (!json) return error_set(err, STATUS_RUN, "the order to the engine is damaged");
     spec->config_path = get_text(json, "config");
     spec->config_text = get_text(json, "config_text");
     get_list(json, "sets", &spec->sets);
@@ -131,8 +134,21 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name,
     get_list(json, "own", &spec->own);
     spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
     spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
+    spec->hosts = get_text(json, "hosts");
+    spec->agent = get_text(json, "agent");
+    spec->external = cJSON_IsTrue(cJSON_GetObjectItem(json, "external"));
     get_part(cJSON_GetObjectItem(json, "part"), spec);
     return STATUS_OK;
+}
+
+int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
+{
+    char path[96];
+    rundir_path(dir, name, path, sizeof path);
+    char *text = read_all(path);
+    int status = spec_parse(spec, text ? text : "", NULL);
+    free(text);
+    return status ? error_set(err, status, "cannot read %s; was the run's folder removed?", path) : STATUS_OK;
 }
 
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err)

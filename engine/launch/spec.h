@@ -22,6 +22,9 @@ struct run_spec {
     struct text_list own;     /* folders whose checkpoints are this run's (save_claims.h) */
     bool interactive;        /* a viewer can send commands: when memory runs out, the run waits for one */
     bool detached;           /* the run continues without an owner */
+    const char *hosts, *agent; /* where mpirun starts the ranks ("a:2,b:2"; NULL: on this machine), and with which program in place of
+                                  ssh (NULL: ssh) */
+    bool external;           /* another launcher has started the ranks */
     struct {                 /* for a part after the first, which continues where another engine stopped */
         int number;          /* 0: the first */
         int64_t steps_done;
@@ -39,6 +42,9 @@ struct run_spec {
 #define SPEC_BACK_FILE "back.json"
 
 int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
+/* The same as text, which the caller frees; NULL: no memory. spec_parse(): STATUS_RUN if the text is none. */
+char *spec_text(const struct run_spec *spec);
+int spec_parse(struct run_spec *spec, const char *text, struct error *err);
 int spec_read(struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
 /* Loads config_text, or the file config_path, and applies `sets`. */
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err);

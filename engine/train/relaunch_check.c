@@ -83,6 +83,9 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
 {
     struct config changed;
     struct relaunch_config next;
+    if (rank->spec->external || rank_count_here(rank) < rank->ranks)
+        return error_set(err, STATUS_USAGE, "%s: ranks on several hosts, or of another launcher, cannot be started again; save a checkpoint, "
+                         "stop, and go on from it with --resume", key);
     const struct text_list before = relaunch_config_sets(&rank->relaunch.next);
     relaunch_config_init(&next, &before);
     relaunch_config_change(&next, &rank->config, key, value);
@@ -95,7 +98,7 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
     gpu_settle(&changed);
     status = gpu_check(&changed, err);
     if (!status) status = check_state_fits(rank, &changed, err);
-    if (!status && launcher_of(&changed)->check) status = launcher_of(&changed)->check(err);
+    if (!status && launcher_of(rank->spec, &changed)->check) status = launcher_of(rank->spec, &changed)->check(err);
     if (!status) status = check_data(&changed, err);
     if (!status) status = check_room(rank, &changed, err);
     rank->relaunch.batch = changed.train_batch_size;

@@ -33,12 +33,12 @@ static void empty(const char *log)
     if (fd >= 0) close(fd);
 }
 
-int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct config *config, const char *log,
-                 struct error *err)
+int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct run_spec *spec,
+                     const struct config *config, const char *log, struct error *err)
 {
     *relauncher = (struct relauncher){.dir = dir, .log.path = log, .held.listen_fd = -1};
     empty(log);
-    return engine_start(&relauncher->engine, dir, config, &relauncher->log, err);
+    return engine_start(&relauncher->engine, dir, spec, config, &relauncher->log, err);
 }
 
 int relauncher_fd(const struct relauncher *relauncher)
@@ -98,7 +98,7 @@ static int start(struct relauncher *relauncher, struct error *err)
     if (status) return status;
     status = spec_load_config(&spec, &config, err);
     if (!status) {
-        status = engine_start(&relauncher->engine, relauncher->dir, &config, &relauncher->log, err);
+        status = engine_start(&relauncher->engine, relauncher->dir, &spec, &config, &relauncher->log, err);
         config_release(&config);
     }
     spec_release(&spec);

@@ -3,7 +3,7 @@
  * the same descriptor. No call blocks, so the relauncher runs in the loop of the screen, or of the process that stays with a
  * detached run.
  *
- *     relauncher_begin(&relauncher, &dir, &config, log, &err)
+ *     relauncher_begin(&relauncher, &dir, &spec, &config, log, &err)
  *     loop: poll(relauncher_fd(&relauncher), ... at most relauncher_advance(&relauncher) ms)
  *     relauncher_end(&relauncher, grace_ms, &err)
  *
@@ -32,7 +32,7 @@ struct relauncher {
     uint64_t since_ns; /* when the state was entered */
 };
 
-int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct config *config, const char *log, struct error *err);
+int relauncher_begin(struct relauncher *relauncher, const struct rundir *dir, const struct run_spec *spec, const struct config *config, const char *log, struct error *err);
 
 int relauncher_fd(const struct relauncher *relauncher); /* -1: nothing to poll for */
 

@@ -45,18 +45,24 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int enter(struct workplace *place, const char *folder, struct error *err)
+static int load(struct workplace *place, struct error *err)
 {
-    int status = rundir_join(&place->dir, folder, err);
-    if (!status) status = spec_read(&place->spec, &place->dir, SPEC_FILE, err);
-    if (!status) status = spec_load_config(&place->spec, &place->config, err);
+    const int status = spec_load_config(&place->spec, &place->config, err);
     if (!status) gpu_settle(&place->config);
     return status;
 }
 
+static int enter(struct workplace *place, const char *folder, struct error *err)
+{
+    int status = rundir_join(&place->dir, folder, err);
+    if (!status) status = spec_read(&place->spec, &place->dir, SPEC_FILE, err);
+    return status ? status : load(place, err);
+}
+
+/* err NULL: the reason is not printed. */
 static int leave(struct workplace *place, int status, const struct error *err)
 {
-    if (status) fprintf(stderr, "zerolab: %s\n", err->text);
+    if (status && err) fprintf(stderr, "zerolab: %s\n", err->text);
     config_release(&place->config);
     spec_release(&place->spec);
     rundir_close(&place->dir, false);
@@ -69,22 +75,55 @@ static int live_alone(struct workplace *place, struct comm *comm, struct error *
 {
     const sigset_t signals = stop_signals();
     if (comm_layout(comm)->rank == 0) place->signal_fd = open_signals();
-    else sigprocmask(SIG_UNBLOCK, &signals, NULL);
+    else if (!place->spec.external) sigprocmask(SIG_UNBLOCK, &signals, NULL); /* else rank 0's front end stops the run */
     struct rank rank = {.dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm};
     return rank_live(&rank, err);
 }
 
+/* Gives rank 0's order to the ranks that cannot read the run's folder. */
+static int receive_spec(struct workplace *place, struct comm *comm, struct error *err)
+{
+    char *text = place->spec.storage && comm_layout(comm)->rank == 0 ? spec_text(&place->spec) : NULL;
+    uint64_t bytes = text ? strlen(text) + 1 : 0;
+    int status = comm_broadcast_control(comm, &bytes, sizeof bytes, err);
+    if (!status && comm_layout(comm)->rank != 0) text = bytes ? malloc(bytes) : NULL;
+    if (!status && !text) status = error_set(err, STATUS_RUN, "rank 0 has no order to the engine; zerolab must be started on its host");
+    if (!status) status = comm_broadcast_control(comm, text, bytes, err);
+    if (!status && !place->spec.storage) {
+        status = spec_parse(&place->spec, text, err);
+        if (!status) status = load(place, err);
+    }
+    free(text);
+    const int ranks = comm_layout(comm)->ranks;
+    if (!status && ranks != place->config.topology.ranks)
+        status = error_set(err, STATUS_RUN, "MPI has started %d ranks, not %d; is it the Open MPI of this program?", ranks,
+                           place->config.topology.ranks);
+    if (status) comm_abort(comm, err), comm_close(comm);
+    return status;
+}
+
+/* A rank of a launcher that is not ours prints nothing: rank 0's front end says what failed. It waits until that has happened,
+ * since a launcher ends all processes once one of them has failed. */
+static int leave_quietly(struct workplace *place, int status)
+{
+    enum { STAYS_S = 2 };
+    if (status) sleep(STAYS_S);
+    return leave(place, status, NULL);
+}
+
 int worker_process(const char *folder)
 {
-    struct workplace place = {.signal_fd = -1};
+    struct workplace place = {.signal_fd = -1, .dir.lock_fd = -1};
     struct error err;
     struct comm *comm;
+    const bool is_here = folder && access(folder, F_OK) == 0; /* else the front end is on another machine */
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun has ended in any way, no rank stays */
     block_signals();
-    int status = enter(&place, folder, &err);
-    if (!status) status = comm_open_mpi(&comm, place.config.topology.ranks_per_node, &err);
+    int status = is_here ? enter(&place, folder, &err) : STATUS_OK;
+    if (!status) status = comm_open_mpi(&comm, is_here ? place.config.topology.ranks_per_node : 0, &err);
+    if (!status) status = receive_spec(&place, comm, &err);
     if (!status) status = live_alone(&place, comm, &err);
-    return leave(&place, status, &err);
+    return folder ? leave(&place, status, &err) : leave_quietly(&place, status);
 }
 
 /* In a child of the supervisor. */
