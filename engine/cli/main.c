@@ -10,6 +10,7 @@
 #include "engine/base/version.h"
 #include "engine/cli/front.h"
 #include "engine/launch/launch_probe.h"
+#include "engine/launch/launcher.h"
 #include "engine/train/worker.h"
 #include "kernels/cuda/device.h"
 #include "tui/app/app.h"
@@ -58,6 +59,7 @@ static int run(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--help-reference") == 0) return cli_print_reference(stdout), STATUS_OK;
     if (argc == 2 && strcmp(argv[1], "--help-manual") == 0) return cli_print_manual(stdout), STATUS_OK;
     if (argc > 1 && strcmp(argv[1], "--complete") == 0) return cli_complete(stdout, argc - 2, argv + 2), STATUS_OK;
+    if (argc > 3 && strcmp(argv[1], LAUNCH_ON) == 0) return launch_on(argv + 2);
     if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
     if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);

@@ -223,6 +223,8 @@ int session_finish(struct session *session, int shown, struct error *err)
         status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
     if (!model->ended) fold_end(model, OUTCOME_FAILED, ended.text); /* so that the report says it, too */
     if (model->outcome != OUTCOME_FAILED) return shown;
+    /* Rank 0 sees only that mpirun ends the ranks; mpirun says which host was lost. */
+    if (session->spec.hosts) snprintf(model->error, sizeof model->error, "%s", ended.text);
     *err = ended;
     return status;
 }

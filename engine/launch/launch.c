@@ -53,7 +53,7 @@ static void become_engine(const struct launcher *launcher, const struct run_spec
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != front) _exit(STATUS_RUN);
     launch_environment(launcher, config, passes, folder);
-    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, folder, spec->hosts, spec->agent);
+    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, program, folder, spec->hosts, spec->agent);
     launch_add(&args, program);
     launch_add(&args, launcher->worker);
     launch_add(&args, folder);
@@ -292,28 +292,19 @@ static bool word_after(const char *printed, const char *mark, const char *label,
     return at && sscanf(at + strlen(label), " %255[^ \r\n]", word) == 1;
 }
 
-/* The first line with letters in it. */
-static const char *first_line(const char *printed)
-{
-    while (*printed && !isalpha((unsigned char)*printed)) printed++;
-    return printed;
-}
-
-/* What Open MPI 4 says of another host. */
+/* What Open MPI 4 says of another host; it gives no name where its connection through the launch agent ends. */
 static bool explain_host(const char *printed, struct error *err)
 {
-    static const char lost[] = "lost communication with a remote daemon", no_program[] = "unable to launch the specified application",
-                      no_daemon[] = "unable to reliably start one or more daemons";
+    static const char lost[] = "lost communication with a remote daemon", no_program[] = "unable to launch the specified application";
     char host[256], program[256];
     const char *remote = strstr(printed, lost);
     if ((remote = remote ? strstr(remote, "Remote daemon") : NULL) && word_after(remote, "Remote", "on node", host))
         return error_set(err, STATUS_RUN, "host %s was lost: its network or the machine itself has failed", host);
     if (word_after(printed, no_program, "Executable:", program) && word_after(printed, no_program, "Node:", host))
         return error_set(err, STATUS_RUN, "host %.100s cannot execute %s; install the same zerolab there", host, program);
-    if (!strstr(printed, no_daemon)) return false;
-    const char *line = first_line(printed);
-    return error_set(err, STATUS_RUN, "a host could not be reached: %.*s; HOST in \"ssh HOST true\", or in the launch agent's place, must work first",
-                     line_length(line), strncmp(line, "ORTE was", 8) ? line : "its daemon of Open MPI did not start");
+    const char *at = strstr(printed, LAUNCH_ON_LOST); /* of launch_on(), which another failure may follow */
+    if (!at || !strstr(printed, "unable to reliably start one or more daemons")) return false;
+    return error_set(err, STATUS_RUN, "%.*s", line_length(at), at);
 }
 
 /* The first line that one of our own processes printed: "zerolab: text". */

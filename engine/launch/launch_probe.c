@@ -67,7 +67,7 @@ static void become_launcher(const struct launcher *launcher, const struct rundir
     struct launch_args args = {0};
     if (launch_program(program, NULL)) _exit(STATUS_RUN);
     launch_environment(launcher, &config, false, dir->path);
-    if (launcher->prefix) launcher->prefix(&args, RANKS, dir->path, NULL, NULL);
+    if (launcher->prefix) launcher->prefix(&args, RANKS, program, dir->path, NULL, NULL);
     launch_add(&args, program);
     launch_add(&args, "--worker-hello");
     launch_add(&args, launcher->name);

@@ -17,7 +17,7 @@
 #include "engine/launch/spec.h"
 
 enum { LAUNCH_ARGS_MAX = 80 };
-struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16]; };
+struct launch_args { int count; const char *at[LAUNCH_ARGS_MAX]; char ranks[16], agent[8192]; };
 void launch_add(struct launch_args *args, const char *text);
 
 struct launcher {
@@ -26,9 +26,16 @@ struct launcher {
     bool has_children;  /* ranks are its child processes: once they have ended, it should end too */
     int (*check)(struct error *err); /* can it start ranks here? STATUS_USAGE and why not. NULL: always */
     /* Words before the program; hosts, agent: as in struct run_spec. NULL: none. Called after `environment`. */
-    void (*prefix)(struct launch_args *args, int ranks, const char *folder, const char *hosts, const char *agent);
+    void (*prefix)(struct launch_args *args, int ranks, const char *program, const char *folder, const char *hosts, const char *agent);
     void (*environment)(const char *folder); /* in the child, before exec; folder: for its own files. NULL: nothing */
 };
+
+/* `zerolab --launch-on N AGENT... HOST COMMAND...`: what mpirun runs in place of ssh. Runs AGENT, of N words, with all that follows,
+ * and names the host in a line that begins with LAUNCH_ON_LOST if it fails, because mpirun does not. words: from N on, ended by
+ * NULL. Returns the exit status. */
+#define LAUNCH_ON      "--launch-on"
+#define LAUNCH_ON_LOST "the connection to host "
+int launch_on(char *const words[]);
 
 extern const struct launcher launcher_local, launcher_threads, launcher_mpirun, launcher_external;
 

@@ -1,8 +1,12 @@
 /* Ranks that Open MPI's mpirun starts, on this machine, where nothing needs it, or on several hosts. mpirun listens on a TCP
  * port of all interfaces while it lives; see docs/SECURITY.md. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/comm/comm.h"
@@ -66,7 +70,15 @@ static void add_option(struct launch_args *args, const char *name, const char *v
     launch_add(args, "--mca"), launch_add(args, name), launch_add(args, value);
 }
 
-static void prefix(struct launch_args *args, int ranks, const char *folder, const char *hosts, const char *agent)
+static int count_words(const char *text)
+{
+    int count = 0;
+    for (; *(text += strspn(text, " ")); text += strcspn(text, " ")) count++;
+    return count;
+}
+
+static void prefix(struct launch_args *args, int ranks, const char *program, const char *folder, const char *hosts,
+                   const char *agent)
 {
     launch_add(args, "mpirun");
     if (geteuid() == 0) launch_add(args, "--allow-run-as-root");
@@ -75,11 +87,35 @@ static void prefix(struct launch_args *args, int ranks, const char *folder, cons
     /* All that Open MPI leaves in files goes where one removal takes it. Other hosts lack that folder, and Open MPI wants one for all. */
     if (!hosts) add_option(args, "orte_tmpdir_base", folder), add_option(args, "btl_vader_backing_directory", folder);
     if (hosts) launch_add(args, "--host"), launch_add(args, hosts);
-    if (agent) add_option(args, "plm", "rsh"), add_option(args, "plm_rsh_agent", agent);
+    if (agent) add_option(args, "plm", "rsh"); /* in a Slurm allocation it would be srun */
+    if (!agent) agent = "ssh";
+    snprintf(args->agent, sizeof args->agent, "%s " LAUNCH_ON " %d %s", program, count_words(agent), agent);
+    if (hosts) add_option(args, "plm_rsh_agent", args->agent);
     for (size_t i = 0; hosts && i < sizeof handed_on / sizeof *handed_on; i++)
         if (getenv(handed_on[i])) launch_add(args, "-x"), launch_add(args, handed_on[i]);
     snprintf(args->ranks, sizeof args->ranks, "%d", ranks);
     launch_add(args, "-n"), launch_add(args, args->ranks);
+}
+
+int launch_on(char *const words[])
+{
+    char *const *agent = words + 1;
+    const char *host = "";
+    int ended = 0;
+    for (int i = 0, count = atoi(words[0]); i <= count && agent[i]; i++) host = agent[i];
+    const pid_t parent = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (getppid() == parent) execvp(agent[0], agent);
+        fprintf(stderr, "zerolab: cannot start %s: %s\n", agent[0], strerror(errno));
+        _exit(STATUS_RUN);
+    }
+    while (pid > 0 && waitpid(pid, &ended, 0) < 0 && errno == EINTR) continue;
+    if (pid > 0 && ended == 0) return STATUS_OK;
+    fprintf(stderr, LAUNCH_ON_LOST "%s was lost, or could not be made: %s ended with %s %d; \"%s %s true\" must work\n",
+            host, agent[0], WIFSIGNALED(ended) ? "signal" : "status",
+            WIFSIGNALED(ended) ? WTERMSIG(ended) : WEXITSTATUS(ended), agent[0], host);
+    return STATUS_RUN;
 }
 
 static bool is_on_path(const char *name)

@@ -210,6 +210,7 @@ int rank_live(struct rank *rank, struct error *err)
     if (!status) status = follow_orders(rank, &order, err);
     if (!status) status = rank->relaunch.leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err);
+    if (status && *comm_host(rank->comm, rank->rank)) status = comm_check(rank->comm, err); /* which names the host */
     const bool is_diverged = !status && *rank->diverged;
     struct error end = {.text = ""};
     if (is_diverged) explain_end(rank, &end);

@@ -2,7 +2,7 @@
 # two_hosts.sh COMMAND...   runs COMMAND on an imitated host "a" (10.9.0.1); mpirun reaches "b" (10.9.0.2) through this file as launch
 # agent. Each host has its own network, hostname, PIDs and /dev/shm, and its own empty folders of the list $TWO_HOSTS_PRIVATE. On b,
 # $TWO_HOSTS_BIND=FROM:TO puts a file in the place of another. All of it, processes included, is gone when COMMAND ends or this is killed.
-# Inside, "echo down >/run/control" takes the link down, and "echo kill" kills all processes of b.
+# Inside, "echo down >/run/control" takes the link down, "echo up" brings it back, and "echo kill" kills all processes of b.
 self=$(readlink -f "$0")
 enter() { # HOST COMMAND...: becomes COMMAND on HOST
     host=$1
@@ -30,7 +30,7 @@ for host in a b; do ip -n $host link set v0 up; done
 mkfifo /run/control
 while read -r word; do
     case $word in
-    down) ip -n b link set v0 down ;;
+    down | up) ip -n b link set v0 "$word" ;;
     kill) ip netns pids b | xargs -r kill -9 ;;
     esac
 done <>/run/control &

@@ -1,0 +1,84 @@
+#!/bin/bash
+# Runs on two hosts, which network, PID, UTS and mount namespaces imitate (tests/support/two_hosts.sh): the bits of one machine, what is
+# missing on a host, the link taken down and a host killed, and that nothing stays. Needs root, or user namespaces.
+here=$(dirname "$(realpath "$0")") agent=$(dirname "$(realpath "$0")")/../support/two_hosts.sh
+if [ -z "${TWO_HOSTS_STATE:-}" ]; then
+    why=$(command -v mpirun ip unshare >/dev/null || echo "needs mpirun, ip and unshare")
+    [ -n "$why" ] || why=$("$agent" true 2>&1 | head -n 1 | tr -d '\n')
+    [ -z "$why" ] || { echo "1..0 # SKIP two hosts cannot be imitated here (it needs root or user namespaces): $why"; exit 0; }
+    exec timeout -s KILL 200 "$agent" "$0"
+fi
+. "$here/../support/tap.sh"
+export TWO_HOSTS_PRIVATE=$XDG_RUNTIME_DIR # b sees no run's folder of a
+mkdir tmp && export TMPDIR=$work/tmp # Open MPI's files
+two="--hosts a:2,b:2 --launch-agent $agent"
+counted() { awk '{ sum += $1 } END { print sum }' /sys/class/net/v0/statistics/[rt]x_"$1"; } # bytes or packets, both ways
+has() { grep -qE -- "$2" "$1" || { echo "# $1 lacks $2"; return 1; }; }
+refused() { # STATUS PATTERN ARGS...: one line on standard error that matches, and this exit status
+    local wanted=$1 pattern=$2
+    shift 2
+    timeout 60 "$zerolab" train --headless "$@" >out 2>err
+    local status=$?
+    [ $status -eq "$wanted" ] && [ "$(grep -c . err)" -eq 1 ] && grep -qE -- "$pattern" err && return
+    echo "# status $status: $(cat err)"
+    return 1
+}
+quiet() { ! ps -e -o comm= | grep -qE '^(zerolab|orted|mpirun)' && nothing_left && [ ! -e "$TMPDIR/ompi.a.$(id -u)" ]; } # on a
+
+ids() { readlink /proc/self/ns/pid; sh "$agent" b readlink /proc/self/ns/pid; }
+check "two machines: two hosts have two PID namespaces" [ "$(ids | sort -u | wc -l)" -eq 2 ]
+run="--steps 8 --set zero_optimization.stage=1 --at 5:stage=3 --set data.validation_fraction=0"
+check "one machine, two virtual nodes" train one $tiny $run --set topology.ranks_per_node=2
+bytes=$(counted bytes) packets=$(counted packets)
+check "two hosts, stage 1 and then 3" train two $tiny $run $two --trace two.zlt --log log
+bytes=$(($(counted bytes) - bytes)) packets=$(($(counted packets) - packets))
+check "... have the bits of one machine" same_bits one two
+# Bytes between nodes by the report of one machine, which has all ranks: a mean over ranks and steps.
+ours=$(tr -d ' \t\n' <one.json | grep -oE '"link":"inter","count":[0-9.]*,"sent_bytes_per_step":[0-9.]*' | awk -F: '{ sum += $4 } END { printf "%.0f", sum * 4 * 8 }')
+headers=$((66 * packets)) # of Ethernet, IP and TCP with timestamps
+echo "# the interface counted $bytes bytes, the report $ours between nodes; $headers are headers of $packets packets; the other $((bytes - ours - headers)) are" \
+    "what mpirun needs to start, and the messages with which ranks meet, switch and hash their state"
+check "... and their data crossed the interface" holds "$bytes > $ours && $ours > 0"
+check "nothing is left" quiet
+
+echo "a slots=2 # first
+b slots=2 max_slots=4" >hostfile
+check "a hostfile, and fewer ranks than slots" train three $tiny --steps 3 -n 3 --hostfile hostfile --launch-agent "$agent"
+echo "c slots=x" >>hostfile
+check "a wrong line is named" refused 2 'hostfile, line 3: "slots=x" is not a number' --hostfile hostfile
+check "more ranks than slots" refused 2 'hosts have 4 slots' -n 5 $two
+check "this machine must be among the hosts" refused 2 'this machine is not among the hosts' --hosts b:2
+check "a launch agent that fails" refused 4 'connection to host b was lost, or could not be made: false ended with status 1' $tiny --hosts a:1,b:1 --launch-agent false
+
+# What must be on every host: the program, texts, checkpoints.
+mkdir own && cp "$root/data/default.txt" own/text
+check "a text that b lacks" env TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" bash -c "$(declare -f refused); zerolab=$zerolab refused 3 'host b: .*own/text' $tiny $two --set data.path=own/text"
+sed 's/0\.1\.0/0.1.9/g' "$zerolab" >other && chmod +x other
+export TWO_HOSTS_BIND=$work/other:$zerolab
+check "another version on b" refused 2 'host b has zerolab 0.1.9, host a has 0.1.0' $tiny $two
+unset TWO_HOSTS_BIND
+
+# A lost host: the run ends in time, says which, and goes on from its checkpoint.
+lose() { # HOW
+    rm -rf ck lost.json
+    timeout 60 "$zerolab" train --headless $tiny $two --steps 100000 --report lost.json --set checkpoint.path=ck --set checkpoint.every=20 >out 2>err &
+    local run=$! begun
+    eventually [ -e ck/latest ] || { cat out err; kill $run; return 1; }
+    echo "$1" >/run/control
+    begun=$SECONDS
+    wait $run
+    local status=$?
+    echo "# $1: status $status after $((SECONDS - begun)) s: $(grep zerolab: err)"
+    [ $status -eq 4 ] && [ $((SECONDS - begun)) -le 30 ] && has err 'host b was lost' && has lost.json '"error":.*host b was lost'
+}
+check "the link taken down" lose down
+check "... leaves nothing" eventually quiet
+echo up >/run/control
+check "a host killed" lose kill
+check "... leaves nothing" eventually quiet
+step=$(sed 's/step-//' ck/latest)
+check "it goes on from its checkpoint" train on --resume ck --steps $((step + 2)) $two
+check "... as one machine does" train alone --resume "ck/step-$step" --steps $((step + 2)) --set checkpoint.path=
+check "... with the same bits" same_bits on alone
+
+finish
