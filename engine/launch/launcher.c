@@ -2,6 +2,8 @@
 #include "engine/launch/launcher.h"
 #include <stdlib.h>
 
+#include "engine/comm/comm.h"
+
 const struct launcher launcher_local = {.name = "the supervisor", .worker = "--worker-ranks", .has_children = true};
 const struct launcher launcher_threads = {.name = "the engine", .worker = "--worker-threads"};
 
@@ -11,7 +13,16 @@ void launch_add(struct launch_args *args, const char *text)
     args->at[args->count] = NULL;
 }
 
-const struct launcher launcher_external = {.name = "the engine", .worker = "--worker"};
+/* The other launcher is there; only MPI may be missing. */
+static int check_external(struct error *err)
+{
+    if (comm_have_mpi()) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "another launcher started this program as one of several ranks, which it is built without Open "
+                     "MPI for; start it once, without mpirun or srun");
+}
+
+const struct launcher launcher_external = {.name = "the engine", .worker = "--worker", .check = check_external};
 
 const struct launcher *launcher_of(const struct run_spec *spec, const struct config *config)
 {

@@ -13,6 +13,7 @@
 #include "engine/train/rank_parts.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
+#include "engine/train/shared.h"
 #include "kernels/kernels.h"
 
 enum { SAVER_RING_BYTES = 16 << 10 };
@@ -168,6 +169,11 @@ static void tell_gpu(struct rank *rank)
     record_outside(rank->ring, rank->rank, rank->gpu, &rank->recorded.outside_bytes);
 }
 
+static bool will_save(const struct rank *rank)
+{
+    return rank->config.checkpoint.every > 0 || rank->config.checkpoint.at_end;
+}
+
 int rank_open(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
@@ -181,8 +187,11 @@ int rank_open(struct rank *rank, struct error *err)
     save_claims_init(&rank->rank0.claims, &spec->own);
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = rank_open_trace(rank, err);
+    if (!status) status = shared_check_room(rank, err);
     if (!status) status = data_open(&rank->data, &rank->config, err);
     if (!status) status = open_source(rank, err);
+    if (!status) status = shared_check_input(rank, err);
+    if (!status && will_save(rank)) status = shared_check_folder(rank, rank->config.checkpoint.path, err);
     if (!status && rank->rank == 0) introduce(rank);
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);

@@ -11,6 +11,7 @@
 #include "engine/checkpoint/convert.h"
 #include "engine/launch/capacity.h"
 #include "engine/train/records.h"
+#include "engine/train/shared.h"
 #include "kernels/kernels.h"
 
 struct saver {
@@ -310,6 +311,7 @@ static int save(struct saver *saver, const struct saver_request *request, struct
     int status = check_state(saver, err);
     if (status) return status;
     status = rank_agree(saver->rank, saver->rank->rank == 0 ? open_save(saver, request, err) : STATUS_OK, err);
+    if (!status) status = shared_check_folder(saver->rank, saver->rank->config.checkpoint.path, err);
     if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, err), err);
     if (status) {
         if (!saver->has_thread) give_up_memory(saver); /* else the last save is still in progress and uses it */
@@ -352,7 +354,8 @@ static int check_folder(struct saver *saver, const char *dir, struct error *err)
 
 int saver_check_folder(struct saver *saver, const char *dir, struct error *err)
 {
-    return rank_agree(saver->rank, saver->rank->rank == 0 ? check_folder(saver, dir, err) : STATUS_OK, err);
+    int status = rank_agree(saver->rank, saver->rank->rank == 0 ? check_folder(saver, dir, err) : STATUS_OK, err);
+    return status ? status : shared_check_folder(saver->rank, dir, err);
 }
 
 /* ---- opening and closing ---- */

@@ -52,11 +52,20 @@ check "a launch agent that fails" refused 4 'connection to host b was lost, or c
 
 # What must be on every host: the program, texts, checkpoints.
 mkdir own && cp "$root/data/default.txt" own/text
-check "a text that b lacks" env TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" bash -c "$(declare -f refused); zerolab=$zerolab refused 3 'host b: .*own/text' $tiny $two --set data.path=own/text"
+lack() { TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" "$@"; } # b has a folder "own" of its own
+check "a text that b lacks" lack refused 3 'on host b: .*own/text' $tiny $two --set data.path=own/text
 sed 's/0\.1\.0/0.1.9/g' "$zerolab" >other && chmod +x other
 export TWO_HOSTS_BIND=$work/other:$zerolab
 check "another version on b" refused 2 'host b has zerolab 0.1.9, host a has 0.1.0' $tiny $two
 unset TWO_HOSTS_BIND
+cp "$root/configs/README.md" other && export TWO_HOSTS_BIND=$work/other:$work/own/text
+check "another text on b" refused 3 'own/text: host b and host a have different files' $tiny $two --set data.path=own/text
+unset TWO_HOSTS_BIND
+check "a folder for checkpoints that b does not see" lack refused 2 'host b does not see what host a writes there, so shards 2, 3 of 4 would be lost' \
+    $tiny $two --set checkpoint.path=own/ck
+check "... which nobody has made" [ "$(ls -A own)" = text ]
+check "... set in a run: the save is refused, the run goes on" lack train late $tiny $two --steps 4 --at 2:set\ checkpoint.path=own/ck --at 3:stage=3
+check "... by name" has late.out 'host b does not see what host a writes there'
 
 # A lost host: the run ends in time, says which, and goes on from its checkpoint.
 lose() { # HOW
@@ -77,8 +86,22 @@ echo up >/run/control
 check "a host killed" lose kill
 check "... leaves nothing" eventually quiet
 step=$(sed 's/step-//' ck/latest)
+cp -r ck own/
+check "... from a checkpoint that b does not see" lack refused 3 'on host b: .*own/ck' --resume own/ck --steps $((step + 2)) $two
 check "it goes on from its checkpoint" train on --resume ck --steps $((step + 2)) $two
 check "... as one machine does" train alone --resume "ck/step-$step" --steps $((step + 2)) --set checkpoint.path=
 check "... with the same bits" same_bits on alone
+
+# Ranks that the user's own mpirun starts.
+outer() { timeout 60 mpirun --host a:2,b:2 --map-by slot --oversubscribe --mca plm_rsh_agent "$agent" --mca btl self,tcp -n 4 "$zerolab" train --headless "$@" >out 2>err; }
+check "ranks of another mpirun" outer $tiny $run --report outer.json --trace outer.zlt
+check "... have the same bits" same_bits one outer
+check "... one report of one front end" [ "$(grep -c '^report: ' out)" -eq 1 ]
+outer $tiny $run --detach
+check "... cannot be detached" [ $? -eq 2 ]
+check "... by name" has err 'another launcher has started 4 ranks'
+check "... cannot be started again" outer $tiny --steps 4 --at 2:ranks=2 --report refused.json
+check "... by name" has out 'ranks on several hosts, or of another launcher, cannot be started again'
+check "nothing is left" quiet
 
 finish
