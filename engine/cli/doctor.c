@@ -11,7 +11,8 @@
 
 #include "engine/base/json.h"
 #include "engine/base/words.h"
-#include "engine/cli/front.h"
+#include "engine/cli/session.h"
+#include "engine/launch/launcher.h"
 
 static const struct check {
     const char *group, *name;
@@ -71,27 +72,37 @@ static void print_end(FILE *out, const int counts[3])
             counts[VERDICT_BAD] ? "a run would stop at what is bad" : "nothing here stops a run");
 }
 
-static void print_text(FILE *out, const struct finding findings[CHECKS], const int counts[3])
+/* What was checked, and what was found. */
+struct answer {
+    const struct check *checks;
+    const struct finding *findings;
+    int count, counts[3];
+};
+
+static void print_text(FILE *out, const struct answer *answer)
 {
     struct utsname system;
     uname(&system);
     fprintf(out, "zerolab " ZEROLAB_VERSION " on %s %s, %s\n", system.sysname, system.release, system.machine);
-    for (int c = 0; c < CHECKS; c++) {
-        if (!c || strcmp(checks[c].group, checks[c - 1].group) != 0) fprintf(out, "\n%s\n", checks[c].group);
-        print_finding(out, &checks[c], &findings[c]);
+    for (int c = 0; c < answer->count; c++) {
+        const char *group = answer->checks[c].group;
+        if (!c || strcmp(group, answer->checks[c - 1].group) != 0) fprintf(out, "\n%s\n", group);
+        print_finding(out, &answer->checks[c], &answer->findings[c]);
     }
-    print_end(out, counts);
+    print_end(out, answer->counts);
 }
 
-static char *json_of(const struct finding findings[CHECKS], const int counts[3])
+static char *json_of(const struct answer *answer)
 {
     cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
-    for (int c = 0; c < CHECKS; c++)
-        json_put(json_item(list), TEXT("group", checks[c].group), TEXT("name", checks[c].name),
-                 TEXT("verdict", verdicts[findings[c].verdict]), TEXT("found", findings[c].found),
-                 TEXT_IF("next", findings[c].next));
+    for (int c = 0; c < answer->count; c++) {
+        const struct finding *finding = &answer->findings[c];
+        json_put(json_item(list), TEXT("group", answer->checks[c].group), TEXT("name", answer->checks[c].name),
+                 TEXT("verdict", verdicts[finding->verdict]), TEXT("found", finding->found),
+                 TEXT_IF("next", finding->next));
+    }
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
-    for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], counts[v]);
+    for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], answer->counts[v]);
     return json_lines(json);
 }
 
@@ -108,13 +119,45 @@ static int measure_storage(const struct cli *cli, const char *folder, struct err
     return status;
 }
 
-static int tell(const struct cli *cli, const struct finding findings[CHECKS], const int counts[3], struct error *err)
+static int tell(const struct cli *cli, struct answer *answer, struct error *err)
 {
-    if (cli->json) return front_give(cli->output, json_of(findings, counts), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    print_text(out, findings, counts);
-    return front_close(out, cli->output, err);
+    int status = STATUS_OK;
+    for (int c = 0; c < answer->count; c++) answer->counts[answer->findings[c].verdict]++;
+    if (cli->json) {
+        status = front_give(cli->output, json_of(answer), err);
+    } else {
+        FILE *out = front_open(cli->output, err);
+        if (!out) return err->status;
+        print_text(out, answer);
+        status = front_close(out, cli->output, err);
+    }
+    return status ? status : answer->counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
+}
+
+/* --hosts, --hostfile. */
+static int look_at_hosts(const struct cli *cli, const char *folder, struct error *err)
+{
+    struct hosts hosts;
+    int status = place_hosts(&hosts, cli, err);
+    if (!status && hosts.count < 2) status = error_set(err, STATUS_USAGE, "give two hosts at least, such as --hosts a,b");
+    if (!status) status = launcher_mpirun.check(err);
+    if (status) return status;
+    const size_t room = (size_t)DOCTOR_HOST_ROWS(hosts.count);
+    struct host_row *rows = calloc(room, sizeof *rows);
+    struct check *names = calloc(room, sizeof *names);
+    struct finding *findings = calloc(room, sizeof *findings);
+    struct answer answer = {names, findings, 0, {0}};
+    if (!rows || !names || !findings) status = error_set(err, STATUS_RUN, "no memory for what was found");
+    else answer.count = doctor_hosts(&hosts, cli->agent, folder, rows);
+    for (int r = 0; r < answer.count; r++) {
+        names[r] = (struct check){.group = "hosts", .name = rows[r].name};
+        findings[r] = rows[r].finding;
+    }
+    if (!status) status = tell(cli, &answer, err);
+    free(findings);
+    free(names);
+    free(rows);
+    return status;
 }
 
 int front_doctor(const struct cli *cli, struct error *err)
@@ -122,13 +165,12 @@ int front_doctor(const struct cli *cli, struct error *err)
     const char *temporary = getenv("TMPDIR");
     const char *folder = cli->path ? cli->path : temporary && *temporary ? temporary : "/tmp";
     if (cli->storage) return measure_storage(cli, folder, err);
+    if (cli->hosts || cli->hostfile) return look_at_hosts(cli, folder, err);
     struct finding findings[CHECKS] = {0};
-    int counts[3] = {0};
+    struct answer answer = {checks, findings, CHECKS, {0}};
     for (int c = 0; c < CHECKS; c++) {
         findings[c].folder = folder;
         checks[c].look(&findings[c]);
-        counts[findings[c].verdict]++;
     }
-    const int status = tell(cli, findings, counts, err);
-    return status ? status : counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
+    return tell(cli, &answer, err);
 }

@@ -9,6 +9,7 @@
 #include "engine/base/printable.h"
 #include "engine/base/version.h"
 #include "engine/cli/front.h"
+#include "engine/doctor/doctor.h"
 #include "engine/launch/launch_probe.h"
 #include "engine/launch/launcher.h"
 #include "engine/train/worker.h"
@@ -33,6 +34,8 @@ int front_worker(const struct cli *cli, struct error *err)
 int front_hello(const struct cli *cli, struct error *err)
 {
     (void)err;
+    const size_t link = strlen(DOCTOR_LINK);
+    if (strncmp(cli->operand, DOCTOR_LINK, link) == 0) return doctor_link_process(cli->operand + link);
     return launch_probe_process(cli->operand);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
+#include "engine/launch/hosts.h"
 
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 
@@ -34,6 +35,15 @@ doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look
 
 /* doctor_gpu.c */
 doctor_look look_gpu_memory, look_gpu_link;
+
+/* doctor_hosts.c: `zerolab doctor --hosts`. Starts a rank on each host of every pair and measures their link; pairs with the first host
+ * also show version, clock and whether `folder` is shared. rows: room for DOCTOR_HOST_ROWS(hosts->count); returns how many. */
+struct host_row { char name[2 * HOST_NAME_BYTES + 4]; struct finding finding; };
+#define DOCTOR_HOST_ROWS(hosts) ((hosts) * ((hosts) - 1) / 2 + 3 * (hosts))
+int doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, struct host_row *rows);
+/* One rank of such a pair, which mpirun started as `zerolab --worker-hello DOCTOR_LINK FOLDER`. */
+#define DOCTOR_LINK "link:"
+int doctor_link_process(const char *folder);
 
 /* `zerolab doctor --storage`: measures the disk of a folder with the accesses of the NVMe tier. Takes some ten
  * seconds. progress: a terminal for one line that names the current measurement and is removed again; NULL: none. */

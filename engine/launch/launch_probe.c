@@ -60,17 +60,18 @@ int launch_probe_process(const char *launcher)
     return tell(status, &err);
 }
 
-static void become_launcher(const struct launcher *launcher, const struct rundir *dir, int output_fd)
+static void become_launcher(const struct launch_trial *trial, const struct rundir *dir, int output_fd)
 {
-    const struct config config = {.topology = {.ranks = RANKS, .threads_per_rank = 1}};
+    const struct config config = {.topology = {.ranks = trial->ranks, .threads_per_rank = 1}};
     char program[LAUNCH_PROGRAM_ROOM];
     struct launch_args args = {0};
     if (launch_program(program, NULL)) _exit(STATUS_RUN);
-    launch_environment(launcher, &config, false, dir->path);
-    if (launcher->prefix) launcher->prefix(&args, RANKS, program, dir->path, NULL, NULL);
+    launch_environment(trial->launcher, &config, false, dir->path);
+    if (trial->launcher->prefix)
+        trial->launcher->prefix(&args, trial->ranks, program, dir->path, trial->hosts, trial->agent);
     launch_add(&args, program);
     launch_add(&args, "--worker-hello");
-    launch_add(&args, launcher->name);
+    launch_add(&args, trial->hello);
     setsid();
     dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
     dup2(output_fd, STDOUT_FILENO);
@@ -106,41 +107,34 @@ static int count_of(const char *text, const char *part)
     return count;
 }
 
-/* The first line of the output, without leading blanks, dashes and empty lines. */
-static void first_line(char *out, size_t room, const char *text)
+int launch_try(const struct launch_trial *trial, char *text, size_t room, struct error *err)
 {
-    text += strspn(text, "-\n ");
-    snprintf(out, room, "%.*s", (int)strcspn(text, "\n"), text);
-}
-
-static int judge(const struct launcher *launcher, const char *text, bool ended, struct error *err)
-{
-    char line[160];
-    if (count_of(text, "hello from rank") == RANKS) return STATUS_OK;
-    if (!ended) return error_set(err, STATUS_RUN, "%d ranks did not meet in time", RANKS);
-    first_line(line, sizeof line, text);
-    if (!*line) snprintf(line, sizeof line, "%s said nothing", launcher->name);
-    return error_set(err, STATUS_RUN, "%d ranks could not be started: %s", RANKS, line);
+    struct rundir dir;
+    int output[2], wait_status = 0, status = rundir_create(&dir, err);
+    if (status) return status;
+    pid_t pid = pipe2(output, O_CLOEXEC) == 0 ? fork() : -1;
+    if (pid == 0) become_launcher(trial, &dir, output[1]);
+    if (pid > 0) {
+        close(output[1]);
+        bool ended = read_until_end(output[0], text, room, trial->timeout_ms);
+        if (!ended) kill(-pid, SIGKILL);
+        waitpid(pid, &wait_status, 0);
+        close(output[0]);
+        status = ended ? failure_explain(wait_status, text, trial->launcher->name, err)
+                       : error_set(err, STATUS_RUN, "%d ranks did not meet in time", trial->ranks);
+    } else status = error_set(err, STATUS_RUN, "cannot start a process: %s", strerror(errno));
+    rundir_close(&dir, true);
+    return status;
 }
 
 int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
 {
-    struct rundir dir;
-    int output[2], status = rundir_create(&dir, err);
-    if (status) return status;
     const uint64_t began_ns = clock_ns();
-    pid_t pid = pipe2(output, O_CLOEXEC) == 0 ? fork() : -1;
-    if (pid == 0) become_launcher(launcher, &dir, output[1]);
-    if (pid > 0) {
-        char text[4096];
-        close(output[1]);
-        bool ended = read_until_end(output[0], text, sizeof text, timeout_ms);
-        if (!ended) kill(-pid, SIGKILL);
-        waitpid(pid, NULL, 0);
-        close(output[0]);
-        status = judge(launcher, text, ended, err);
-    } else status = error_set(err, STATUS_RUN, "cannot start a process: %s", strerror(errno));
+    const struct launch_trial trial = {.launcher = launcher, .ranks = RANKS, .hello = launcher->name, .timeout_ms = timeout_ms};
+    char text[4096];
+    int status = launch_try(&trial, text, sizeof text, err);
     *seconds = (double)(clock_ns() - began_ns) * 1e-9;
-    rundir_close(&dir, true);
-    return status;
+    if (status) return error_prefix(err, "%d ranks could not be started", RANKS);
+    return count_of(text, "hello from rank") == RANKS ? STATUS_OK
+                                                      : error_set(err, STATUS_RUN, "%s said nothing", launcher->name);
 }

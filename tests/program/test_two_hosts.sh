@@ -67,6 +67,18 @@ check "... which nobody has made" [ "$(ls -A own)" = text ]
 check "... set in a run: the save is refused, the run goes on" lack train late $tiny $two --steps 4 --at 2:set\ checkpoint.path=own/ck --at 3:stage=3
 check "... by name" has late.out 'host b does not see what host a writes there'
 
+doctor() { TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" "$zerolab" doctor --launch-agent "$agent" "$@" >out 2>err; }
+check "doctor looks at both" doctor --hosts a,b --path "$work"
+check "... their versions, clocks, folders and link" has out '^good  b +zerolab [0-9.]+, as on a$'
+check "... the clock, which the two share" has out '^good  clock b +-?0\.[0-9]+ ms (behind|ahead of) a, within 0\.|^good  clock b +[0-9.]+ ms'
+check "... a shared folder" has out "^good  folder b +$work is one folder"
+check "... the link" has out '^good  a, b +[0-9]+ us until both have a message, [0-9.]+ GB/s each way'
+doctor --hosts a,b --path "$work/own" --json
+check "... one that is not" has out 'own is not that of a'
+doctor --hosts a,c
+check "... a host that is not there is bad" [ $? -eq 1 ]
+check "... by name" has out '^bad   a, c +the connection to host c'
+
 # A lost host: the run ends in time, says which, and goes on from its checkpoint.
 lose() { # HOW
     rm -rf ck lost.json
