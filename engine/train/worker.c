@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "engine/device/gpu.h"
+#include "engine/launch/launcher.h"
 #include "engine/launch/supervise.h"
 #include "engine/train/rank.h"
 
@@ -75,7 +77,8 @@ static int live_alone(struct workplace *place, struct comm *comm, struct error *
 {
     const sigset_t signals = stop_signals();
     if (comm_layout(comm)->rank == 0) place->signal_fd = open_signals();
-    else if (!place->spec.external) sigprocmask(SIG_UNBLOCK, &signals, NULL); /* else rank 0's front end stops the run */
+    else if (!place->spec.external)
+        sigprocmask(SIG_UNBLOCK, &signals, NULL); /* else rank 0's front end stops the run */
     struct rank rank = {.dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm};
     return rank_live(&rank, err);
 }
@@ -83,47 +86,56 @@ static int live_alone(struct workplace *place, struct comm *comm, struct error *
 /* Gives rank 0's order to the ranks that cannot read the run's folder. */
 static int receive_spec(struct workplace *place, struct comm *comm, struct error *err)
 {
-    char *text = place->spec.storage && comm_layout(comm)->rank == 0 ? spec_text(&place->spec) : NULL;
+    const bool first = comm_layout(comm)->rank == 0;
+    char *text = first && place->spec.storage ? spec_text(&place->spec) : NULL;
     uint64_t bytes = text ? strlen(text) + 1 : 0;
     int status = comm_broadcast_control(comm, &bytes, sizeof bytes, err);
-    if (!status && comm_layout(comm)->rank != 0) text = bytes ? malloc(bytes) : NULL;
-    if (!status && !text) status = error_set(err, STATUS_RUN, "rank 0 has no order to the engine; zerolab must be started on its host");
+    if (!status && !first) text = bytes ? malloc(bytes) : NULL;
+    if (!status && !text)
+        status = error_set(err, STATUS_RUN,
+                           "rank 0 has no order to the engine; it must be on the host where zerolab is started");
     if (!status) status = comm_broadcast_control(comm, text, bytes, err);
-    if (!status && !place->spec.storage) {
-        status = spec_parse(&place->spec, text, err);
-        if (!status) status = load(place, err);
-    }
+    if (!status && !place->spec.storage && !(status = spec_parse(&place->spec, text, err))) status = load(place, err);
     free(text);
+    return status;
+}
+
+/* wanted: the number of ranks that MPI should have started. Another MPI than this program's starts processes that do not meet. */
+static int meet(struct workplace *place, struct comm *comm, int wanted, struct error *err)
+{
     const int ranks = comm_layout(comm)->ranks;
-    if (!status && ranks != place->config.topology.ranks)
-        status = error_set(err, STATUS_RUN, "MPI has started %d ranks, not %d; is it the Open MPI of this program?", ranks,
-                           place->config.topology.ranks);
+    int status = STATUS_OK;
+    if (ranks != wanted)
+        status =
+            error_set(err, STATUS_RUN,
+                      "MPI has started %d rank%s, not %d; start zerolab with the mpirun of the Open MPI that it is "
+                      "built with",
+                      ranks, ranks == 1 ? "" : "s", wanted);
+    if (!status) status = receive_spec(place, comm, err);
     if (status) comm_abort(comm, err), comm_close(comm);
     return status;
 }
 
-/* A rank of a launcher that is not ours prints nothing: rank 0's front end says what failed. It waits until that has happened,
- * since a launcher ends all processes once one of them has failed. */
-static int leave_quietly(struct workplace *place, int status)
-{
-    enum { STAYS_S = 2 };
-    if (status) sleep(STAYS_S);
-    return leave(place, status, NULL);
-}
-
+/* folder NULL: a rank of a launcher that is not ours. It prints nothing about a run that fails, because rank 0's front end does,
+ * and it stays until that is done: a launcher ends all processes once one of them has failed. */
 int worker_process(const char *folder)
 {
+    enum { STAYS_S = 2 };
     struct workplace place = {.signal_fd = -1, .dir.lock_fd = -1};
+    struct launcher_outer outer = {0};
     struct error err;
     struct comm *comm;
     const bool is_here = folder && access(folder, F_OK) == 0; /* else the front end is on another machine */
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when mpirun has ended in any way, no rank stays */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);                         /* when mpirun has ended in any way, no rank stays */
     block_signals();
+    launcher_outer(&outer);
     int status = is_here ? enter(&place, folder, &err) : STATUS_OK;
     if (!status) status = comm_open_mpi(&comm, is_here ? place.config.topology.ranks_per_node : 0, &err);
-    if (!status) status = receive_spec(&place, comm, &err);
-    if (!status) status = live_alone(&place, comm, &err);
-    return folder ? leave(&place, status, &err) : leave_quietly(&place, status);
+    if (!status) status = meet(&place, comm, is_here ? place.config.topology.ranks : outer.ranks, &err);
+    if (status) return leave(&place, status, &err);
+    status = live_alone(&place, comm, &err);
+    if (status && !folder) sleep(STAYS_S);
+    return leave(&place, status, folder ? &err : NULL);
 }
 
 /* In a child of the supervisor. */

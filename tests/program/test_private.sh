@@ -52,10 +52,18 @@ if command -v mpirun >/dev/null; then # the check can fail: mpirun has some, and
     stop
 fi
 
-# Started by somebody else's mpirun or srun, several times.
-elsewhere() { env "$@" "$zerolab" train --headless --steps 1 >out 2>err; [ $? -eq 2 ] && grep -qE "^zerolab: this process is rank [13] of 8 that another launcher started" err; }
-check "as a rank of another mpirun it is refused" elsewhere OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=3
-check "... of srun, too" elsewhere SLURM_STEP_NUM_TASKS=8 SLURM_PROCID=1
+# Started by somebody else's mpirun or srun, several times, as if that had another MPI: the processes do not meet.
+elsewhere() { env "$@" "$zerolab" train --headless --steps 1 >out 2>err; [ $? -eq 4 ] && [ "$(grep -c . err)" -eq 1 ] && grep -q "^zerolab: MPI has started 1 rank, not 8; start zerolab with the mpirun" err; }
+if command -v mpirun >/dev/null; then
+    check "as a rank of another mpirun it does not train alone" elsewhere OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=3
+    check "... nor as rank 0" elsewhere OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=0
+    check "... nor as a task of srun" elsewhere SLURM_STEP_NUM_TASKS=8 SLURM_PROCID=1
+    timeout 60 mpirun --allow-run-as-root --oversubscribe -n 2 "$zerolab" train --headless --steps 1 --report two.json >out 2>err
+    check "as a rank of this mpirun it trains with the others" [ $? -eq 0 ]
+    check "... as one run" [ "$(grep -c '^report: ' out)" -eq 1 ]
+else
+    skip "a rank of another launcher" "needs mpirun"
+fi
 check "alone in a step of srun it runs" env SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 "$zerolab" train --headless --steps 1 -n 1
 
 # ---- as somebody without XDG_RUNTIME_DIR, whose folder in /tmp is missing or taken ----

@@ -45,6 +45,9 @@ echo "a slots=2 # first
 b slots=2 max_slots=4" >hostfile
 check "a hostfile, and fewer ranks than slots" train three $tiny --steps 3 -n 3 --hostfile hostfile --launch-agent "$agent"
 echo "c slots=x" >>hostfile
+slurm() { SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE='2(x2)' train "$@"; }
+check "the variables of a Slurm allocation" slurm four $tiny $run --launch-agent "$agent"
+check "... have the same bits" same_bits one four
 check "a wrong line is named" refused 2 'hostfile, line 3: "slots=x" is not a number' --hostfile hostfile
 check "more ranks than slots" refused 2 'hosts have 4 slots' -n 5 $two
 check "this machine must be among the hosts" refused 2 'this machine is not among the hosts' --hosts b:2
