@@ -134,7 +134,7 @@ int launch_probe(const struct launcher *launcher, int timeout_ms, double *second
     char text[4096];
     int status = launch_try(&trial, text, sizeof text, err);
     *seconds = (double)(clock_ns() - began_ns) * 1e-9;
-    if (status) return error_prefix(err, "%d ranks could not be started", RANKS);
+    if (status) return status;
     return count_of(text, "hello from rank") == RANKS ? STATUS_OK
                                                       : error_set(err, STATUS_RUN, "%s said nothing", launcher->name);
 }
