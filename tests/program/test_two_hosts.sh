@@ -27,18 +27,25 @@ quiet() { ! ps -e -o comm= | grep -qE '^(zerolab|orted|mpirun)' && nothing_left 
 
 ids() { readlink /proc/self/ns/pid; sh "$agent" b readlink /proc/self/ns/pid; }
 check "two machines: two hosts have two PID namespaces" [ "$(ids | sort -u | wc -l)" -eq 2 ]
-run="--steps 8 --set zero_optimization.stage=1 --at 5:stage=3 --set data.validation_fraction=0"
-check "one machine, two virtual nodes" train one $tiny $run --set topology.ranks_per_node=2
-bytes=$(counted bytes) packets=$(counted packets)
-check "two hosts, stage 1 and then 3" train two $tiny $run $two --trace two.zlt --log log
-bytes=$(($(counted bytes) - bytes)) packets=$(($(counted packets) - packets))
+run=(--steps 8 --set zero_optimization.stage=1 --at "4:stage=3" --at "7:set zero_optimization.mics_shard_size=2" --set data.validation_fraction=0)
+check "one machine, two virtual nodes" train one $tiny "${run[@]}" --set topology.ranks_per_node=2
+check "two hosts, stage 1, then 3, then hybrid" train two $tiny "${run[@]}" $two --trace two.zlt --log log
 check "... have the bits of one machine" same_bits one two
-# Bytes between nodes by the report of one machine, which has all ranks: a mean over ranks and steps.
-ours=$(tr -d ' \t\n' <one.json | grep -oE '"link":"inter","count":[0-9.]*,"sent_bytes_per_step":[0-9.]*' | awk -F: '{ sum += $4 } END { printf "%.0f", sum * 4 * 8 }')
-headers=$((66 * packets)) # of Ethernet, IP and TCP with timestamps
-echo "# the interface counted $bytes bytes, the report $ours between nodes; $headers are headers of $packets packets; the other $((bytes - ours - headers)) are" \
-    "what mpirun needs to start, and the messages with which ranks meet, switch and hash their state"
-check "... and their data crossed the interface" holds "$bytes > $ours && $ours > 0"
+
+# Bytes of twenty steps of stage 3: what the interface counts in 24 steps, less what it counts in 4. The report is of one machine, which has
+# the records of all ranks; it gives means over ranks and steps.
+steps() { # STEPS: sets bytes and packets
+    bytes=$(counted bytes) packets=$(counted packets)
+    train crossed $tiny $two --set zero_optimization.stage=3 --set data.validation_fraction=0 --steps "$1"
+    bytes=$(($(counted bytes) - bytes)) packets=$(($(counted packets) - packets))
+}
+steps 4; few_bytes=$bytes few_packets=$packets
+steps 24; bytes=$(((bytes - few_bytes) / 20)) headers=$(((packets - few_packets) * 66 / 20)) # of Ethernet, IP, and TCP with timestamps
+train ours $tiny --set zero_optimization.stage=3 --set data.validation_fraction=0 --steps 4 --set topology.ranks_per_node=2
+ours=$(tr -d ' \t\n' <ours.json | grep -oE '"link":"inter","count":[0-9.]*,"sent_bytes_per_step":[0-9.]*' | awk -F: '{ sum += $4 } END { printf "%.0f", sum * 4 }')
+control=$((bytes - headers - ours)) # the messages with which ranks meet at the begin of each collective
+echo "# a step: the interface counts $bytes bytes, the report $ours between nodes; $headers are headers, $control are control messages"
+check "their data crosses the interface, and little else" holds "$ours > 100000 && $control > 0 && $control < $ours / 20"
 check "nothing is left" quiet
 
 echo "a slots=2 # first
@@ -46,7 +53,7 @@ b slots=2 max_slots=4" >hostfile
 check "a hostfile, and fewer ranks than slots" train three $tiny --steps 3 -n 3 --hostfile hostfile --launch-agent "$agent"
 echo "c slots=x" >>hostfile
 slurm() { SLURM_JOB_NODELIST=a,b SLURM_TASKS_PER_NODE='2(x2)' train "$@"; }
-check "the variables of a Slurm allocation" slurm four $tiny $run --launch-agent "$agent"
+check "the variables of a Slurm allocation" slurm four $tiny "${run[@]}" --launch-agent "$agent"
 check "... have the same bits" same_bits one four
 check "a wrong line is named" refused 2 'hostfile, line 3: "slots=x" is not a number' --hostfile hostfile
 check "more ranks than slots" refused 2 'hosts have 4 slots' -n 5 $two
@@ -86,11 +93,11 @@ check "... by name" has out '^bad   a, c +the connection to host c'
 lose() { # HOW
     rm -rf ck lost.json
     timeout 60 "$zerolab" train --headless $tiny $two --steps 100000 --report lost.json --set checkpoint.path=ck --set checkpoint.every=20 >out 2>err &
-    local run=$! begun
-    eventually [ -e ck/latest ] || { cat out err; kill $run; return 1; }
+    local pid=$! begun
+    eventually [ -e ck/latest ] || { cat out err; kill $pid; return 1; }
     echo "$1" >/run/control
     begun=$SECONDS
-    wait $run
+    wait $pid
     local status=$?
     echo "# $1: status $status after $((SECONDS - begun)) s: $(grep zerolab: err)"
     [ $status -eq 4 ] && [ $((SECONDS - begun)) -le 30 ] && has err 'host b was lost' && has lost.json '"error":.*host b was lost'
@@ -109,10 +116,10 @@ check "... with the same bits" same_bits on alone
 
 # Ranks that the user's own mpirun starts.
 outer() { timeout 60 mpirun --host a:2,b:2 --map-by slot --oversubscribe --mca plm_rsh_agent "$agent" --mca btl self,tcp -n 4 "$zerolab" train --headless "$@" >out 2>err; }
-check "ranks of another mpirun" outer $tiny $run --report outer.json --trace outer.zlt
+check "ranks of another mpirun" outer $tiny "${run[@]}" --report outer.json --trace outer.zlt
 check "... have the same bits" same_bits one outer
 check "... one report of one front end" [ "$(grep -c '^report: ' out)" -eq 1 ]
-outer $tiny $run --detach
+outer $tiny "${run[@]}" --detach
 check "... cannot be detached" [ $? -eq 2 ]
 check "... by name" has err 'another launcher has started 4 ranks'
 check "... cannot be started again" outer $tiny --steps 4 --at 2:ranks=2 --report refused.json
