@@ -84,7 +84,9 @@ static void prefix(struct launch_args *args, int ranks, const char *program, con
     if (geteuid() == 0) launch_add(args, "--allow-run-as-root");
     add_all(args, always);
     add_all(args, hosts ? on_hosts : on_this_machine);
-    /* All that Open MPI leaves in files goes where one removal takes it. Other hosts lack that folder, and Open MPI wants one for all. */
+    /* All that Open MPI leaves in files goes where one removal takes it. Other hosts lack that folder: there it is TMPDIR's, which ssh
+     * does not hand on (launch_on()) but srun would. */
+    if (hosts && !getenv("SLURM_JOB_ID")) setenv("TMPDIR", folder, 1);
     if (!hosts) add_option(args, "orte_tmpdir_base", folder), add_option(args, "btl_vader_backing_directory", folder);
     if (hosts) launch_add(args, "--host"), launch_add(args, hosts);
     if (agent) add_option(args, "plm", "rsh"); /* in a Slurm allocation it would be srun */
@@ -106,6 +108,7 @@ int launch_on(char *const words[])
     const pid_t parent = getpid(), pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        unsetenv("TMPDIR"); /* a folder of this machine */
         if (getppid() == parent) execvp(agent[0], agent);
         fprintf(stderr, "zerolab: cannot start %s: %s\n", agent[0], strerror(errno));
         _exit(STATUS_RUN);

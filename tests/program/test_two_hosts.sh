@@ -23,7 +23,8 @@ refused() { # STATUS PATTERN ARGS...: one line on standard error that matches, a
     echo "# status $status: $(cat err)"
     return 1
 }
-quiet() { ! ps -e -o comm= | grep -qE '^(zerolab|orted|mpirun)' && nothing_left && [ ! -e "$TMPDIR/ompi.a.$(id -u)" ]; } # on a
+alive() { ps -e -o comm= | grep -qE '^(zerolab|orted|mpirun)'; } # on a
+quiet() { ! alive && nothing_left && [ ! -e "$TMPDIR/ompi.a.$(id -u)" ]; }
 
 ids() { readlink /proc/self/ns/pid; sh "$agent" b readlink /proc/self/ns/pid; }
 check "two machines: two hosts have two PID namespaces" [ "$(ids | sort -u | wc -l)" -eq 2 ]
@@ -113,6 +114,15 @@ check "... from a checkpoint that b does not see" lack refused 3 'on host b: .*o
 check "it goes on from its checkpoint" train on --resume ck --steps $((step + 2)) $two
 check "... as one machine does" train alone --resume "ck/step-$step" --steps $((step + 2)) --set checkpoint.path=
 check "... with the same bits" same_bits on alone
+
+"$zerolab" train --headless $tiny $two --steps 100000 --trace lost.zlt >out 2>err &
+front=$!
+eventually test -s lost.zlt
+kill -9 $front
+wait $front 2>/dev/null
+check "the front end killed: all end" eventually eval '! alive'
+check "the next run" train next $tiny $two --steps 1
+check "... sweeps what is left" quiet
 
 # Ranks that the user's own mpirun starts.
 outer() { timeout 60 mpirun --host a:2,b:2 --map-by slot --oversubscribe --mca plm_rsh_agent "$agent" --mca btl self,tcp -n 4 "$zerolab" train --headless "$@" >out 2>err; }

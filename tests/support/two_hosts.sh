@@ -11,6 +11,7 @@ enter() { # HOST COMMAND...: becomes COMMAND on HOST
         hostname "$0" && mount --bind /run/hosts /etc/hosts && mount -t tmpfs none /dev/shm || exit 1
         for folder in $TWO_HOSTS_PRIVATE; do mkdir -p -m 700 "$folder" && mount -t tmpfs -o mode=700 none "$folder" || exit 1; done
         [ "$0" = a ] || [ -z "$TWO_HOSTS_BIND" ] || mount --bind "${TWO_HOSTS_BIND%:*}" "${TWO_HOSTS_BIND#*:}" || exit 1
+        [ "$0" = a ] || export TMPDIR=/dev/shm
         exec "$@"' "$host" "$@"
 }
 case "$TWO_HOSTS_STATE:$1" in
