@@ -87,7 +87,8 @@ static int check_versions(const struct hello *hello, int ranks, struct error *er
 {
     for (int r = 1; r < ranks; r++)
         if (strncmp(hello[r].version, hello[0].version, sizeof hello->version) != 0)
-            return error_set(err, STATUS_USAGE, "host %.63s has zerolab %.23s, host %.63s has %.23s; install one version on all",
+            return error_set(err, STATUS_USAGE,
+                             "host %.63s has zerolab %.23s, host %.63s has %.23s; install one version on all",
                              hello[r].host, hello[r].version, hello[0].host, hello[0].version);
     return 0;
 }

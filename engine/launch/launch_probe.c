@@ -130,7 +130,8 @@ int launch_try(const struct launch_trial *trial, char *text, size_t room, struct
 int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err)
 {
     const uint64_t began_ns = clock_ns();
-    const struct launch_trial trial = {.launcher = launcher, .ranks = RANKS, .hello = launcher->name, .timeout_ms = timeout_ms};
+    const struct launch_trial trial = {
+        .launcher = launcher, .ranks = RANKS, .hello = launcher->name, .timeout_ms = timeout_ms};
     char text[4096];
     int status = launch_try(&trial, text, sizeof text, err);
     *seconds = (double)(clock_ns() - began_ns) * 1e-9;

@@ -27,17 +27,8 @@ static const char *const always[] = {
 };
 
 static const char *const on_this_machine[] = {
-    "--mca",
-    "plm",
-    "^rsh,slurm", /* Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
-    "--mca",
-    "pml",
-    "ob1",
-    "--mca",
-    "btl",
-    "self,vader",
-    "--mca",
-    "btl_vader_single_copy_mechanism",
+    "--mca", "plm", "^rsh,slurm", /* Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
+    "--mca", "pml", "ob1",        "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism",
     "none", /* needs ptrace rights that containers lack */
     NULL,
 };

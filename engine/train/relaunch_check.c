@@ -84,8 +84,11 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
     struct config changed;
     struct relaunch_config next;
     if (rank->spec->external || rank_count_here(rank) < rank->ranks)
-        return error_set(err, STATUS_USAGE, "%s: ranks on several hosts, or of another launcher, cannot be started again; save a checkpoint, "
-                         "stop, and go on from it with --resume", key);
+        return error_set(
+            err, STATUS_USAGE,
+            "%s: ranks on several hosts, or of another launcher, cannot be started again; save a checkpoint, "
+            "stop, and go on from it with --resume",
+            key);
     const struct text_list before = relaunch_config_sets(&rank->relaunch.next);
     relaunch_config_init(&next, &before);
     relaunch_config_change(&next, &rank->config, key, value);

@@ -53,7 +53,7 @@ if command -v mpirun >/dev/null; then # the check can fail: mpirun has some, and
 fi
 
 # Started by somebody else's mpirun or srun, several times, as if that had another MPI: the processes do not meet.
-elsewhere() { env "$@" "$zerolab" train --headless --steps 1 >out 2>err; [ $? -eq 4 ] && [ "$(grep -c . err)" -eq 1 ] && grep -q "^zerolab: MPI has started 1 rank, not 8; start zerolab with the mpirun" err; }
+elsewhere() { env TMPDIR="$work" "$@" "$zerolab" train --headless --steps 1 >out 2>err; [ $? -eq 4 ] && [ "$(grep -c . err)" -eq 1 ] && grep -q "^zerolab: MPI has started 1 rank, not 8; start zerolab with the mpirun" err; }
 if command -v mpirun >/dev/null; then
     check "as a rank of another mpirun it does not train alone" elsewhere OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=3
     check "... nor as rank 0" elsewhere OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=0

@@ -232,18 +232,21 @@ static void test_failure_is_one_line(void **state)
     assert_string_equal(err.text, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3");
 
     /* Other hosts, in the words of Open MPI 4.1. */
-    static const char lost[] = "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[24167,0],0] on node a\n"
-                               "  Remote daemon: [[24167,0],1] on node b\n\nThis is usually due to\n";
+    static const char lost[] =
+        "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[24167,0],0] on node a\n"
+        "  Remote daemon: [[24167,0],1] on node b\n\nThis is usually due to\n";
     assert_int_equal(failure_explain(205 * EXITED, lost, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "host b was lost: its network or the machine itself has failed");
     assert_int_equal(failure_explain_forced(lost, &err), STATUS_RUN);
     assert_string_equal(err.text, "host b was lost: its network or the machine itself has failed");
-    static const char missing[] = "mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\n"
-                                  "Executable: /opt/zerolab\nNode: b\n\nwhile attempting to start process rank 2.\n";
+    static const char missing[] =
+        "mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\n"
+        "Executable: /opt/zerolab\nNode: b\n\nwhile attempting to start process rank 2.\n";
     assert_int_equal(failure_explain(132 * EXITED, missing, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "host b cannot execute /opt/zerolab; install the same zerolab there");
-    static const char unreachable[] = "ssh: Could not resolve hostname c\nthe connection to host c was lost, or could not be made: ssh\n"
-                                      "ORTE was unable to reliably start one or more daemons.\n";
+    static const char unreachable[] =
+        "ssh: Could not resolve hostname c\nthe connection to host c was lost, or could not be made: ssh\n"
+        "ORTE was unable to reliably start one or more daemons.\n";
     assert_int_equal(failure_explain(1 * EXITED, unreachable, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "the connection to host c was lost, or could not be made: ssh");
 
