@@ -64,6 +64,23 @@ const char *comm_host(const struct comm *comm, int rank)
     return comm->peer[comm->layout.ranks - 1].machine ? comm->peer[rank].host : "";
 }
 
+int comm_machines(const struct comm *comm)
+{
+    return comm->peer[comm->layout.ranks - 1].machine + 1;
+}
+
+int comm_machine_of(const struct comm *comm, int rank)
+{
+    return comm->peer[rank].machine;
+}
+
+int comm_leader_of(const struct comm *comm, int machine)
+{
+    int rank = 0;
+    while (comm->peer[rank].machine != machine) rank++;
+    return rank;
+}
+
 void comm_abort(struct comm *comm, const struct error *reason)
 {
     const char *host = comm_host(comm, comm->layout.rank);

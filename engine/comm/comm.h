@@ -63,6 +63,12 @@ struct comm_stat {
 
 struct comm_layout { int rank, ranks, node, nodes, ranks_per_node; };
 
+/* Where ranks are. The ranks of a machine share memory (comm_share()); machines are numbered in rank order. The first rank of a
+ * machine is its leader. */
+int comm_machines(const struct comm *comm);
+int comm_machine_of(const struct comm *comm, int rank);
+int comm_leader_of(const struct comm *comm, int machine);
+
 /* Ranks as threads of one process. Each thread opens its rank once. Free the group after all ranks are closed. */
 int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 void comm_group_free(struct comm_group *group);
@@ -76,7 +82,7 @@ int comm_open_process(struct comm **out, struct comm_group *group, int rank, str
 void comm_group_fail(struct comm_group *group, const struct error *reason);
 
 /* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of
- * this interface call MPI. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node
+ * this interface call MPI, one at a time. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node
  * 0: all ranks of a machine are one node; a smaller number makes virtual nodes; rank 0's counts. STATUS_USAGE: the ranks are of
  * two versions of this program. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
@@ -99,6 +105,18 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err);
  * machine. The segments are valid until comm_close(). */
 int comm_share(struct comm *comm, size_t bytes, struct error *err);
 void *comm_segment_of(struct comm *comm, int rank);
+
+/* The side channel between machines, for what must not wait for collectives (trace records): messages of at most COMM_SIDE_BYTES
+ * between rank 0 and the leaders of the other machines, in order. One thread of such a rank may use it while another is inside a
+ * collective. Nothing here blocks. A message to a machine that is gone is lost.
+ *
+ * comm_side_send(): copies the message; false: too many are under way, try later. comm_side_receive(): the bytes of the next message
+ * of that machine, which it copies to `out` (COMM_SIDE_BYTES of room); 0: none has come. comm_side_sent(): whether all sent messages
+ * have left. Other MPI calls of this rank wait while one of these runs. */
+enum { COMM_SIDE_BYTES = 48 << 10 };
+bool comm_side_send(struct comm *comm, int machine, const void *message, size_t bytes);
+size_t comm_side_receive(struct comm *comm, int machine, void *out);
+bool comm_side_sent(struct comm *comm);
 
 /* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their
  * segments on devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is

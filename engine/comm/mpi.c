@@ -168,6 +168,7 @@ static void close_process(struct comm *comm, bool healthy)
 {
     struct wire *wire = comm->wire_state;
     comm->wire_state = NULL;
+    side_close(wire, healthy);
     /* After a failure a rank may never reach MPI_Finalize, which would wait for it and keep a core busy. */
     if (healthy) MPI_Comm_free(&wire->world);
     if (healthy && wire->owns_mpi) MPI_Finalize();
@@ -213,7 +214,9 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     comm->wire_state = wire;
     comm->close_backend = close_process;
     meet_peers(comm, ranks_per_node, &failure);
+    const bool is_far = !failure.status && comm_machines(comm) > 1; /* equal on all ranks */
     if (!failure.status && comm->layout.nodes > 1) wire_open(comm, &failure);
+    if (is_far) side_open(comm, &failure);
     comm_set_group(comm, NULL); /* with the wire, some ranks are far */
     status = agree(wire->world, &failure, err);
     if (!status) status = make_node(comm, err);

@@ -14,7 +14,7 @@ int wire_check(struct comm *comm, int mpi_status)
     if (mpi_status == MPI_SUCCESS) return 0;
     char text[MPI_MAX_ERROR_STRING];
     int length = 0;
-    MPI_Error_string(mpi_status, text, &length);
+    WIRE_CALL(comm->wire_state, MPI_Error_string(mpi_status, text, &length));
     node_fail(comm->node, "rank %d: message passing failed: %.*s", comm->layout.rank, length, text);
     return STATUS_RUN;
 }
@@ -23,9 +23,12 @@ static void hear_failure(struct comm *comm)
 {
     int there = 0;
     struct error heard = {0};
-    MPI_Comm world = comm->wire_state->world;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, WIRE_FAILURE, world, &there, MPI_STATUS_IGNORE) || !there) return;
-    if (MPI_Recv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, WIRE_FAILURE, world, MPI_STATUS_IGNORE)) return;
+    struct wire *wire = comm->wire_state;
+    if (WIRE_CALL(wire, MPI_Iprobe(MPI_ANY_SOURCE, WIRE_FAILURE, wire->world, &there, MPI_STATUS_IGNORE)) || !there)
+        return;
+    if (WIRE_CALL(wire, MPI_Recv(&heard, sizeof heard, MPI_BYTE, MPI_ANY_SOURCE, WIRE_FAILURE, wire->world,
+                                 MPI_STATUS_IGNORE)))
+        return;
     node_fail_as(comm->node, heard.status, "%.*s", (int)sizeof heard.text - 1, heard.text);
 }
 
@@ -60,24 +63,27 @@ int wire_pause(struct comm *comm, struct patience *patience)
     return 0;
 }
 
-void wire_drop(MPI_Request *request, int count)
+void wire_drop(struct wire *wire, MPI_Request *request, int count)
 {
+    wire_enter(wire);
     for (int i = 0; i < count; i++) {
         if (request[i] == MPI_REQUEST_NULL) continue;
         MPI_Cancel(&request[i]);
         MPI_Request_free(&request[i]);
     }
+    wire_leave(wire, 0);
 }
 
 static int wait_all(struct comm *comm, MPI_Request *request, int count)
 {
     struct patience patience = {0};
     for (;;) {
-        int done = 0, status = wire_check(comm, MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE));
+        int done = 0, result = WIRE_CALL(comm->wire_state, MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE)),
+            status = wire_check(comm, result);
         if (!status && done) return 0;
         if (!status) status = wire_pause(comm, &patience);
         if (!status) continue;
-        wire_drop(request, count);
+        wire_drop(comm->wire_state, request, count);
         return status;
     }
 }
@@ -120,15 +126,15 @@ static int exchange(struct comm *comm, size_t payload_bytes)
     for (int n = 0; n < comm->layout.nodes && !status; n++) {
         const int count = n == comm->layout.node ? 0 : members_on(comm, n, &first);
         if (!count) continue;
-        status = wire_check(comm, MPI_Irecv(&wire->in[first], (int)(size * (size_t)count), MPI_BYTE, first,
-                                            WIRE_MESSAGE, wire->world, &wire->request[posted]));
+        status = wire_check(comm, WIRE_CALL(wire, MPI_Irecv(&wire->in[first], (int)(size * (size_t)count), MPI_BYTE,
+                                                            first, WIRE_MESSAGE, wire->world, &wire->request[posted])));
         if (!status) posted++;
         if (!status)
-            status = wire_check(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, first, WIRE_MESSAGE, wire->world,
-                                                &wire->request[posted]));
+            status = wire_check(comm, WIRE_CALL(wire, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, first,
+                                                                WIRE_MESSAGE, wire->world, &wire->request[posted])));
         if (!status) posted++;
     }
-    if (status) wire_drop(wire->request, posted);
+    if (status) wire_drop(wire, wire->request, posted);
     if (!status) status = wait_all(comm, wire->request, posted);
     for (int n = 0; n < comm->layout.nodes && !status; n++)
         if (n != comm->layout.node && members_on(comm, n, &first))
@@ -145,9 +151,11 @@ static void announce(struct comm *comm)
     node_error(comm->node, &wire->announcement);
     for (int i = 0; i < wire->far_count; i++) {
         MPI_Request request;
+        wire_enter(wire);
         if (MPI_Isend(&wire->announcement, sizeof wire->announcement, MPI_BYTE, wire->far[i], WIRE_FAILURE, wire->world,
                       &request) == MPI_SUCCESS)
             MPI_Request_free(&request);
+        wire_leave(wire, 0);
     }
 }
 

@@ -1,19 +1,26 @@
 /* Messages between nodes, by MPI. Only builds with MPI include this file.
  *
- * Requires MPI_THREAD_SERIALIZED: after comm_open_mpi() only the thread inside a collective calls MPI. A waiting thread tests
- * its requests and looks for failures, then sleeps, longer each time. (Open MPI's blocking calls would keep a core busy.) */
+ * Requires MPI_THREAD_SERIALIZED. On one machine only the thread inside a collective calls MPI. On several machines the thread of
+ * the side channel (side.c) calls it too, and a mutex keeps the calls apart: every call here is made inside WIRE_CALL(), and none
+ * blocks. A waiting thread tests its requests and looks for failures, then sleeps, longer each time. (Open MPI's blocking calls
+ * would keep a core busy.) */
 #ifndef ENGINE_COMM_WIRE_H
 #define ENGINE_COMM_WIRE_H
 
 #include <mpi.h>
+#include <pthread.h>
 
 #include "engine/comm/internal.h"
 
 enum wire_tag { WIRE_MESSAGE, WIRE_DATA, WIRE_FAILURE };
 enum { WIRE_GROUPS = 3 };
 
+struct side;
+
 struct wire {
     MPI_Comm world;
+    struct side *side;     /* NULL: one machine */
+    pthread_mutex_t calls; /* held during each call of MPI if there is a side channel */
     bool owns_mpi;                     /* zerolab initialised MPI and must finalise it */
     struct node_message *out, *in;     /* by rank: buffers for the messages between the nodes' first ranks */
     int far_count;
@@ -30,6 +37,20 @@ struct wire {
 
 extern const struct comm_wire wire_mpi;
 
+static inline void wire_enter(struct wire *wire)
+{
+    if (wire->side) pthread_mutex_lock(&wire->calls);
+}
+
+static inline int wire_leave(struct wire *wire, int result)
+{
+    if (wire->side) pthread_mutex_unlock(&wire->calls);
+    return result;
+}
+
+/* The result of one call of MPI, made while no other thread is inside MPI. */
+#define WIRE_CALL(wire, call) (wire_enter(wire), wire_leave(wire, call))
+
 int wire_open(struct comm *comm, struct error *err);
 void wire_release(struct wire *wire);
 
@@ -45,6 +66,10 @@ struct patience { uint64_t since_ns; int looks; };
 int wire_pause(struct comm *comm, struct patience *patience);
 
 /* Cancels and frees requests after a failure. */
-void wire_drop(MPI_Request *request, int count);
+void wire_drop(struct wire *wire, MPI_Request *request, int count);
+
+/* side.c. Collective: opens the side channel (comm.h) if the ranks are on several machines. */
+int side_open(struct comm *comm, struct error *err);
+void side_close(struct wire *wire, bool healthy);
 
 #endif

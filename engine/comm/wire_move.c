@@ -85,11 +85,13 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
     if (!stream->sends) {
         unsigned char *to = comm_place(comm, chunk->part, move->in_place);
         to = to ? to + offset : move->wire->unwanted + (request - stream->request) * move->wire->chunk_bytes;
-        return wire_check(comm, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
+        return wire_check(comm, WIRE_CALL(move->wire, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
+                                                                move->wire->world, request)));
     }
     const unsigned char *from = comm->base[comm->layout.rank] + chunk->part->source + offset;
     comm_count_sent(comm, comm->layout.rank, LINK_INTER, (uint64_t)bytes);
-    return wire_check(comm, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
+    return wire_check(comm, WIRE_CALL(move->wire, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
+                                                            move->wire->world, request)));
 }
 
 static int no_memory(struct comm *comm)
@@ -103,7 +105,9 @@ static int stream_advance(struct move *move, struct stream *stream, bool *moved)
 {
     int done = 0, index[WINDOW], peer;
     if (stream->live) {
-        int status = wire_check(move->comm, MPI_Testsome(WINDOW, stream->request, &done, index, MPI_STATUSES_IGNORE));
+        int status =
+            wire_check(move->comm,
+                       WIRE_CALL(move->wire, MPI_Testsome(WINDOW, stream->request, &done, index, MPI_STATUSES_IGNORE)));
         if (status) return status;
     }
     if (done > 0) stream->live -= done;
@@ -186,8 +190,8 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
         if (!status) status = stream_advance(&move, &in, &moved);
         if (!status) status = rest(&move, moved);
     }
-    if (status) wire_drop(out.request, WINDOW);
-    if (status) wire_drop(in.request, WINDOW);
+    if (status) wire_drop(move.wire, out.request, WINDOW);
+    if (status) wire_drop(move.wire, in.request, WINDOW);
     return status;
 }
 
@@ -219,9 +223,10 @@ static int group_begin(struct move *move, struct groups *groups)
     int status = 0;
     for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
     for (int f = 0; f < move->wire->far_now_count && !status; f++)
-        status = wire_check(move->comm,
-                            MPI_Irecv(group_chunk(move, groups->begun, f), (int)(chunk->elems * move->width), MPI_BYTE,
-                                      move->wire->far_now[f], WIRE_DATA, move->wire->world, &request[f]));
+        status = wire_check(move->comm, WIRE_CALL(move->wire, MPI_Irecv(group_chunk(move, groups->begun, f),
+                                                                        (int)(chunk->elems * move->width), MPI_BYTE,
+                                                                        move->wire->far_now[f], WIRE_DATA,
+                                                                        move->wire->world, &request[f])));
     groups->begun++;
     return status;
 }
@@ -255,8 +260,9 @@ static int groups_advance(struct move *move, struct groups *groups, bool *moved)
         status = group_begin(move, groups);
     }
     if (status || groups->finished == groups->begun) return status;
-    status = wire_check(move->comm, MPI_Testall(move->wire->far_now_count, group_requests(move, groups->finished),
-                                                &done, MPI_STATUSES_IGNORE));
+    status = wire_check(
+        move->comm, WIRE_CALL(move->wire, MPI_Testall(move->wire->far_now_count, group_requests(move, groups->finished),
+                                                      &done, MPI_STATUSES_IGNORE)));
     if (status || !done) return status;
     group_reduce(move, groups);
     groups->finished++;
@@ -288,9 +294,9 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
         if (!status) status = groups_advance(&move, &groups, &moved);
         if (!status) status = rest(&move, moved);
     }
-    if (status) wire_drop(out.request, WINDOW);
+    if (status) wire_drop(move.wire, out.request, WINDOW);
     for (; status && groups.finished < groups.begun; groups.finished++)
-        wire_drop(group_requests(&move, groups.finished), move.wire->far_count);
+        wire_drop(move.wire, group_requests(&move, groups.finished), move.wire->far_count);
     return status;
 }
 #else

@@ -2,13 +2,18 @@
 
 #include <pthread.h>
 
+static const uint64_t stream_patience_ns = 3000000000u;
+
 struct merged_ring {
-    struct trace_ring *ring;
+    struct trace_ring *ring; /* NULL: a stream */
     uint16_t rank;           /* rank of the records in this ring, for GAP records */
     uint64_t lost, since_ns; /* lost records that no GAP record has reported yet */
     struct bytes held;       /* whole records, drained and not yet released */
     size_t at;               /* offset in `held` of the first record not yet released */
     struct trace_head next;  /* head of the record at `at`, once peek() has found one */
+    uint64_t whole_ns;       /* of a stream: merge_whole_until() */
+    uint64_t left_ns;        /* of a stream: it was left out up to here. Older records come too late */
+    bool left;               /* it is left out now */
 };
 
 struct merge {
@@ -17,7 +22,7 @@ struct merge {
     struct merged_ring *rings;
     struct merged_ring **open; /* rings of this pass that have a record left, in their order */
     size_t ring_count, open_count;
-    uint64_t pass_before_ns;
+    uint64_t pass_before_ns, cut_ns;
 };
 
 struct merge *merge_new(void)
@@ -70,6 +75,30 @@ static void take_added(struct merge *merge)
     pthread_mutex_unlock(&merge->lock);
 }
 
+int merge_add_stream(struct merge *merge, uint64_t now_ns)
+{
+    if (!reserve_rings(merge, merge->ring_count + 1)) return -1;
+    merge->rings[merge->ring_count] = (struct merged_ring){.rank = TRACE_RANK_ALL, .whole_ns = now_ns};
+    return (int)merge->ring_count++;
+}
+
+void merge_put(struct merge *merge, int stream, const void *record, size_t bytes)
+{
+    struct merged_ring *to = &merge->rings[stream];
+    if (trace_peek(record).time_ns >= to->left_ns && bytes_append(&to->held, record, bytes)) return;
+    if (!to->lost++) to->since_ns = trace_peek(record).time_ns;
+}
+
+void merge_whole_until(struct merge *merge, int stream, uint64_t time_ns)
+{
+    merge->rings[stream].whole_ns = time_ns;
+}
+
+uint64_t merge_cut(const struct merge *merge)
+{
+    return merge->cut_ns;
+}
+
 /* A ring's losses are later than the records it kept: it was full when it lost them, and has been drained now. */
 static void hold_gap(struct merged_ring *from, uint64_t now_ns)
 {
@@ -78,6 +107,23 @@ static void hold_gap(struct merged_ring *from, uint64_t now_ns)
                                .time_ns = now_ns,
                                .gap = {.records = from->lost, .since_ns = from->since_ns}};
     if (trace_append(&from->held, &gap)) from->lost = 0;
+}
+
+/* Leaves a stream out, or takes it back. A GAP without a number of records begins what is unknown, another one ends it. */
+static void watch_stream(struct merge *merge, struct merged_ring *from, uint64_t now_ns, bool everything)
+{
+    const bool late = from->whole_ns != UINT64_MAX && (everything || from->whole_ns + stream_patience_ns < now_ns);
+    struct trace_record gap = {.kind = TRACE_GAP, .rank = TRACE_RANK_ALL, .time_ns = merge->cut_ns};
+    gap.gap.records = late ? 0 : from->lost;
+    gap.gap.since_ns = late ? gap.time_ns : from->since_ns;
+    if (late && !from->left) {
+        if (!from->lost) from->since_ns = from->whole_ns;
+        from->left = trace_append(&from->held, &gap);
+    } else if (!late && (from->left || from->lost) && trace_append(&from->held, &gap)) {
+        from->left = false;
+        from->lost = 0;
+    }
+    if (!from->left && from->whole_ns < merge->cut_ns) merge->cut_ns = from->whole_ns;
 }
 
 static void collect(struct merged_ring *from, uint64_t now_ns)
@@ -142,12 +188,18 @@ static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool eve
 void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch)
 {
     take_added(merge);
+    const uint64_t before_ns = merge->cut_ns;
     merge->open_count = 0;
+    merge->cut_ns = merge->pass_before_ns;
+    for (size_t i = 0; i < merge->ring_count; i++)
+        if (!merge->rings[i].ring) watch_stream(merge, &merge->rings[i], now_ns, everything);
+    if (merge->cut_ns < before_ns) merge->cut_ns = before_ns;
     for (size_t i = 0; i < merge->ring_count; i++) {
-        collect(&merge->rings[i], now_ns);
+        if (merge->rings[i].ring) collect(&merge->rings[i], now_ns);
+        else if (merge->rings[i].left) merge->rings[i].left_ns = merge->cut_ns;
         if (peek(&merge->rings[i])) merge->open[merge->open_count++] = &merge->rings[i];
     }
-    release(merge, merge->pass_before_ns, now_ns, everything, batch);
+    release(merge, merge->cut_ns, now_ns, everything, batch);
     merge->pass_before_ns = now_ns;
     for (size_t i = 0; i < merge->ring_count; i++) {
         bytes_drop(&merge->rings[i].held, merge->rings[i].at);

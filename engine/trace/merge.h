@@ -15,6 +15,19 @@ void merge_free(struct merge *merge);
 /* Adds a ring, from any thread. False: no memory. */
 bool merge_add(struct merge *merge, struct trace_ring *ring);
 
+/* A stream holds records that come from elsewhere: of another machine, so later than those of the rings. Records are released only
+ * up to the time until which every stream is whole. A stream that stays behind for three seconds is left out: what then comes too
+ * late is lost, and a GAP record says so. All of it on the thread that calls merge_pass().
+ *
+ * merge_add_stream(): its number; -1: no memory. merge_put(): one whole record; records come in time order, as merge_pass() gives
+ * them. merge_whole_until(): all records before that time have been put; UINT64_MAX: no more come. */
+int merge_add_stream(struct merge *merge, uint64_t now_ns);
+void merge_put(struct merge *merge, int stream, const void *record, size_t bytes);
+void merge_whole_until(struct merge *merge, int stream, uint64_t time_ns);
+
+/* All records before this time have been released. */
+uint64_t merge_cut(const struct merge *merge);
+
 /* Collects, then appends whole records to *batch in time order; records with equal times
  * keep the order of their rings. `everything`: release all (the run's end). */
 void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct bytes *batch);

@@ -12,6 +12,7 @@
 #define BYTES_i64  8
 #define BYTES_f32  4
 #define BYTES_f64  8
+#define BYTES_time 8
 #define BYTES_text 0
 
 #define F(type, field, help) +BYTES_##type
@@ -54,6 +55,7 @@ static const struct kind *kind_of(unsigned kind)
 #define TEXT_i64(field)
 #define TEXT_f32(field)
 #define TEXT_f64(field)
+#define TEXT_time(field)
 #define TEXT_text(field) return of->field;
 
 static struct trace_text text_of(const struct trace_record *record)
@@ -64,6 +66,11 @@ static struct trace_text text_of(const struct trace_record *record)
 #undef F
     }
     return (struct trace_text){NULL, 0};
+}
+
+static uint8_t *put_time(uint8_t *at, uint64_t time_ns)
+{
+    return put_u64(at, time_ns);
 }
 
 static uint8_t *put_text(uint8_t *at, struct trace_text text)
@@ -116,6 +123,7 @@ size_t trace_encode(const struct trace_record *record, void *out)
 #define GET_i64(target)  at = get_i64(at, &target);
 #define GET_f32(target)  at = get_f32(at, &target);
 #define GET_f64(target)  at = get_f64(at, &target);
+#define GET_time(target) at = get_u64(at, &target);
 #define GET_text(target) target = (struct trace_text){(const char *)at, (size_t)(end - at)};
 
 static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_record *record)
@@ -151,6 +159,38 @@ const char *trace_kind_name(enum trace_kind kind)
 unsigned trace_kind_traits(unsigned kind)
 {
     return kind_of(kind)->traits;
+}
+
+#define TIME_u8(at)
+#define TIME_u16(at)
+#define TIME_u32(at)
+#define TIME_u64(at)
+#define TIME_i64(at)
+#define TIME_f32(at)
+#define TIME_f64(at)
+#define TIME_text(at)
+#define TIME_time(at) replace_time(at, replace, user);
+
+static void replace_time(uint8_t *at, uint64_t (*replace)(void *user, uint64_t time_ns), void *user)
+{
+    uint64_t time_ns;
+    get_u64(at, &time_ns);
+    if (time_ns) put_u64(at, replace(user, time_ns));
+}
+
+void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t time_ns), void *user)
+{
+    const struct trace_head head = trace_peek(bytes);
+    uint8_t *at = (uint8_t *)bytes + TRACE_HEAD_BYTES;
+    if (head.bytes < kind_of(head.kind)->fixed_bytes) return;
+    replace_time((uint8_t *)bytes + 8, replace, user);
+    switch ((unsigned)head.kind) {
+#define F(type, field, help) TIME_##type(at) at += BYTES_##type;
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help) case number: FIELDS(F) break;
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+    }
 }
 
 bool trace_append(struct bytes *out, const struct trace_record *record)

@@ -12,7 +12,7 @@
 struct trace_text { const char *at; size_t bytes; };
 
 typedef uint8_t trace_u8; typedef uint16_t trace_u16; typedef uint32_t trace_u32; typedef uint64_t trace_u64;
-typedef int64_t trace_i64; typedef float trace_f32; typedef double trace_f64; typedef struct trace_text trace_text;
+typedef int64_t trace_i64; typedef float trace_f32; typedef uint64_t trace_time; typedef double trace_f64; typedef struct trace_text trace_text;
 
 enum trace_kind {
 #define TRACE_KIND(number, ID, name, FIELDS, traits, help) TRACE_##ID = number,
@@ -89,6 +89,9 @@ struct trace_record trace_log(int level, const char *text, uint64_t time_ns);
  * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no
  * whole, well-formed record. Never reads past `available` bytes. A caller that indexes by a field checks its range. */
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
+
+/* Replaces all times of an encoded, well-formed record: its own and those of its fields of type `time`, but for those that are 0. */
+void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t time_ns), void *user);
 
 /* "op_end", or NULL for a number that this version does not know. */
 const char *trace_kind_name(enum trace_kind kind);

@@ -14,10 +14,11 @@
 #include "engine/trace/merge.h"
 #include "engine/trace/viewers.h"
 
-enum { PASS_MS = 20 };
+enum { PASS_MS = 20, PUMP_MS = 5 };
 
 struct trace_writer {
     struct merge *merge;
+    struct inlet *inlet; /* records of other machines; NULL: none */
     struct viewers *viewers;
     struct sink sinks[WRITER_SINKS_MAX + 2]; /* the given ones, the file, the viewers. end NULL: an error ended it */
     int sink_count;
@@ -85,9 +86,12 @@ static void *writer_main(void *argument)
             next_ns = now_ns + PASS_MS * 1000000ull;
         }
         now_ns = clock_ns();
-        stopped = viewers_poll(writer->viewers, writer->wake_fd,
-                               now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0);
+        int wait_ms = now_ns < next_ns ? (int)((next_ns - now_ns + 999999) / 1000000) : 0;
+        if (writer->inlet && wait_ms > PUMP_MS) wait_ms = PUMP_MS;
+        stopped = viewers_poll(writer->viewers, writer->wake_fd, wait_ms);
+        if (writer->inlet) inlet_pump(writer->inlet);
     }
+    if (writer->inlet) inlet_finish(writer->inlet);
     pass(writer, true);
     return NULL;
 }
@@ -95,6 +99,7 @@ static void *writer_main(void *argument)
 static void writer_free(struct trace_writer *writer)
 {
     for (int i = 0; i < writer->sink_count; i++) end_sink(writer, &writer->sinks[i], false);
+    inlet_free(writer->inlet);
     merge_free(writer->merge);
     bytes_release(&writer->batch);
     if (writer->wake_fd >= 0) close(writer->wake_fd);
@@ -157,8 +162,9 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     writer->file = -1;
     writer->merge = merge_new();
     writer->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int status =
-        writer->merge && writer->wake_fd >= 0 ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the trace");
+    if (writer->merge && options->port) writer->inlet = inlet_new(options->port, writer->merge);
+    const bool whole = writer->merge && writer->wake_fd >= 0 && (!options->port || writer->inlet);
+    int status = whole ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the trace");
     if (!status) status = add_sinks(writer, options, err);
     if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");
     if (status && !writer->viewers && options->adopted_fd >= 0) close(options->adopted_fd);

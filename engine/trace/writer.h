@@ -8,6 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/trace/handover.h"
+#include "engine/trace/relay.h"
 #include "engine/trace/ring.h"
 #include "engine/trace/sink.h"
 
@@ -19,6 +20,7 @@ struct trace_writer_options {
     const char *file;    /* NULL: no file */
     uint64_t file_limit_bytes; /* recording stops before the file is longer; 0: no limit */
     bool tell_growth;    /* write one LOG record that says how fast the file grows */
+    const struct trace_port *port; /* to other machines, whose records it takes too (relay.h); NULL: none */
     const struct sink *sinks; /* beside file and viewers, at most WRITER_SINKS_MAX; the writer ends them, also if it cannot start */
     int sink_count;
     const char *socket;  /* NULL: no socket */

@@ -30,6 +30,7 @@ struct rank {
     struct zero *zero;
     struct gpu_rank *gpu; /* NULL: the processor computes */
     struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains the rings of all ranks */
+    struct relay *relay;                  /* the leader of another machine: sends its ranks' records to rank 0; else NULL */
     struct trace_ring *ring;              /* the control thread's ring, for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     int64_t steps_done;

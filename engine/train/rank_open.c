@@ -196,6 +196,8 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
+    if (!status && comm_machines(rank->comm) > 1)
+        record_host(rank->ring, rank->rank, comm_machine_of(rank->comm, rank->rank), comm_host(rank->comm, rank->rank));
     if (!status) status = comm_barrier(rank->comm, err); /* all ranks have read their part of the source */
     if (!status) rank_close_source(rank);
     if (!status) relaunch_opened(rank);

@@ -120,6 +120,65 @@ static int let_watch(struct rank *rank, struct error *err)
     return status;
 }
 
+/* ---- other machines: the side channel as a port of the trace ---- */
+
+_Static_assert((int)PORT_BYTES <= (int)COMM_SIDE_BYTES, "a message of the trace fits into one of the side channel");
+
+static bool port_send(void *user, int machine, const void *message, size_t bytes)
+{
+    return comm_side_send(user, machine, message, bytes);
+}
+
+static size_t port_receive(void *user, int machine, void *out)
+{
+    return comm_side_receive(user, machine, out);
+}
+
+static bool port_sent(void *user)
+{
+    return comm_side_sent(user);
+}
+
+static bool port_failed(void *user)
+{
+    return comm_has_failed(user);
+}
+
+static int port_leader(void *user, int machine)
+{
+    return comm_leader_of(user, machine);
+}
+
+static const char *port_host(void *user, int machine)
+{
+    return comm_host(user, comm_leader_of(user, machine));
+}
+
+static struct trace_port port_of(const struct rank *rank)
+{
+    return (struct trace_port){.machines = comm_machines(rank->comm),
+                               .send = port_send,
+                               .receive = port_receive,
+                               .sent = port_sent,
+                               .failed = port_failed,
+                               .leader = port_leader,
+                               .host = port_host,
+                               .user = rank->comm};
+}
+
+/* Whether this rank leads a machine other than rank 0's. */
+static bool relays(const struct rank *rank)
+{
+    const int machine = comm_machine_of(rank->comm, rank->rank);
+    return machine && comm_leader_of(rank->comm, machine) == rank->rank;
+}
+
+static int start_relay(struct rank *rank, struct error *err)
+{
+    const struct trace_port port = port_of(rank);
+    return relay_start(&rank->relay, &port, err);
+}
+
 static int start_writer(struct rank *rank, struct error *err)
 {
     char socket_path[96];
@@ -128,10 +187,12 @@ static int start_writer(struct rank *rank, struct error *err)
     int home_fd = -1, status = call_home(rank, &handed, &home_fd, err);
     if (status) return status;
     rundir_path(rank->dir, "socket", socket_path, sizeof socket_path);
+    const struct trace_port port = port_of(rank);
     struct trace_writer_options options = {
         .file = rank->spec->trace,
         .file_limit_bytes = (uint64_t)rank->spec->trace_limit_bytes,
         .tell_growth = rank->spec->trace_tells && begins,
+        .port = port.machines > 1 ? &port : NULL,
         .socket = socket_path,
         .handed = begins ? NULL : &handed,
         .adopted_fd = home_fd,
@@ -170,16 +231,20 @@ int rank_open_trace(struct rank *rank, struct error *err)
     int status = open_rings(rank, err);
     if (!status && rank->rank == 0) status = start_director(rank, err);
     if (!status && rank->rank == 0) status = start_writer(rank, err);
+    if (!status && relays(rank)) status = start_relay(rank, err);
     if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
-    if (status || rank->rank != 0) return status;
-    for (int of = 0; of < rank->ranks; of++) /* ranks of this machine, on any virtual node */
-        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++)
-            trace_writer_add_ring(rank->rank0.writer, ring_of(rank, of, lane));
-    return STATUS_OK;
+    for (int of = 0; !status && of < rank->ranks; of++)  /* ranks of this machine, on any virtual node */
+        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++) {
+            if (rank->rank == 0) trace_writer_add_ring(rank->rank0.writer, ring_of(rank, of, lane));
+            if (rank->relay) relay_add_ring(rank->relay, ring_of(rank, of, lane));
+        }
+    return status;
 }
 
 void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error)
 {
+    relay_stop(rank->relay);
+    rank->relay = NULL;
     if (rank->rank != 0) return;
     if (rank->relaunch.leaves && outcome != OUTCOME_FAILED) relaunch_hand_over(rank);
     bool back = outcome == OUTCOME_FAILED && !rank->rank0.opened && relaunch_go_back(rank, error);

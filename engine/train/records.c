@@ -182,6 +182,15 @@ void record_end(struct trace_ring *ring, enum outcome outcome, const char *error
     emit(ring, (struct trace_record){.kind = TRACE_END, .end = {.outcome = (uint8_t)outcome, .error = text_of(error)}});
 }
 
+void record_host(struct trace_ring *ring, int rank, int machine, const char *host)
+{
+    const struct trace_record record = {.kind = TRACE_HOST,
+                                        .rank = (uint16_t)rank,
+                                        .time_ns = clock_ns(),
+                                        .host = {.machine = (uint32_t)machine, .name = text_of(host)}};
+    trace_emit(ring, &record);
+}
+
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu)
 {
     const struct gpu_place place = gpu_rank_place(gpu);

@@ -34,6 +34,9 @@ void record_lines(struct trace_ring *ring, char *text); /* one note for each lin
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
 
+/* Records where a rank is. */
+void record_host(struct trace_ring *ring, int rank, int machine, const char *host);
+
 /* record_gpu() records a rank's GPU. record_outside() records the GPU's memory outside of all tiers, if this rank
  * measures it and it changed by a page since *told_bytes (UINT64_MAX: not recorded yet). */
 struct gpu_rank;

@@ -16,6 +16,7 @@
 #define TEXT_i64        NO_TEXT
 #define TEXT_f32        NO_TEXT
 #define TEXT_f64        NO_TEXT
+#define TEXT_time       NO_TEXT
 #define TEXT_text(name) return &one->name;
 
 /* The text of a record; NULL: its kind has none. */

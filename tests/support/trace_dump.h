@@ -24,6 +24,7 @@ static inline void print_text(FILE *out, struct trace_text text)
 #define PRINT_u16               PRINT_u8
 #define PRINT_u32               PRINT_u8
 #define PRINT_u64(name, value)  fprintf(out, " " name "=%" PRIu64, value)
+#define PRINT_time PRINT_u64
 #define PRINT_i64(name, value)  fprintf(out, " " name "=%" PRId64, value)
 #define PRINT_f32(name, value)  fprintf(out, " " name "=%.9g", (double)value)
 #define PRINT_f64(name, value)  fprintf(out, " " name "=%.17g", value)

@@ -72,6 +72,7 @@ static inline bool same_text(struct trace_text a, struct trace_text b)
 #define SAME_u32         SAME_u8
 #define SAME_u64         SAME_u8
 #define SAME_i64         SAME_u8
+#define SAME_time        SAME_u8
 #define SAME_f32         SAME_u8
 #define SAME_f64         SAME_u8
 #define SAME_text(field) same_text(one->field, two->field)

@@ -38,6 +38,7 @@ static void fill_text(struct trace_text *text, int pattern)
 #define FILL_u32      FILL_u8
 #define FILL_u64      FILL_u8
 #define FILL_i64      FILL_u8
+#define FILL_time     FILL_u8
 #define FILL_f32      FILL_u8
 #define FILL_f64      FILL_u8
 #define FILL_text(at) fill_text(&at, pattern)

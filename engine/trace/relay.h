@@ -1,0 +1,54 @@
+/* One trace of ranks on several machines. On each machine but that of the writer a thread, the relay, drains the rings of the
+ * machine's ranks in time order, as the writer does, and sends the records to the writer. The writer's inlet receives them, takes the
+ * offset of that machine's clock out of their times (clocks.h), and adds them to its own in time order (merge.h). */
+#ifndef ENGINE_TRACE_RELAY_H
+#define ENGINE_TRACE_RELAY_H
+
+#include "engine/base/error.h"
+#include "engine/trace/merge.h"
+
+/* How messages get to another machine and back: in order, none blocks. Machine 0 is the writer's. */
+enum { PORT_BYTES = 48 << 10 }; /* of the longest message */
+struct trace_port {
+    int machines;
+    bool (*send)(void *user, int machine, const void *message, size_t bytes); /* copies it; false: try later */
+    size_t (*receive)(void *user, int machine, void *out);                    /* 0: no message has come */
+    bool (*sent)(void *user);                                                 /* all messages have left */
+    bool (*failed)(void *user);                                               /* the run has failed: wait for nobody long */
+    int (*leader)(void *user, int machine);                                   /* rank that sends for that machine */
+    const char *(*host)(void *user, int machine);
+    void *user;
+};
+
+/* ---- on the other machines ---- */
+
+struct relay;
+int relay_start(struct relay **out, const struct trace_port *port, struct error *err); /* port: copied */
+void relay_add_ring(struct relay *relay, struct trace_ring *ring);
+/* Call it when every producer has emitted its last record: sends what is left, for five seconds at most. NULL: nothing. */
+void relay_stop(struct relay *relay);
+
+/* ---- on the writer's thread ---- */
+
+struct inlet;
+struct inlet *inlet_new(const struct trace_port *port, struct merge *merge); /* NULL: no memory */
+void inlet_free(struct inlet *inlet);
+
+/* Moves what has arrived to `merge`; measures a clock when it is time. Such a measurement takes some milliseconds, 30 at most. */
+void inlet_pump(struct inlet *inlet);
+
+/* The same until all machines have sent their last record, for six seconds at most. */
+void inlet_finish(struct inlet *inlet);
+
+/* ---- messages ---- */
+
+enum relay_kind { RELAY_PING, RELAY_PONG, RELAY_RECORDS };
+
+/* Before the records of a message. A record may begin in one message and end in another. */
+struct relay_head {
+    uint32_t kind, last;                 /* last: no records follow */
+    uint64_t sent_ns, there_ns, back_ns; /* of pings (clocks.h) */
+    uint64_t whole_ns;                   /* all records before this time have been sent; 0: not with this message */
+};
+
+#endif
