@@ -56,7 +56,7 @@ FLAGS += $(if $(findstring undefined,$(SAN)),-fno-sanitize-recover=undefined)
 SOURCES := $(wildcard engine/*/*.c kernels/*.c kernels/cpu/*.c tui/*/*.c) $(CUDA_SOURCES)
 OBJECTS := $(addprefix $(BUILD)/,$(addsuffix .o,$(basename $(SOURCES))))
 # Programs of all folders of tests/ lie in $(BUILD)/tests.
-PROGRAM_SOURCES := $(wildcard tests/*/test_*.c tests/bench/bench_*.c) tests/support/truth.c
+PROGRAM_SOURCES := $(wildcard tests/*/test_*.c tests/bench/bench_*.c) tests/support/truth.c tests/support/overlap.c
 PROGRAM_OBJECTS := $(PROGRAM_SOURCES:%.c=$(BUILD)/%.o)
 PROGRAMS := $(addprefix $(BUILD)/tests/,$(basename $(notdir $(PROGRAM_SOURCES))))
 # Tests and figures of the GPU: programs that need the kernels and little else.

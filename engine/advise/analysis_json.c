@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/advise/analysis.h"
+#include "engine/advise/report.h"
 #include "engine/base/json.h"
 
 /* Either may be NULL: no name in JSON, no label. */
@@ -286,6 +287,7 @@ char *analysis_json(const struct analysis *analysis)
     json_put(shape, TEXT_IF("name", model->header.model_name),
              NUMBER_IF("parameters", model->header.parameters >= 0, model->header.parameters));
     json_put(out, NUMBER("ranks", model->ranks));
+    report_hosts(out, model);
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     for (int i = 0; i < analysis->section_count; i++) {
         struct figures figures = {.json = json_item(list)};

@@ -41,6 +41,12 @@ static void print_head(const struct analysis *analysis, FILE *out)
             (double)(model->now_ns - model->first_ns) / 1e9);
     if (analysis->defect[0]) fprintf(out, "%s\n", analysis->defect);
     else fprintf(out, "the run ended: %s\n", run_outcome_name(model->outcome));
+    struct run_machine machine;
+    char text[200];
+    for (int m = 0; run_machine(model, m, &machine); m++) {
+        run_machine_text(text, sizeof text, &machine);
+        fprintf(out, "%s\n", text);
+    }
     if (model->lost_records) fprintf(out, "%s records were lost\n", grouped(a, (int64_t)model->lost_records));
 }
 

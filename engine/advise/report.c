@@ -233,6 +233,19 @@ static void add_processes(cJSON *report, const struct run_model *model)
                                        : cJSON_CreateNull());
 }
 
+void report_hosts(cJSON *report, const struct run_model *model)
+{
+    struct run_machine machine;
+    cJSON *list = run_machine(model, 0, &machine) ? cJSON_AddArrayToObject(report, "hosts") : NULL;
+    for (int m = 0; list && run_machine(model, m, &machine); m++) {
+        const struct run_clock *clock = machine.clock;
+        json_put(json_item(list), TEXT("name", machine.host), NUMBER("first_rank", machine.first),
+                 NUMBER("last_rank", machine.last),
+                 NUMBER_IF("clock_offset_seconds", clock || !m, clock ? (double)clock->offset_ns / 1e9 : 0),
+                 NUMBER_IF("clock_within_seconds", clock || !m, clock ? (double)clock->off_ns / 1e9 : 0));
+    }
+}
+
 /* Proportional set size beside the allocator's own count, so that anybody can hold one against the other. */
 static void add_marks(cJSON *report, const struct run_model *model)
 {
@@ -278,6 +291,7 @@ static char *report_without_steps(const struct run_model *model, const struct re
     add_events(report, model);
     add_processes(report, model);
     add_marks(report, model);
+    report_hosts(report, model);
     json_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
     double time_s = seconds(model->time_seen_ns);
     json_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);

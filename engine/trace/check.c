@@ -7,6 +7,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/grouped.h"
+#include "engine/base/json.h"
 #include "engine/trace/source.h"
 
 enum { RANKS = TRACE_RANK_ALL + 1 };
@@ -16,6 +17,7 @@ struct walk {
     struct trace_check *check;
     uint32_t *step_open;    /* by rank: the step begun and not ended, or 0 */
     bool *seen;             /* by rank, in this part */
+    uint32_t ranks_told;    /* by this part's header; 0: not told */
     int64_t *ops_open;      /* by rank */
     struct bytes schedules; /* uint32_t numbers of the schedules seen: a handful */
     uint64_t before_ns;
@@ -33,10 +35,35 @@ static struct trace_check_part *present_part(struct trace_check *check)
     return &check->part[check->parts ? check->parts - 1 : 0];
 }
 
-/* The first header's part also includes the records before it. */
-static void count_header(struct walk *walk)
+/* A part without a step (a run that could not start) misses no rank. */
+static void count_missing(struct walk *walk)
 {
     struct trace_check *check = walk->check;
+    uint32_t missing = 0, first = 0;
+    for (uint32_t rank = 0; rank < walk->ranks_told && present_part(check)->first_step; rank++) {
+        if (walk->seen[rank]) continue;
+        if (!missing++) first = rank;
+    }
+    if (missing <= check->ranks_missing) return;
+    check->ranks_missing = missing;
+    check->ranks_told = walk->ranks_told;
+    check->first_missing = first;
+}
+
+static uint32_t ranks_in(struct trace_text header)
+{
+    cJSON *json = cJSON_ParseWithLength(header.at, header.bytes);
+    const double ranks = json_get_number(json, "ranks", TRACE_RANK_ALL, 0);
+    cJSON_Delete(json);
+    return (uint32_t)ranks;
+}
+
+/* The first header's part also includes the records before it. */
+static void count_header(struct walk *walk, struct trace_text header)
+{
+    struct trace_check *check = walk->check;
+    if (check->parts) count_missing(walk);
+    walk->ranks_told = ranks_in(header);
     if (check->parts == TRACE_CHECK_PARTS) return;
     if (check->parts++) memset(walk->seen, 0, RANKS * sizeof *walk->seen);
 }
@@ -62,6 +89,27 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
     if (step > part->last_step) part->last_step = step;
 }
 
+static void count_host(struct trace_check *check, uint16_t rank, const struct trace_of_host *host)
+{
+    if (host->machine >= TRACE_CHECK_MACHINES) return;
+    struct trace_check_machine *machine = &check->machine[host->machine];
+    if (!machine->host[0] || rank < machine->first_rank) machine->first_rank = rank;
+    if (rank > machine->last_rank) machine->last_rank = rank;
+    snprintf(machine->host, sizeof machine->host, "%.*s", (int)host->name.bytes, host->name.at);
+    if (check->machines <= (int)host->machine) check->machines = (int)host->machine + 1;
+}
+
+static void count_clock(struct trace_check *check, const struct trace_of_clock *clock)
+{
+    if (clock->machine >= TRACE_CHECK_MACHINES) return;
+    struct trace_check_machine *machine = &check->machine[clock->machine];
+    const uint64_t adjusted_ns = (uint64_t)clock->adjusted_ns;
+    const uint64_t off_ns = clock->within_ns + (clock->adjusted_ns < 0 ? -adjusted_ns : adjusted_ns);
+    machine->measured = true;
+    machine->offset_ns = clock->offset_ns;
+    if (off_ns > machine->off_ns) machine->off_ns = off_ns;
+}
+
 /* The text of the event, as file_sink.c writes it. */
 static bool is_limit(struct trace_text json)
 {
@@ -74,7 +122,7 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
     struct trace_check *check = walk->check;
     uint32_t schedule;
     switch ((unsigned)record->kind) {
-    case TRACE_RUN: count_header(walk); break;
+    case TRACE_RUN: count_header(walk, record->run.json); break;
     case TRACE_SCHEDULE:
         schedule = record->schedule.schedule;
         if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
@@ -86,6 +134,8 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
         walk->ops_open[record->rank]--;
         check->ops_homeless += !has_schedule(walk, record->op_end.schedule);
         break;
+    case TRACE_HOST: count_host(check, record->rank, &record->host); break;
+    case TRACE_CLOCK: count_clock(check, &record->clock); break;
     case TRACE_EVENT: check->limited |= is_limit(record->event.json); break;
     case TRACE_GAP:
         check->gaps++;
@@ -124,12 +174,14 @@ static void conclude(struct walk *walk)
         check->steps_unfinished += walk->step_open[rank] != 0;
         if (walk->ops_open[rank] > 0) check->ops_open += (uint64_t)walk->ops_open[rank];
     }
+    count_missing(walk);
     const uint64_t *has = check->by_kind;
+    const bool all = !check->ranks_missing;
     check->usable[TRACE_USE_REPLAY] = has[TRACE_RUN] && (has[TRACE_STEP_BEGIN] || has[TRACE_MEMORY]);
-    check->usable[TRACE_USE_LEARNING] = has[TRACE_STEP_END];
-    check->usable[TRACE_USE_MEMORY] = has[TRACE_MEMORY];
-    check->usable[TRACE_USE_TIMELINE] = has[TRACE_OP_END] && !check->ops_homeless;
-    check->usable[TRACE_USE_TRAFFIC] = has[TRACE_TRAFFIC];
+    check->usable[TRACE_USE_LEARNING] = all && has[TRACE_STEP_END];
+    check->usable[TRACE_USE_MEMORY] = all && has[TRACE_MEMORY];
+    check->usable[TRACE_USE_TIMELINE] = all && has[TRACE_OP_END] && !check->ops_homeless;
+    check->usable[TRACE_USE_TRAFFIC] = all && has[TRACE_TRAFFIC];
 }
 
 int trace_check(struct trace_check *check, const char *path, struct error *err)
@@ -163,7 +215,8 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
 int trace_check_status(const struct trace_check *check)
 {
     const bool as_wanted = !check->gaps || (check->limited && check->gaps == 1);
-    bool whole = check->header_first && check->ended && !check->torn && as_wanted && !check->damage[0];
+    bool whole =
+        check->header_first && check->ended && !check->torn && as_wanted && !check->damage[0] && !check->ranks_missing;
     return whole ? STATUS_OK : STATUS_CHECK;
 }
 
@@ -203,6 +256,9 @@ static void print_defects(const struct trace_check *check, FILE *out)
     if (!check->ended) fputs("  no end record: the run was killed, or still goes on\n", out);
     if (check->limited)
         fprintf(out, "  recording stopped after step %u, at the size of --trace-limit\n", check->last_step);
+    if (check->ranks_missing)
+        fprintf(out, "  no record of %u of %u ranks, the first is rank %u: no step is whole\n", check->ranks_missing,
+                check->ranks_told, check->first_missing);
     if (check->gaps)
         fprintf(out, "  %" PRIu64 " gaps, %" PRIu64 " records lost: drawn as unknown\n", check->gaps, check->lost);
     if (check->steps_unfinished) fprintf(out, "  %u steps begun by a rank and not ended\n", check->steps_unfinished);
@@ -213,6 +269,18 @@ static void print_defects(const struct trace_check *check, FILE *out)
         fprintf(out, "  %" PRIu64 " records later in the file than in time\n", check->out_of_order);
     if (check->unknown_kinds)
         fprintf(out, "  %" PRIu64 " records of kinds that this version does not know, skipped\n", check->unknown_kinds);
+}
+
+static void print_machine(const struct trace_check_machine *machine, FILE *out)
+{
+    if (!machine->host[0]) return;
+    fprintf(out, "  host %s: rank%s %u", machine->host, machine->last_rank > machine->first_rank ? "s" : "",
+            machine->first_rank);
+    if (machine->last_rank > machine->first_rank) fprintf(out, "-%u", machine->last_rank);
+    if (machine->measured)
+        fprintf(out, ", clock %+.3f s, within %.2f ms", (double)machine->offset_ns / 1e9,
+                (double)machine->off_ns / 1e6);
+    fputc('\n', out);
 }
 
 static void print_part(const struct trace_check_part *part, int number, FILE *out)
@@ -230,11 +298,12 @@ void trace_check_print(const struct trace_check *check, FILE *out)
     if (check->ended) fprintf(out, "; the run ended: %s", outcome_text(check->outcome));
     fputs("\n", out);
     for (int i = 0; check->parts > 1 && i < check->parts; i++) print_part(&check->part[i], i, out);
+    for (int i = 0; i < check->machines; i++) print_machine(&check->machine[i], out);
     print_defects(check, out);
     fputs("usable for\n", out);
     for (int use = 0; use < TRACE_USES; use++)
-        fprintf(out, "  %-10s %s%s\n", uses[use].name, check->usable[use] ? "yes" : "no: needs ",
-                check->usable[use] ? "" : uses[use].needs);
+        fprintf(out, "  %-10s %s%s%s\n", uses[use].name, check->usable[use] ? "yes" : "no: needs ",
+                check->usable[use] ? "" : uses[use].needs, check->ranks_missing && use ? ", of every rank" : "");
     fputs("records by kind\n", out);
     for (int kind = 0; kind < TRACE_CHECK_KINDS; kind++)
         if (check->by_kind[kind])
@@ -250,9 +319,9 @@ void trace_check_print_json(const struct trace_check *check, FILE *out)
 {
     fprintf(out,
             "{\"whole\": %s, \"records\": %" PRIu64
-            ", \"ranks\": %u, \"first_step\": %u, \"last_step\": %u, \"seconds\": %.9f,\n",
-            truth(trace_check_status(check) == STATUS_OK), check->records, check->ranks, check->first_step,
-            check->last_step, (double)(check->last_ns - check->first_ns) / 1e9);
+            ", \"ranks\": %u, \"ranks_missing\": %u, \"first_step\": %u, \"last_step\": %u, \"seconds\": %.9f,\n",
+            truth(trace_check_status(check) == STATUS_OK), check->records, check->ranks, check->ranks_missing,
+            check->first_step, check->last_step, (double)(check->last_ns - check->first_ns) / 1e9);
     fprintf(out, " \"header\": %s, \"ended\": %s, \"outcome\": ", truth(check->header_first), truth(check->ended));
     if (check->ended) fprintf(out, "\"%s\"", outcome_text(check->outcome));
     else fputs("null", out);

@@ -24,10 +24,19 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; later parts count into the last */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64, TRACE_CHECK_MACHINES = 64 }; /* kind numbers are lower; later parts count into the last */
 
 /* The records from one run header to the next. A run that was relaunched has several parts. */
 struct trace_check_part { uint32_t ranks, first_step, last_step; };
+
+/* A machine of a run on several, and its clock (the CLOCK records). */
+struct trace_check_machine {
+    char host[64];
+    uint32_t first_rank, last_rank;
+    bool measured;
+    int64_t offset_ns;
+    uint64_t off_ns; /* the times of its records may be off by this, at most */
+};
 
 struct trace_check {
     uint64_t records, by_kind[TRACE_CHECK_KINDS], unknown_kinds;
@@ -35,8 +44,11 @@ struct trace_check {
     uint64_t gaps, lost;                      /* GAP records; the sum of the losses that they report */
     uint64_t ops_open, ops_homeless;          /* begun and never ended; schedule not in the trace */
     uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* most of any part; sums over ranks */
+    uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: of so many that its header tells, and the lowest */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
+    struct trace_check_machine machine[TRACE_CHECK_MACHINES]; /* the first ones */
+    int machines;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
     uint8_t outcome;    /* enum outcome; valid if `ended` */
@@ -51,7 +63,7 @@ int trace_check(struct trace_check *check, const char *path, struct error *err);
  * pipe) cannot be checked: the result is true. */
 bool trace_has_end(const char *path);
 
-/* STATUS_CHECK: cut, damaged, without header or END, or with gaps (other than the one gap of --trace-limit). */
+/* STATUS_CHECK: cut, damaged, without header or END, without records of some rank, or with gaps (other than the one gap of --trace-limit). */
 int trace_check_status(const struct trace_check *check);
 
 void trace_check_print(const struct trace_check *check, FILE *out);
