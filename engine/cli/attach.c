@@ -99,8 +99,9 @@ static void print_runs(FILE *out, const struct rundir_found *found, int count, b
     if (json) fputs(count ? "\n]\n" : "]\n", out);
 }
 
+/* Several runs and no name: they are listed to `out`, if it is not NULL. */
 static int choose(const struct rundir_found **chosen, const struct rundir_found *found, int count, const char *name,
-                  struct error *err)
+                  FILE *out, struct error *err)
 {
     char *end;
     long long pid = name ? strtoll(name, &end, 10) : 0;
@@ -111,7 +112,7 @@ static int choose(const struct rundir_found **chosen, const struct rundir_found 
     if (name) return error_set(err, STATUS_INPUT, "no run %s goes on", name);
     if (count == 0) return error_set(err, STATUS_INPUT, "no run goes on; start one with zerolab train --detach");
     if (count == 1) return *chosen = &found[0], STATUS_OK;
-    print_runs(stdout, found, count, false);
+    if (out) print_runs(out, found, count, false);
     return error_set(err, STATUS_USAGE, "%d runs go on; say which: zerolab attach %lld", count,
                      (long long)found[0].pid);
 }
@@ -131,7 +132,7 @@ int front_open_run(struct source **source, const char *name, bool watches, struc
     struct rundir_found found[RUNS_MAX];
     const struct rundir_found *chosen = NULL;
     char path[96];
-    int status = choose(&chosen, found, rundir_list(found, RUNS_MAX), name, err);
+    int status = choose(&chosen, found, rundir_list(found, RUNS_MAX), name, stdout, err);
     if (status) return status;
     snprintf(path, sizeof path, "%s/socket", chosen->path);
     status = (watches ? source_watch_socket : source_open_socket)(source, path, err);
@@ -141,18 +142,33 @@ int front_open_run(struct source **source, const char *name, bool watches, struc
     return status;
 }
 
+static int carry(const struct rundir_found *run, bool watches, struct error *err)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/socket", run->path);
+    return attach_carry(path, watches, err);
+}
+
 int front_attach(const struct cli *cli, struct error *err)
 {
     struct rundir_found found[RUNS_MAX];
     const struct rundir_found *chosen = NULL;
     struct app_options options = {.readonly = cli->readonly};
     const int count = rundir_list(found, RUNS_MAX);
+    const bool far = cli->operand && strchr(cli->operand, ':');
+    if (far && (cli->json || cli->stdio))
+        return error_set(err, STATUS_USAGE, "%s is on another host; there, zerolab attach --json lists the runs",
+                         cli->operand);
+    if (cli->agent && !far)
+        return error_set(err, STATUS_USAGE, "--launch-agent reaches another host; attach to HOST:RUN");
     if (cli->json) return print_runs(stdout, found, count, true), STATUS_OK;
-    int status = choose(&chosen, found, count, cli->operand, err);
+    int status = far ? STATUS_OK : choose(&chosen, found, count, cli->operand, cli->stdio ? NULL : stdout, err);
+    if (!status && cli->stdio) return carry(chosen, cli->readonly, err);
     if (!status) status = front_look(&options.look, cli, err);
     if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
     if (status) return status;
-    status = front_open_run(&options.source, cli->operand, cli->readonly, err);
+    status = far ? attach_far(&options.source, cli->operand, cli->agent, cli->readonly, err)
+                 : front_open_run(&options.source, cli->operand, cli->readonly, err);
     if (status) return status;
     status = app_run(&options, err);
     source_close(options.source);

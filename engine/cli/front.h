@@ -30,6 +30,10 @@ void interrupt_end(void); /* after the cleanup: ends the process with the signal
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);
+/* attach_far.c: the same run on another host, "HOST:RUN", through a launch agent (NULL: ssh); and on that host the other end, which
+ * carries records and commands between a run's socket and standard input and output until one of them ends. */
+int attach_far(struct source **source, const char *name, const char *agent, bool watches, struct error *err);
+int attach_carry(const char *socket_path, bool watches, struct error *err);
 /* analyze.c: prints what differs between two traces, as text or JSON. STATUS_CHECK: bytes or counts differ. */
 int front_difference(const struct cli *cli, const char *const file[2], const char *const name[2], struct error *err);
 /* look.c: the options of a frame, and printing it. `compare`: NULL, or the second of two traces. */
