@@ -86,7 +86,7 @@ void merge_put(struct merge *merge, int stream, const void *record, size_t bytes
 {
     struct merged_ring *to = &merge->rings[stream];
     if (trace_peek(record).time_ns >= to->left_ns && bytes_append(&to->held, record, bytes)) return;
-    if (!to->lost++) to->since_ns = trace_peek(record).time_ns;
+    if (!to->lost++ && !to->left) to->since_ns = trace_peek(record).time_ns;
 }
 
 void merge_whole_until(struct merge *merge, int stream, uint64_t time_ns)

@@ -1,13 +1,14 @@
 #!/bin/sh
 # two_hosts.sh COMMAND...   runs COMMAND on an imitated host "a" (10.9.0.1); mpirun reaches "b" (10.9.0.2) through this file as launch
 # agent. Each host has its own network, hostname, PIDs and /dev/shm, and its own empty folders of the list $TWO_HOSTS_PRIVATE. On b,
-# $TWO_HOSTS_BIND=FROM:TO puts a file in the place of another. All of it, processes included, is gone when COMMAND ends or this is killed.
+# CLOCK_MONOTONIC is ahead by $TWO_HOSTS_SKEW_S seconds, and $TWO_HOSTS_BIND=FROM:TO puts a file in the place of another. All of it, processes included, is gone when COMMAND ends or this is killed.
 # Inside, "echo down >/run/control" takes the link down, "echo up" brings it back, and "echo kill" kills all processes of b.
 self=$(readlink -f "$0")
 enter() { # HOST COMMAND...: becomes COMMAND on HOST
-    host=$1
+    host=$1 skew=
     shift
-    exec ip netns exec "$host" unshare -u -m -i -p -f --kill-child --mount-proc sh -c '
+    [ "$host" = a ] || [ -z "$TWO_HOSTS_SKEW_S" ] || skew="-T --monotonic $TWO_HOSTS_SKEW_S --boottime $TWO_HOSTS_SKEW_S"
+    exec ip netns exec "$host" unshare -u -m -i -p -f --kill-child --mount-proc $skew sh -c '
         hostname "$0" && mount --bind /run/hosts /etc/hosts && mount -t tmpfs none /dev/shm || exit 1
         for folder in $TWO_HOSTS_PRIVATE; do mkdir -p -m 700 "$folder" && mount -t tmpfs -o mode=700 none "$folder" || exit 1; done
         [ "$0" = a ] || [ -z "$TWO_HOSTS_BIND" ] || mount --bind "${TWO_HOSTS_BIND%:*}" "${TWO_HOSTS_BIND#*:}" || exit 1
