@@ -27,7 +27,7 @@ static void state_text(char *out, size_t room, const struct lab *lab)
     if (progress.finished)
         snprintf(out, room, "done, %d of %d right, %.0f min", lab_progress_right(&progress), progress.count,
                  seconds / 60 + 0.5);
-    else if (progress.step || attempts) snprintf(out, room, "at step %d of %d", progress.step + 1, progress.count);
+    else if (progress.step || attempts) snprintf(out, room, "at part %d of %d", progress.step + 1, progress.count);
 }
 
 static int list_one(const char *name, struct error *err)
@@ -103,7 +103,7 @@ static int check_one(const struct cli *cli, const char *name, bool has_head, str
     uint64_t begun_ns = clock_ns();
     int status = open_named(&lab, name, err);
     if (status) return status;
-    if (!cli->numbers && has_head) printf("%-22s %5s %7s %7s %10s\n", "lab", "steps", "right", "caught", "took");
+    if (!cli->numbers && has_head) printf("%-22s %5s %7s %7s %10s\n", "lab", "parts", "right", "caught", "took");
     status = lab_trial_run(&trial, cli, lab, err);
     if (!cli->numbers)
         printf("%-22s %5d %7d %7d %8.1f s  %s\n", lab->name, lab->step_count, trial.asked, trial.wrongs,
@@ -183,7 +183,7 @@ static int reset_step(const char *name, const char *step_text, struct error *err
     long step = strtol(step_text, &end, 10);
     status = lab_load(&progress, lab, err);
     if (!status && (*end || step < 1 || step > lab->step_count))
-        status = error_set(err, STATUS_USAGE, "%.20s: this lab has the steps 1 to %d", step_text, lab->step_count);
+        status = error_set(err, STATUS_USAGE, "%.20s: this lab has the parts 1 to %d", step_text, lab->step_count);
     if (!status) {
         lab_progress_fold(&progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = (int)step - 1});
         lab_progress_fold(&progress, &(struct lab_input){.kind = LAB_INPUT_RESET_STEP});
@@ -244,11 +244,11 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
     struct lab_progress progress;
     struct error kept = {0};
     if (cli->from_step > lab->step_count)
-        return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d steps", (long long)cli->from_step,
+        return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d parts", (long long)cli->from_step,
                          lab->step_count);
     if (!stage && !app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
     if (cli->lesson && make_lesson(cli->lesson, err)) return STATUS_USAGE;
-    if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first step\n", err->text);
+    if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first part\n", err->text);
     begin_at(&progress, cli);
     struct app_lab played = {
         .save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter, .lesson = cli->lesson};
@@ -257,7 +257,7 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
     int status = lab_run(cli, &played, stage, NULL, NULL, err);
     if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
     if (!status)
-        printf("%s: %d of %d steps are right%s\n", lab->name, lab_progress_right(&played.play.progress),
+        printf("%s: %d of %d parts are right%s\n", lab->name, lab_progress_right(&played.play.progress),
                lab->step_count, played.play.progress.finished ? "" : "; the same command goes on from here");
     if (!status && cli->lesson) printf("recorded: %s   look at it with: zerolab replay %s\n", cli->lesson, cli->lesson);
     lab_play_release(&played.play);

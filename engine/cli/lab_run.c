@@ -152,7 +152,7 @@ static void hold_page(struct lab_trial *trial, const struct lab_step *step)
             fault(trial, step->line, "a number is not known: %.200s", page->at[p].text);
         if (page->at[p].tone == TONE_BAD) fault(trial, step->line, "%.250s", page->at[p].text);
     }
-    if (page->count == PAGE_MAX) fault(trial, step->line, "step \"%s\" has more paragraphs than fit", step->title);
+    if (page->count == PAGE_MAX) fault(trial, step->line, "part \"%s\" has more paragraphs than fit", step->title);
 }
 
 static void print_numbers(const struct lab_trial *trial, const struct lab_scene *scene)
@@ -266,7 +266,7 @@ static bool play_on(struct lab_trial *trial, struct source *source, const struct
         if (play->phase == PLAY_ASKING) act_asking(trial, &scene);
         else if (play->phase == PLAY_TOLD) act_told(trial, &scene);
         else if (play->phase == PLAY_STUCK)
-            return fault(trial, lab_play_step(play)->line, "step %d cannot be carried out: %s", play->at + 1,
+            return fault(trial, lab_play_step(play)->line, "part %d cannot be carried out: %s", play->at + 1,
                          play->driver.why_stuck),
                    false;
         else return play->phase != PLAY_FINISHED;

@@ -208,6 +208,14 @@ static struct lab_value step_value(const struct node *node, const struct lab_sce
     return result;
 }
 
+/* While the run waits for memory, its last step is not trained yet: it will be taken again. */
+static double trained_steps(const struct run_model *model)
+{
+    const struct run_step *last = run_last_step(model);
+    const bool again = last && last->skipped && model->state == RUN_OUT_OF_MEMORY;
+    return last ? last->step - again : 0;
+}
+
 static double dropped_steps(const struct run_model *model)
 {
     double dropped = 0;
@@ -277,7 +285,6 @@ static struct lab_value finished_value(const struct node *node, const struct run
 static struct lab_value run_value(const struct node *node, const struct lab_scene *scene)
 {
     const struct run_model *model = scene->model;
-    const struct run_step *last = run_last_step(model);
     struct run_waiting waiting;
     switch (node->metric) {
     case METRIC_ACROSS: return across_value(node, model);
@@ -285,7 +292,7 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     case METRIC_WAITING:
         return value_known(run_waiting(model, &waiting) ? __builtin_popcountll(waiting.waiting) : 0, plain);
     case METRIC_DROPPED: return value_known(dropped_steps(model), plain);
-    case METRIC_STEPS: return value_known(last ? last->step : 0, plain);
+    case METRIC_STEPS: return value_known(trained_steps(model), plain);
     case METRIC_OUT_OF_MEMORY: return value_known(model->has_state && model->state == RUN_OUT_OF_MEMORY, plain);
     case METRIC_WANTED:
         return model->shortage.known && model->shortage.wanted_bytes >= 0

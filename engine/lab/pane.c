@@ -27,7 +27,7 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     case PLAY_RESTART: snprintf(out, room, "the run is being started ..."); break;
     case PLAY_BEFORE:
     case PLAY_ACTING: snprintf(out, room, "the run shows it ..."); break;
-    case PLAY_STUCK: snprintf(out, room, "U begins this step anew"); break;
+    case PLAY_STUCK: snprintf(out, room, "U begins this part anew"); break;
     case PLAY_FINISHED: snprintf(out, room, "done; q leaves"); break;
     case PLAY_ASKING: ask_for(out, room, step, presents); break;
     case PLAY_TOLD:

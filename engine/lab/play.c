@@ -103,7 +103,7 @@ static void begin_step(struct lab_play *play)
     carry_out(play, &play->lab->steps[play->at].before, true);
     if (!lab_play_catches_up(play)) return;
     page_clear(&play->page, 0);
-    page_say(&play->page, TONE_NOTE, "Taking the run to where step %d begins: step %d is carried out.",
+    page_say(&play->page, TONE_NOTE, "Taking the run to where part %d begins: part %d is carried out.",
              play->progress.step + 1, play->at + 1);
 }
 
@@ -180,7 +180,7 @@ static void look_back(struct lab_play *play, const struct run_model *model)
 
 static void is_back(struct lab_play *play)
 {
-    if (play->baseline.said[0]) notify(play, "put back for this step: %s", play->baseline.said);
+    if (play->baseline.said[0]) notify(play, "put back for this part: %s", play->baseline.said);
     carry_out(play, play->then, false);
 }
 
@@ -335,7 +335,7 @@ static void go_on(struct lab_play *play)
     if (play->progress.finished) {
         play->phase = PLAY_FINISHED;
         page_clear(&play->page, 0);
-        page_say(&play->page, TONE_GOOD, "This was the last step: %d of %d steps are right.",
+        page_say(&play->page, TONE_GOOD, "This was the last part: %d of %d parts are right.",
                  lab_progress_right(&play->progress), play->progress.count);
         const char *program = play->program ? play->program : "zerolab";
         page_say(&play->page, TONE_TEXT,
@@ -345,7 +345,7 @@ static void go_on(struct lab_play *play)
     } else if (left_open) {
         act(play); /* what it would have done is done, so that the next step finds it */
         page_clear(&play->page, 0);
-        page_say(&play->page, TONE_NOTE, "What the step was about is carried out.");
+        page_say(&play->page, TONE_NOTE, "What the part was about is carried out.");
     } else {
         enter_step(play, play->at + 1);
     }
@@ -357,14 +357,14 @@ void lab_play_next(struct lab_play *play)
         go_on(play);
     } else if (play->phase == PLAY_ASKING) {
         play->asked_next = true;
-        notify(play, "this step is still open: n once more skips it");
+        notify(play, "this part is still open: n once more skips it");
     }
 }
 
 void lab_play_go(struct lab_play *play, int step)
 {
     if (step < 0 || step >= play->progress.count) {
-        notify(play, "there are the steps 1 to %d", play->progress.count);
+        notify(play, "there are the parts 1 to %d", play->progress.count);
         return;
     }
     play->notice[0] = '\0';
@@ -378,7 +378,7 @@ void lab_play_reset_step(struct lab_play *play)
     if (play->phase == PLAY_STARTING || play->phase == PLAY_RESTART) return;
     if (!play->asked_reset) {
         play->asked_reset = true;
-        notify(play, "U once more begins this step anew");
+        notify(play, "U once more begins this part anew");
         return;
     }
     play->notice[0] = '\0';

@@ -138,7 +138,7 @@ static void group_digits(char *text)
 static const struct unit_name *suiting(struct quantity q)
 {
     static const struct unit_name bytes[] = {
-        {"TB", 1e12, BYTES}, {"GB", 1e9, BYTES}, {"MB", 1e6, BYTES}, {"KB", 1e3, BYTES}, {"bytes", 1, BYTES}};
+        {"TB", 1e12, BYTES}, {"GB", 1e9, BYTES}, {"MB", 1e6, BYTES}, {"kB", 1e3, BYTES}, {"bytes", 1, BYTES}};
     static const struct unit_name times[] = {{"s", 1, SECONDS}, {"ms", 1e-3, SECONDS}, {"us", 1e-6, SECONDS}};
     bool is_bytes = dimension_equal(q.dimension, of_bytes);
     const struct unit_name *list = is_bytes ? bytes : times;

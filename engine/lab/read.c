@@ -7,6 +7,7 @@
 
 #include "engine/advise/differences.h"
 #include "engine/base/words.h"
+#include "engine/config/keys.h"
 #include "engine/lab/contest.h"
 #include "engine/lab/lab.h"
 #include "engine/lab/pool.h"
@@ -29,7 +30,7 @@ int read_fail(struct reader *reader, const char *format, ...)
 static int step_fails(struct reader *reader, const char *lacks)
 {
     reader->line = reader->step->line;
-    return read_fail(reader, "step \"%.80s\" %s", reader->step->title, lacks);
+    return read_fail(reader, "part \"%.80s\" %s", reader->step->title, lacks);
 }
 
 static int check_quiz(struct reader *reader, const struct lab_step *step)
@@ -64,8 +65,8 @@ static int begin_step(struct reader *reader, const char *title)
     struct error err;
     if (!lab->step_count && contest_check(&lab->tries, lab->sets, lab->set_count, &err))
         return read_fail(reader, "%s", err.text);
-    if (lab->step_count == LAB_STEPS_MAX) return read_fail(reader, "a lab has at most %d steps", LAB_STEPS_MAX);
-    if (!*title) return read_fail(reader, "a step has a title: ## TITLE");
+    if (lab->step_count == LAB_STEPS_MAX) return read_fail(reader, "a lab has at most %d parts", LAB_STEPS_MAX);
+    if (!*title) return read_fail(reader, "a part has a title: ## TITLE");
     reader->step = &lab->steps[lab->step_count++];
     *reader->step = (struct lab_step){.line = reader->line, .title = title};
     reader->in_explain = reader->before_last = false;
@@ -80,7 +81,8 @@ static int end_elsewhere(struct reader *reader)
     if (begin_step(reader, "Elsewhere: " DEEPSPEED_READ ", " FSDP2_READ)) return reader->status;
     for (int bytes; sscanf(names, "%39s%n", name, &bytes) == 1; names += bytes) {
         const struct difference *row = difference_named(name);
-        const int lead = snprintf(text, sizeof text, "%s: ", row->subject);
+        const int lead = row->key ? snprintf(text, sizeof text, "%s (%s): ", row->subject, key_leaf(row->key))
+                                  : snprintf(text, sizeof text, "%s: ", row->subject);
         difference_say(text + lead, row);
         read_prose_line(reader, text);
         read_prose_line(reader, "");
@@ -90,7 +92,7 @@ static int end_elsewhere(struct reader *reader)
 
 static int begin_lab(struct reader *reader, const char *title)
 {
-    if (reader->lab->title) return read_fail(reader, "a file holds one lab; steps begin with ## TITLE");
+    if (reader->lab->title) return read_fail(reader, "a file holds one lab; parts begin with ## TITLE");
     if (!*title) return read_fail(reader, "the lab has a title: # TITLE");
     return reader->lab->title = title, STATUS_OK;
 }
@@ -155,7 +157,7 @@ static char *joined(struct reader *reader, const char *at, size_t length, const 
 static int one_heading(struct reader *reader, const char *at, size_t length)
 {
     size_t hashes = strspn(at, "#"), skip = hashes + strspn(at + hashes, " ");
-    if (hashes > 2 || skip > length) return read_fail(reader, "# TITLE begins the lab, ## TITLE a step");
+    if (hashes > 2 || skip > length) return read_fail(reader, "# TITLE begins the lab, ## TITLE a part");
     char *text = pool_text(reader->lab->pool, at + skip, length - skip);
     return !text ? read_fail(reader, "no memory") : hashes == 1 ? begin_lab(reader, text) : begin_step(reader, text);
 }
@@ -189,7 +191,7 @@ static int one_line(struct reader *reader, const char *at, size_t length, const 
     if (comment) return STATUS_OK;
     if (told) return one_directive(reader, name, at, length, rest, end);
     if (length && *at == '#') return one_heading(reader, at, length);
-    if (!reader->step && length) return read_fail(reader, "text stands in steps, below a line ## TITLE");
+    if (!reader->step && length) return read_fail(reader, "text stands in parts, below a line ## TITLE");
     char *text = pool_text(reader->lab->pool, at, length);
     if (text) read_prose_line(reader, text);
     return text ? reader->status : read_fail(reader, "no memory");
@@ -233,7 +235,7 @@ static int read_lines(struct reader *reader, const char *at, const char *end)
     if (!reader->lab->title) return read_fail(reader, "a lab begins with its title: # TITLE");
     if (!reader->lab->minutes) return read_fail(reader, "say how long it takes: minutes: 10");
     if (!reader->lab->about) return read_fail(reader, "say in a line what it is about: about: ...");
-    return reader->lab->step_count ? STATUS_OK : read_fail(reader, "there are no steps; one begins with ## TITLE");
+    return reader->lab->step_count ? STATUS_OK : read_fail(reader, "there are no parts; one begins with ## TITLE");
 }
 
 /* "labs/zero-1/lab.md" -> "zero-1" */

@@ -93,7 +93,7 @@ static int read_setup(struct reader *reader, const char *text)
 static int read_resume(struct reader *reader, const char *text)
 {
     if (!lab_saves_before(reader->lab, reader->lab->step_count - 1, text))
-        return read_fail(reader, "resume: %.40s: no step before this one has do: checkpoint %.40s", text, text);
+        return read_fail(reader, "resume: %.40s: no part before this one has do: checkpoint %.40s", text, text);
     reader->step->resume = text;
     return read_setup(reader, "");
 }
@@ -127,7 +127,7 @@ static int read_question(struct reader *reader, const char *text)
     const bool predict = !strcmp(reader->directive, "predict"), quiz = !strcmp(reader->directive, "quiz");
     struct lab_step *step = reader->step;
     if (step->ask != LAB_READ)
-        return read_fail(reader, "this step asks something already; begin another with ## TITLE");
+        return read_fail(reader, "this part asks something already; begin another with ## TITLE");
     step->ask = predict ? LAB_PREDICT : quiz ? LAB_QUIZ : LAB_TASK;
     return read_prose(reader, &step->question, text);
 }
@@ -167,7 +167,7 @@ static int read_choice(struct reader *reader, const char *text)
 static int read_check(struct reader *reader, const char *text)
 {
     struct lab_step *step = reader->step;
-    if (step->check_count == LAB_CHECKS_MAX) return read_fail(reader, "a step has at most %d checks", LAB_CHECKS_MAX);
+    if (step->check_count == LAB_CHECKS_MAX) return read_fail(reader, "a part has at most %d checks", LAB_CHECKS_MAX);
     return read_check_line(reader, &step->check[step->check_count++], text);
 }
 
@@ -266,9 +266,9 @@ int read_directive(struct reader *reader, const char *name, const char *text)
         bool in_step = reader->step != NULL, of_step = directives[d].place == IN_STEP;
         if (in_step != of_step)
             return read_fail(
-                reader, of_step ? "%s: belongs into a step, below a line ## TITLE" : "%s: belongs above the first step",
+                reader, of_step ? "%s: belongs into a part, below a line ## TITLE" : "%s: belongs above the first part",
                 name);
-        if (reader->in_explain) return read_fail(reader, "explain: comes last in a step; put %s: above it", name);
+        if (reader->in_explain) return read_fail(reader, "explain: comes last in a part; put %s: above it", name);
         reader->directive = name;
         return directives[d].read(reader, text);
     }

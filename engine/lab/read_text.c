@@ -152,7 +152,7 @@ void read_release(struct reader *reader)
 
 /* ---- answers and checks -------------------------------------------------------------------------------------------- */
 
-/* "within 5%", "within 10 KB", "within 0", or nothing. */
+/* "within 5%", "within 10 kB", "within 0", or nothing. */
 static int tolerance(struct reader *reader, const char **text, struct dimension of, bool *relative, double *value)
 {
     struct quantity within;
@@ -162,7 +162,7 @@ static int tolerance(struct reader *reader, const char **text, struct dimension 
     snprintf(copy, sizeof copy, "%.*s", (int)(length < 63 ? length : 63), *text);
     bool percent = strchr(copy, '%') != NULL;
     if (!quantity_read(&within, copy, NULL))
-        return read_fail(reader, "within %.30s: give a share (5%%) or an amount (10 KB)", copy);
+        return read_fail(reader, "within %.30s: give a share (5%%) or an amount (10 kB)", copy);
     if (within.value < 0 || (percent && within.value >= 0.5))
         return read_fail(reader, "within %.30s accepts %s; give less than 50%%", copy,
                          within.value < 0 ? "nothing" : "nearly anything");

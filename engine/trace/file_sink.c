@@ -79,7 +79,7 @@ static bool limit_takes(struct trace_limit *limit, const struct trace_record *re
 
 static void show_bytes(char out[24], double bytes)
 {
-    static const char *const units[] = {"bytes", "KB", "MB", "GB", "TB"};
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB"};
     int unit = 0;
     while (bytes >= 1000 && unit < 4) bytes /= 1000, unit++;
     snprintf(out, 24, unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);

@@ -79,10 +79,10 @@ waits_for "... beside the keys that lead out of it" '[?] help  q quit'
 keys d
 waits_for "a letter does nothing to a view that cannot be seen" 'nothing to choose here'
 keys q
-waits_for "quitting says how far one is" '2 of 7 steps are right|3 of 7 steps are right'
+waits_for "quitting says how far one is" '2 of 7 parts are right|3 of 7 parts are right'
 
 begin 120 40
-waits_for "coming back goes on at the same step" 'step 3 of 7'
+waits_for "coming back goes on at the same step" 'part 3 of 7'
 comes 'choose: a to c'
 waits_for "the lab stands beside the view" 'lab: The memory wall.*│'
 keys b
@@ -92,7 +92,7 @@ comes 'the same command goes on'
 begin 80 24
 waits_for "an answered step says so when one comes back to it" 'you said b before; n goes on'
 keys n
-waits_for "... and is not open" 'step 4 of 7'
+waits_for "... and is not open" 'part 4 of 7'
 keys q
 comes 'the same command goes on'
 "$zerolab" lab reset memory-wall
@@ -108,6 +108,6 @@ keys q
 comes 'the same command goes on'
 "$zerolab" lab reset memory-wall
 begin 80 24
-waits_for "after a reset it begins at the beginning" 'step 1 of 7'
+waits_for "after a reset it begins at the beginning" 'part 1 of 7'
 keys q
 finish

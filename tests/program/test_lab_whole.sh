@@ -8,7 +8,7 @@ begin() { start "$1" "$2" TERM=screen-256color XDG_STATE_HOME="$work/state" -- "
 say() { keys Enter; comes 'your prediction' && keys "$@" Enter; }          # types a prediction
 screens_opened() { grep -ao '\[?1049h' "$work/sent" | wc -l; }            # since the pane is listened to
 told() { waits_for "$1" "$2"; comes 'n goes on'; }
-on() { keys n; comes "step $1 of .*"; comes 'Enter: type|choose:|do it'; } # to the next step, until it asks
+on() { keys n; comes "part $1 of .*"; comes 'Enter: type|choose:|do it'; } # to the next step, until it asks
 
 # ---- zero-1, as a page at 80x24 ----
 begin 80 24 zero-1
@@ -31,15 +31,15 @@ waits_for "... and no fourth" 'there are no more hints'
 say 5
 told "... with which it is right" 'Right: it is 5.01 MB'
 keys q
-waits_for "one may leave in the middle" 'zero-1: 1 of 6 steps are right; the same command goes on from here'
+waits_for "one may leave in the middle" 'zero-1: 1 of 6 parts are right; the same command goes on from here'
 
 begin 80 24 zero-1
 tm pipe-pane -t 0 "cat >>'$work/sent'"
-waits_for "coming back goes on where one was, with what was said before" 'step 3 of 6 +oo●'
+waits_for "coming back goes on where one was, with what was said before" 'part 3 of 6 +oo●'
 comes 'Enter: type'
 opened=$(screens_opened)
 keys n n
-comes 'step 4 of 6'; comes 'choose:'
+comes 'part 4 of 6'; comes 'choose:'
 keys a
 told "step 4: the run is started anew; equal to the last bit" 'to the last bit|The same sums of the same numbers'
 on 5
@@ -55,9 +55,9 @@ told "... and then it is" 'at stage 0 it must have all'
 keys n
 waits_for "the last page says what others do" 'DeepSpeed all-reduces each bucket at stages 1 and 2'
 keys n
-waits_for "the last step was the last" 'This was the last step: 4 of 6 steps are right'
+waits_for "the last step was the last" 'This was the last part: 4 of 6 parts are right'
 keys q
-waits_for "zero-1 is done" 'zero-1: 4 of 6 steps are right'
+waits_for "zero-1 is done" 'zero-1: 4 of 6 parts are right'
 XDG_STATE_HOME="$work/state" "$zerolab" class "$work/state" >beliefs
 check "a teacher sees what was believed at step 1" grep -q '^  1 of 1   zero-1, step 1: That is once all gradients' beliefs
 check "... and what was chosen at step 2" grep -q '^  1 of 1   zero-1, step 2: nothing$' beliefs
@@ -88,7 +88,7 @@ told "step 3: everything is symmetric" 'The output layer is the embedding'
 keys q
 comes 'slices: 2 of 5'
 begin 120 40 slices
-waits_for "slices goes on at step 3" 'step 3 of 5'
+waits_for "slices goes on at step 3" 'part 3 of 5'
 comes 'choose:'
 keys b
 told "... where a wrong answer can become right" 'Slices have equal lengths'
@@ -99,7 +99,7 @@ keys J
 waits_for "J says when there is no place to go to" 'there is no place'
 keys n; comes 'Looking at a weight'
 keys n
-waits_for "slices is done" 'last step: 5 of 5'
+waits_for "slices is done" 'last part: 5 of 5'
 keys q
 comes 'slices: 5 of 5'
 XDG_STATE_HOME=$work/state "$zerolab" class "$work/state" | grep -qE '^state +slices +done .* 2  now'

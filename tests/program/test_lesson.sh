@@ -18,20 +18,20 @@ waits_for "y shows it again" 'It is 5.01 MB'
 keys z
 waits_for "z freezes the screen" 'frozen: z goes on'
 keys n
-waits_for "... for other keys too" 'step 1 of 6'
+waits_for "... for other keys too" 'part 1 of 6'
 keys z
 waits_for "z again goes on" '!frozen'
-keys N; comes 'go to step \(1 to 6\)'
+keys N; comes 'go to part \(1 to 6\)'
 keys 9 Enter
-waits_for "a step that is not there" 'there are the steps 1 to 6'
-keys N; comes 'go to step'
+waits_for "a step that is not there" 'there are the parts 1 to 6'
+keys N; comes 'go to part'
 keys 4 Enter
-waits_for "N jumps to any step; the run is taken there" 'step 4 of 6'
+waits_for "N jumps to any step; the run is taken there" 'part 4 of 6'
 comes 'choose: a to c; y shows it'
 keys b; comes 'asks again; y hides'
-keys N; comes 'go to step'
+keys N; comes 'go to part'
 keys 2 Enter
-comes 'step 2 of 6'
+comes 'part 2 of 6'
 waits_for "... also back" 'choose: a to c; y shows it'
 keys K; comes '!choose:'
 waits_for "K shows the view alone" 'ZeRO stage 0'
@@ -48,7 +48,7 @@ for part in lesson/*.zlt; do "$zerolab" check "$part" || echo BAD; done >checked
 ok "... a whole trace" $?
 
 present 80 24 replay lesson
-waits_for "a replay begins with the first page" 'step 1 of 6'
+waits_for "a replay begins with the first page" 'part 1 of 6'
 waits_for "... and asks as the lab did" 'How many bytes does a rank send'
 pid=$(program_pid)
 [ -e "/proc/$pid/exe" ] && [ -z "$(cat "/proc/$pid/task/"*/children)" ]
@@ -57,7 +57,7 @@ keys n
 waits_for "n turns the page" 'It is 5.01 MB'
 waits_for "... and the run stands where it stood then" 'step 2 '
 keys n
-waits_for "beyond the end of a run comes the next one at which somebody stopped" 'step 4 of 6'
+waits_for "beyond the end of a run comes the next one at which somebody stopped" 'part 4 of 6'
 waits_for "... with its question" 'How will the losses compare'
 keys n
 waits_for "a wrong answer is part of the lesson" 'No. It would be so|Here they are not'
@@ -67,7 +67,7 @@ keys K
 waits_for "K shows the view of that moment" 'sent by each rank in step 2'
 keys K; comes 'It is 5.01 MB'
 keys n n n
-waits_for "the last page is the last" 'step 2 of 6'
+waits_for "the last page is the last" 'part 2 of 6'
 keys n
 waits_for "... and says so" 'this was the last page'
 keys Enter

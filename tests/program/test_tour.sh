@@ -52,7 +52,7 @@ fresh four
 tm pipe-pane -t 0 "cat >'$work/sent'"
 comes "$offer"
 keys Enter
-waits_for "Enter begins the tour, on the same screen" 'step 1 of 5'
+waits_for "Enter begins the tour, on the same screen" 'part 1 of 5'
 waits_for "... which first shows what a rank holds" 'together 13.35'
 waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* a tile: 16 bytes a parameter'
 keys n; comes 'choose: a to c'
@@ -71,11 +71,11 @@ keys Enter
 waits_for "... and lets the learner switch the next" 'Between steps a rank keeps 3.34 MB'
 keys n; comes 'Equal bits: zerolab'
 keys n
-waits_for "that is all" 'last step: 5 of 5 steps are right'
+waits_for "that is all" 'last part: 5 of 5 parts are right'
 [ "$(grep -ao '\[?1049h' "$work/sent" | wc -l)" -le 1 ]
 ok "the screen stayed up all the while" $?
 keys q
-waits_for "the tour says how it went" 'tour: 5 of 5 steps are right'
+waits_for "the tour says how it went" 'tour: 5 of 5 parts are right'
 comes 'status 0'
 fresh four
 runs

@@ -31,7 +31,7 @@ wait $pid
 grown_as_told() {
     local steps; steps=$(sed -nE 's/^stopped after step ([0-9]+).*/\1/p' grown)
     awk -v bytes="$(stat -c %s g.zlt)" -v steps="${steps:-0}" '/^trace: grows by/ {
-        told = $4 * ($5 == "KB" ? 1e3 : $5 == "MB" ? 1e6 : $5 == "bytes" ? 1 : 0)
+        told = $4 * ($5 == "kB" ? 1e3 : $5 == "MB" ? 1e6 : $5 == "bytes" ? 1 : 0)
         print "# told", told, "bytes a step, the file has", steps ? bytes / steps : 0
         good = steps && told > 0.7 * bytes / steps && told < 1.4 * bytes / steps
     } END { exit !good }' grown

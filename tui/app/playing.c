@@ -161,7 +161,7 @@ static void answer(struct app *app, struct lab_play *play)
     } else if (play->phase == PLAY_ASKING) {
         app_say(app, "choose with a letter: a to %c", 'a' + step->choice_count - 1);
     } else if (play->phase == PLAY_TOLD) {
-        app_say(app, "n goes on to the next step");
+        app_say(app, "n goes on to the next part");
     }
 }
 
@@ -195,7 +195,7 @@ static void reveal(struct app *app, struct lab_play *play)
 static void ask_where(struct app *app, const struct lab_play *play)
 {
     char label[LINE_ROOM];
-    snprintf(label, sizeof label, "go to step (1 to %d)", play->progress.count);
+    snprintf(label, sizeof label, "go to part (1 to %d)", play->progress.count);
     typing_open(app, PROMPT_STEP, label, "");
 }
 

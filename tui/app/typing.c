@@ -21,7 +21,8 @@ void typing_open(struct app *app, enum prompt kind, const char *label, const cha
 static void find(struct app *app, bool forward)
 {
     struct search search = {app->state.search, app->state.rank};
-    if (!search.text[0]) app_say(app, "nothing to search for: / begins a search");
+    if (!search.text[0])
+        app_say(app, "nothing to search for: / begins a search%s", app->state.lab ? "; K goes back to the lab" : "");
     else if (feed_find(&app->feed, search_matches, &search, forward))
         app_say(app, "%s: n next, N previous", search.text);
     else app_say(app, "%s is not found %s the cursor", search.text, forward ? "after" : "before");

@@ -161,7 +161,7 @@ static void draw_head(struct canvas canvas, const struct scene *scene)
     bool has_room = utf8_columns(pane->title) + 9 < canvas.at.columns;
     snprintf(title, sizeof title, "%s%s", has_room ? "lab: " : "", pane->title);
     draw_title(canvas, 0, scene->state->lab_focus, title);
-    int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "step %d of %d  ", pane->step + 1, pane->count);
+    int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "part %d of %d  ", pane->step + 1, pane->count);
     draw_marks(canvas, x, pane);
     snprintf(time, sizeof time, "%d of about %d min", pane->spent_minutes, pane->minutes);
     if (x + pane->count + 2 + utf8_columns(time) < canvas.at.columns)

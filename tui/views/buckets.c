@@ -285,9 +285,12 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
     const struct op *flush = &buckets->ops->ops[op];
     char title[128], elems[FORMAT_ROOM];
     const struct filling filling = filling_of(&buckets->at, op);
-    snprintf(title, sizeof title, "bucket %d: %s elements, op #%d, flushed %s", flush->bucket,
-             format_count(elems, (uint64_t)filling.elems), op,
-             flush->flush == FLUSH_FULL ? "as the next did not fit" : "at the end of backward");
+    const bool leaves = filling.state == BUCKET_IN_FLIGHT || filling.state == BUCKET_FLUSHED;
+    snprintf(title, sizeof title, "bucket %d: %s elements, op #%d, %sflushed %s", flush->bucket,
+             format_count(elems, (uint64_t)filling.elems), op, leaves ? "" : "to be ",
+             flush->flush != FLUSH_FULL ? "at the end of backward"
+             : leaves                   ? "as the next did not fit"
+                                        : "when the next does not fit");
     draw_title(canvas, 0, false, title);
     draw_pieces(canvas, 1, buckets, op);
     draw_flush_times(canvas, 3, buckets, op);

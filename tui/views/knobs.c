@@ -41,6 +41,13 @@ static bool knob_can_change(const struct scene *scene, const struct knob *knob)
     return knob->class == KNOB_HONOURED && state->live && !state->readonly && !scene->model->ended;
 }
 
+/* The other value of a boolean; NULL: another type. */
+static const char *toggled(const struct knob *knob)
+{
+    if (knob->key->type != KEY_BOOL) return NULL;
+    return strcmp(knob->value, "true") ? "true" : "false";
+}
+
 static enum style say_binding(char *text, size_t room, enum units units, const struct knobs *knobs,
                               const struct knob *knob)
 {
@@ -101,7 +108,8 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
     if (knob->class != KNOB_HONOURED) return;
     int x = 1;
     if (knob_can_change(scene, knob)) {
-        x = draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
+        x = toggled(knob) && key->live ? draw_format(canvas, x, y, STYLE_STRONG, "Enter: %s", toggled(knob))
+                          : draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
         if (!key->live) x = draw_cost(canvas, x, y, scene);
     } else if (key->live) {
         x = draw_text(canvas, x, y, STYLE_DIM, "can change while a run goes on");
@@ -312,16 +320,19 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 
 /* ---- keys ---- */
 
-/* Enter opens the prompt with the present value, which the first character replaces and any other key begins to edit; Enter
- * there sends what was typed. */
+/* Enter toggles a live boolean. For other keys it opens the prompt with the present value (the other one of a boolean), which
+ * the first character replaces and any other key begins to edit; Enter there sends what was typed. */
 static bool act_enter(struct view_state *state, const struct scene *scene, const struct item *item)
 {
     if (!item->knob) return true;
-    if (state->prompt.kind == PROMPT_VALUE) {
-        snprintf(state->command, sizeof state->command, "set %.70s=%.79s", item->knob->key->path, state->prompt.text);
+    const char *other = toggled(item->knob);
+    const bool can = knob_can_change(scene, item->knob), at_once = can && other && item->knob->key->live;
+    if (state->prompt.kind == PROMPT_VALUE || at_once) {
+        snprintf(state->command, sizeof state->command, "set %.70s=%.79s", item->knob->key->path,
+                 at_once ? other : state->prompt.text);
         return true;
     }
-    if (!knob_can_change(scene, item->knob)) {
+    if (!can) {
         snprintf(state->message, sizeof state->message, "%s",
                  item->knob->class != KNOB_HONOURED
                      ? "it has no effect here"
@@ -331,7 +342,7 @@ static bool act_enter(struct view_state *state, const struct scene *scene, const
     state->prompt.kind = PROMPT_VALUE;
     state->prompt.offered = true;
     snprintf(state->prompt.label, sizeof state->prompt.label, "%s", key_leaf(item->knob->key->path));
-    snprintf(state->prompt.text, sizeof state->prompt.text, "%s", item->knob->value);
+    snprintf(state->prompt.text, sizeof state->prompt.text, "%s", other ? other : item->knob->value);
     return true;
 }
 

@@ -132,8 +132,8 @@ static void draw_list_head(struct canvas canvas, int y, enum units units)
 {
     const int bytes = bytes_columns(units);
     struct pen pen = pen_at(canvas, 0, y);
-    pen_heads(&pen, {5, "#"}, {-1, ""}, {-8, "lane"}, {-9, "operation"}, {-11, " on"}, {-10, "state"}, {9, "took"},
-              {bytes + 6, "takes"}, {bytes + 6, "gives back"}, {15, "longest, rank"}, {-22, "  waits for"},
+    pen_heads(&pen, {5, "#"}, {-1, ""}, {-8, "lane"}, {-9, "operation"}, {-11, " on"}, {-10, "state"}, {9, "time"},
+              {bytes + 6, "takes bytes"}, {bytes + 6, "gives back"}, {15, "longest, rank"}, {-22, "  waits for"},
               {bytes + 2, "payload"}, {-12, "  phase"}, {10, "waited"}, {10, "peer wait"}, {-18, "  note"});
 }
 
