@@ -81,8 +81,9 @@ static int end_elsewhere(struct reader *reader)
     if (begin_step(reader, "Elsewhere: " DEEPSPEED_READ ", " FSDP2_READ)) return reader->status;
     for (int bytes; sscanf(names, "%39s%n", name, &bytes) == 1; names += bytes) {
         const struct difference *row = difference_named(name);
-        const int lead = row->key ? snprintf(text, sizeof text, "%s (%s): ", row->subject, key_leaf(row->key))
-                                  : snprintf(text, sizeof text, "%s: ", row->subject);
+        /* The key is the subject where a clause speaks of it: "this size". */
+        const bool speaks = row->key && (strstr(row->here, "this ") || strstr(row->deepspeed, "this "));
+        const int lead = snprintf(text, sizeof text, "%s: ", speaks ? key_leaf(row->key) : row->subject);
         difference_say(text + lead, row);
         read_prose_line(reader, text);
         read_prose_line(reader, "");

@@ -73,7 +73,12 @@ const char *instant_step(char out[32], const struct scene *scene)
     const uint32_t step = run_peak_step(scene->model);
     if (scene->state->bars_now || !run_last_step_here(scene->model)) return "";
     if (!step || shown_moves(scene)) return "the last whole step";
-    snprintf(out, 32, "step %u", step);
+    /* After a switch the plan beside it is of another stage. */
+    const struct run_step *of = run_step_numbered(scene->model, step);
+    const struct run_schedule *plan = run_training(scene->model);
+    if (of && plan && of->stage != RUN_UNKNOWN && of->stage != plan->stage)
+        snprintf(out, 32, "step %u, at stage %d", step, of->stage);
+    else snprintf(out, 32, "step %u", step);
     return out;
 }
 
