@@ -40,8 +40,24 @@ adds_up() { # half a day: each row begins where the one before it ends, and its 
 }
 check "the half day adds up" adds_up
 
-fifteen() {
-    [ "$(grep -cE '^[0-9]+\. ' "$page")" -eq 15 ] && [ "$(grep -E '^\| [a-d] \|' "$page" | grep -oE '[a-d]' | wc -l)" -eq 15 ]
+sheet=$root/docs/QUESTIONS.md
+key() { grep -E '^\| [0-9]+ \| [a-d] \|' "$page"; }
+fifteen() { # each with four answers, and no key beside them; no letter is a safe guess
+    local letter
+    [ "$(grep -cE '^[0-9]+\. ' "$sheet")" -eq 15 ] && [ "$(grep -cE '^ +a\) .* b\) .* c\) .* d\) ' "$sheet")" -eq 15 ] || return 1
+    ! grep -qE '^\|' "$sheet" && [ "$(key | cut -d'|' -f2 | tr -d ' \n')" = "$(seq -s '' 15)" ] || return 1
+    for letter in a b c d; do
+        [ "$(key | grep -c "| $letter |")" -ge 3 ] || { echo "# $letter is right too rarely"; return 1; }
+    done
 }
-check "fifteen questions have fifteen answers" fifteen
+check "fifteen questions have fifteen answers, in another file" fifteen
+
+taught() { # by a part of a lab that has a place in the half day
+    local lab part
+    while read -r lab part; do
+        grep '^| [0-9]:[0-9]' "$page" | grep -q "[ ,]$lab[ ,]" && [ "$(grep -c '^## ' "labs/$lab/lab.md")" -ge "$part" ] ||
+            { echo "# $lab $part is not in the half day"; return 1; }
+    done < <(key | grep -oE '[a-z][a-z0-9-]+ [0-9]+')
+}
+check "each question is taught in the half day" taught
 finish
