@@ -66,6 +66,20 @@ static void test_a_knob_is_changed(void **unused)
     release(&run);
 }
 
+/* Enter toggles a boolean that is live, without a prompt. */
+static void test_a_boolean_is_toggled(void **unused)
+{
+    (void)unused;
+    struct run run = example();
+    struct view_state state = {.view = VIEW_KNOBS, .live = true};
+    snprintf(state.search, sizeof state.search, "overlap_comm");
+    assert_true(press(&run, &state, ACTION_SEARCH_NEXT));
+    assert_true(press(&run, &state, ACTION_ENTER));
+    assert_int_equal(state.prompt.kind, PROMPT_NONE);
+    assert_string_equal(state.command, "set zero_optimization.overlap_comm=false"); /* it is on */
+    release(&run);
+}
+
 /* Live or for a new start: a run that goes on and takes commands takes both, a replay and who only looks neither. */
 static void test_what_cannot_change_says_so(void **unused)
 {
@@ -152,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_knob_is_changed),
+        cmocka_unit_test(test_a_boolean_is_toggled),
         cmocka_unit_test(test_what_cannot_change_says_so),
         cmocka_unit_test(test_lists_have_ends),
         cmocka_unit_test(test_half_a_page),

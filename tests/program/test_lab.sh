@@ -66,8 +66,8 @@ ok "... at its own line" $?
 refused "a check's sentence must say something" 's/^check: cut < .*/check: cut > 0 MB |/' 'what a learner sees'
 refused "a quiz with two right answers is refused" 's/^- gradients/+ gradients/' 'one of them right'
 refused "two hints are too few" '0,/^hint:/{/^hint:/d}' 'three hints'
-grep -q ":$(grep -n '^## What happens first' faulty/lab.md | cut -d: -f1): step" errors
-ok "... said where their step begins" $?
+grep -q ":$(grep -n '^## What happens first' faulty/lab.md | cut -d: -f1): part" errors
+ok "... said where their part begins" $?
 refused "a task without a solution is refused" '/^solution:/d' 'needs a check: and a solution:'
 refused "there are no jumps, so none goes in a circle" 's/^look: memory/goto: 1/' 'there is no directive goto'
 refused "nor does a value that is made of itself" 's/^keep: cut = resting/keep: cut = cut + 1 MB/' 'cut'

@@ -31,6 +31,8 @@ keys K
 comes 'nothing yet: no step has begun'
 keys '.'
 waits_for "... nor from the view" 'your prediction comes first'
+keys n
+waits_for "n in the view says how to come back" 'K goes back to the lab'
 keys :
 comes 'command'
 keys 's' 'e' 't' Space 'gradient_clipping=2' Enter
@@ -73,6 +75,10 @@ comes 'choose: a to c'
 keys b
 waits_for "memory runs out for real" 'OUT OF MEMORY'
 comes 'n goes on'
+keys I
+waits_for "its report takes the keys" 'OUT OF MEMORY +Enter makes'
+keys K
+waits_for "... until K gives them to the lab" 'OUT OF MEMORY +K, then Enter makes'
 keys 0
 waits_for "a refused command is answered where it was typed" 'stage=0 refused: this is the stage already'
 waits_for "... beside the keys that lead out of it" '[?] help  q quit'

@@ -275,7 +275,9 @@ bool app_view_acts(struct app *app, const struct key_row *row)
 
 void app_act(struct app *app, const struct key_row *row)
 {
-    if (!app_view_acts(app, row) && actions[row->action]) actions[row->action](app, row);
+    /* The key of a view that the page of a lab hides shows it. */
+    const bool hidden = row->action == ACTION_VIEW && lab_is_page(&app->state, app->surface.columns);
+    if ((hidden || !app_view_acts(app, row)) && actions[row->action]) actions[row->action](app, row);
     app_tell_time(app);
 }
 

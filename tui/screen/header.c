@@ -188,9 +188,13 @@ static void save_text(char *text, size_t room, const struct run_model *model)
 }
 
 /* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
-static const char *way_out(char *text, size_t room, const struct run_shortage *shortage, bool shown)
+static const char *way_out(char *text, size_t room, const struct run_shortage *shortage,
+                           const struct view_state *state)
 {
-    const char *why = shown ? "Enter makes the chosen change" : "I shows why";
+    const bool shown = state->view == VIEW_SHORTAGE, of_lab = state->lab && state->lab_focus;
+    const char *why = !shown   ? "I shows why"
+                      : of_lab ? "K, then Enter makes the chosen change"
+                               : "Enter makes the chosen change";
     char stages[16] = "";
     for (int i = 0; i < shortage->fit_count; i++) {
         const int stage = command_stage(shortage->fits[i].command);
@@ -222,7 +226,7 @@ static void back_text(char *text, size_t room, const struct scene *scene)
 
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
-    char way[128];
+    char way[160];
     struct run_waiting waiting;
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
@@ -231,7 +235,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
         view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
     const bool shown = state->view == VIEW_SHORTAGE;
     const char *hint = !takes_keys                         ? (shown ? "" : badge->hint)
-                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage, shown)
+                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage, state)
                                                            : badge->live_hint;
     if (looks_back(state)) back_text(text, room, scene);
     else if (*state->later) snprintf(text, room, "%s takes effect after this step; . trains to its end", state->later);
