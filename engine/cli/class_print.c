@@ -80,7 +80,7 @@ static const char *place(char out[24], const struct lab_progress *progress)
 static void print_class(FILE *out, const struct class *class, time_t now)
 {
     char seen[32], where[24];
-    fprintf(out, "%-18s %-15s %-8s %5s %5s %5s %5s  %s\n", "learner", "lab", "step", "tries", "hints", "min", "labs",
+    fprintf(out, "%-18s %-15s %-8s %5s %5s %5s %5s  %s\n", "learner", "lab", "part", "tries", "hints", "min", "labs",
             "seen");
     for (int n = 0; n < class->count; n++) {
         const struct class_lab *lab = &class->labs[n];
@@ -91,13 +91,13 @@ static void print_class(FILE *out, const struct class *class, time_t now)
         fprintf(out, "%-8s %5d %5d %5.0f %5d  %s\n", place(where, &lab->progress), at->attempts, at->hints,
                 at->seconds / 60, labs_done(class, lab->learner), ago(seen, lab->changed, now));
     }
-    fputs("\ntries, hints and min are of the step that they are at; labs: how many are done\n", out);
+    fputs("\ntries, hints and min are of the part that they are at; labs: how many are done\n", out);
 }
 
 static void print_learner(FILE *out, const struct class *class, const char *learner, time_t now)
 {
     char seen[32], where[24];
-    fprintf(out, "%s\n\n%-15s %-8s %8s %5s %5s %5s  %s\n", learner, "lab", "step", "right", "tries", "hints", "min",
+    fprintf(out, "%s\n\n%-15s %-8s %8s %5s %5s %5s  %s\n", learner, "lab", "part", "right", "tries", "hints", "min",
             "seen");
     for (int n = 0; n < class->count; n++) {
         const struct class_lab *lab = &class->labs[n];
@@ -159,7 +159,7 @@ static void print_beliefs(FILE *out, const struct class *class)
     struct belief *beliefs = beliefs_of(class, &count);
     for (int b = 0; b < count && beliefs; b++) {
         if (b == 0) fputs("\nfirst answers that were wrong, and what they were taken for\n", out);
-        const int column = fprintf(out, "%3d of %-3d %s, step %d: ", beliefs[b].count, beliefs[b].answered,
+        const int column = fprintf(out, "%3d of %-3d %s, part %d: ", beliefs[b].count, beliefs[b].answered,
                                    beliefs[b].lab, beliefs[b].step + 1);
         words_print(out, column, 11, beliefs[b].text);
     }

@@ -112,7 +112,7 @@ static char *as_shown(const char *text, bool ascii)
 static void fault(struct stage_hand *hand, const char *what, struct size size, const char *text)
 {
     const struct lab_step *step = lab_play_step(&hand->play);
-    fprintf(stderr, "labs/%s/lab.md:%d: step \"%s\" at %dx%d: %s: %s\n", hand->play.lab->name, step->line, step->title,
+    fprintf(stderr, "labs/%s/lab.md:%d: part \"%s\" at %dx%d: %s: %s\n", hand->play.lab->name, step->line, step->title,
             size.columns, size.rows, what, text);
     hand->faults++;
 }
@@ -138,7 +138,7 @@ static void hold_frame(struct stage_hand *hand, const char *pane_text, struct si
 static void keep_golden(struct stage_hand *hand, const char *pane_text, const char *what)
 {
     const struct lab_progress *progress = &hand->play.progress;
-    fprintf(hand->golden, "---- step %d of %d, %s ----\n", progress->step + 1, progress->count, what);
+    fprintf(hand->golden, "---- part %d of %d, %s ----\n", progress->step + 1, progress->count, what);
     for (const char *at = pane_text; *at;) {
         size_t length = strcspn(at, "\n"), kept = length;
         while (kept && at[kept - 1] == ' ') kept--;

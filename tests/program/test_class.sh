@@ -43,9 +43,9 @@ believes anna "" "That is half."
 believes bert "That is the whole." "That is half."
 believes carl "" ""
 "$zerolab" class believed >table
-row "the most frequent mistake of a class" '^  2 of 3   zero-1, step 2: That is half\.$'
-row "... and another, of fewer" '^  1 of 3   zero-1, step 1: That is the whole\.$'
-[ "$(grep -n 'step 2: That is half' table | cut -d: -f1)" -lt "$(grep -n 'step 1: That is' table | cut -d: -f1)" ]
+row "the most frequent mistake of a class" '^  2 of 3   zero-1, part 2: That is half\.$'
+row "... and another, of fewer" '^  1 of 3   zero-1, part 1: That is the whole\.$'
+[ "$(grep -n 'part 2: That is half' table | cut -d: -f1)" -lt "$(grep -n 'part 1: That is' table | cut -d: -f1)" ]
 ok "... below it" $?
 "$zerolab" class believed --json | tr -d ' \t\n' | grep -qF '"beliefs":[{"lab":"zero-1","step":2,"learners":2,"answered":3,"believed":"Thatishalf."},'
 ok "... as JSON, too" $?
