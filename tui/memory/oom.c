@@ -177,7 +177,8 @@ static void draw_way(struct canvas canvas, const struct scene *scene)
         snprintf(text, sizeof text, "The last whole step is kept. To go on: type what needs less (:).");
     else
         snprintf(text, sizeof text, "The last whole step is kept. %sEnter: %s, and go on.",
-                 scene->state->lab && scene->state->lab_focus ? "K, then " : "", shortage->fits[chosen_fit(scene)].command);
+                 scene->state->lab && scene->state->lab_focus ? "K, then " : "",
+                 shortage->fits[chosen_fit(scene)].command);
     draw_paragraph(canvas, 0, STYLE_STRONG, text);
 }
 

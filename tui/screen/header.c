@@ -188,8 +188,7 @@ static void save_text(char *text, size_t room, const struct run_model *model)
 }
 
 /* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
-static const char *way_out(char *text, size_t room, const struct run_shortage *shortage,
-                           const struct view_state *state)
+static const char *way_out(char *text, size_t room, const struct run_shortage *shortage, const struct view_state *state)
 {
     const bool shown = state->view == VIEW_SHORTAGE, of_lab = state->lab && state->lab_focus;
     const char *why = !shown   ? "I shows why"

@@ -109,7 +109,7 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
     int x = 1;
     if (knob_can_change(scene, knob)) {
         x = toggled(knob) && key->live ? draw_format(canvas, x, y, STYLE_STRONG, "Enter: %s", toggled(knob))
-                          : draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
+                                       : draw_text(canvas, x, y, STYLE_STRONG, "Enter changes it");
         if (!key->live) x = draw_cost(canvas, x, y, scene);
     } else if (key->live) {
         x = draw_text(canvas, x, y, STYLE_DIM, "can change while a run goes on");
@@ -320,8 +320,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 
 /* ---- keys ---- */
 
-/* Enter toggles a live boolean. For other keys it opens the prompt with the present value (the other one of a boolean), which
- * the first character replaces and any other key begins to edit; Enter there sends what was typed. */
+/* Enter toggles a live boolean. For other keys it opens the prompt with the present value (the other one of a boolean),
+ * which the first character replaces and any other key begins to edit; Enter there sends what was typed. */
 static bool act_enter(struct view_state *state, const struct scene *scene, const struct item *item)
 {
     if (!item->knob) return true;
