@@ -32,6 +32,12 @@ struct sum_squares_args { enum dtype dtype; const void *x; int64_t n; double *su
 struct reduce_args {                                                                                   /* elements */
     enum dtype dtype, to; void *destination; const void *const *sources; int count; struct reduce_factors factors; bool accumulate;
 };
+struct quantize_args {                                                                                 /* blocks */
+    enum dtype dtype, to; void *blocks; const void *x; int64_t n; const struct quantize_feedback *feedback; struct quantize_error *error;
+};
+struct dequantize_args {                                                                               /* blocks */
+    enum dtype dtype, from; void *y; const void *const *sources; int count; int64_t n; float factor; bool accumulate;
+};
 struct column_sums_args { enum dtype dtype; void *sums; bool accumulate; const void *x; int64_t N, columns; }; /* columns */
 struct gelu_forward_args { enum dtype dtype; void *y; const void *x; };                                /* elements */
 struct gelu_backward_args { enum dtype dtype; void *dx; const void *dy, *x; };                         /* elements */

@@ -7,6 +7,7 @@
 #include "kernels/cpu/body_embed.h"
 #include "kernels/cpu/body_loss.h"
 #include "kernels/cpu/body_norm.h"
+#include "kernels/cpu/body_quantize.h"
 #include "kernels/cpu/body_update.h"
 
 /* Bodies take the dtype apart, so that each is compiled for one known dtype at a time. */

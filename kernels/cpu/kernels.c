@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "kernels/scratch.h"
 #include "kernels/cpu/isa.h"
@@ -234,9 +235,55 @@ static void cpu_add(struct kernels *kernels, enum dtype to, void *y, bool accumu
     parallel_run(kernels->threads, cpu_of(kernels)->isa->cast, &a, n, GRAIN_ELEMS);
 }
 
+/* ---- quantized ---- */
+
+static int64_t blocks_of(int64_t elems)
+{
+    return (elems + QUANT_BLOCK - 1) / QUANT_BLOCK;
+}
+
+void kernels_quantize(enum dtype to, void *blocks, enum dtype dtype, const void *x, int64_t n,
+                      const struct quantize_feedback *feedback, struct quantize_error *error)
+{
+    const struct quantize_args a = {dtype, to, blocks, x, n, feedback, error};
+    if (n % QUANT_BLOCK) memset((char *)blocks + dtype_array_bytes(to, n) - 4, 0, 4); /* the end of a short block */
+    isa_best()->quantize(&a, 0, blocks_of(n), 0);
+}
+
+void kernels_dequantize(enum dtype to, void *y, enum dtype from, const void *blocks, int64_t n)
+{
+    const struct dequantize_args a = {to, from, y, &blocks, 1, n, 1, false};
+    isa_best()->dequantize(&a, 0, blocks_of(n), 0);
+}
+
+/* To blocks again, one by one, or to elements. */
+static void reduce_quantized(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
+                             float factor, int64_t elems, bool accumulate)
+{
+    struct dequantize_args a = {to, dtype, destination, sources, count, elems, factor, accumulate};
+    float sum[QUANT_BLOCK];
+    struct quantize_error error = {0};
+    if (!dtype_is_quantized(to)) {
+        isa_best()->dequantize(&a, 0, blocks_of(elems), 0);
+        return;
+    }
+    for (int64_t first = 0; first < elems; first += QUANT_BLOCK) {
+        const void *here[count];
+        const int64_t n = elems - first < QUANT_BLOCK ? elems - first : QUANT_BLOCK;
+        for (int s = 0; s < count; s++) here[s] = (const char *)sources[s] + dtype_array_bytes(dtype, first);
+        a = (struct dequantize_args){DTYPE_F32, dtype, sum, here, count, n, factor, false};
+        isa_best()->dequantize(&a, 0, 1, 0);
+        kernels_quantize(to, (char *)destination + dtype_array_bytes(to, first), DTYPE_F32, sum, n, NULL, &error);
+    }
+}
+
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate)
 {
+    if (dtype_is_quantized(dtype)) {
+        reduce_quantized(dtype, to, destination, sources, count, factors->after, elems, accumulate);
+        return;
+    }
     const struct reduce_args a = {dtype, to, destination, sources, count, *factors, accumulate};
     isa_best()->reduce(&a, 0, elems, 0);
 }

@@ -3,12 +3,17 @@
  *
  *     vec_load_part(x, n)       lanes from n on are 0; n may exceed 16
  *     vec_store_part(y, a, n)   touches only y[0 .. n)
- *     vec_fma(a, b, c)          a*b + c
+ *     vec_fma(a, b, c)          a*b + c, fused where the processor can; vec_fused(a, b, c): always
+ *     vec_round(a)              to the nearest integer, ties to even; |a| below 2^22
  *     vec_max(a, b), vec_min    b if a or b is NaN: pass the operand that may be NaN as b
  *     vec_first(a, n, rest)     lanes from n on are `rest`
  *     vec_sign(a)               -1, 0 or 1; 0 for NaN
  *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]
  *     vec_sum, vec_highest      over the lanes, always in the same order
+ *
+ *     vec_load_bytes(x)         of sixteen int8; vec_load_nibbles(x) of sixteen int4, the first in a byte's high half
+ *     vec_integers_of(a)        a, integral, as small integers, of which two vectors are stored at a time:
+ *     vec_store_bytes(y, a, b)  as 32 int8; vec_store_nibbles(y, a, b): as 32 int4
  *
  * A tail is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
  * range it stands. */

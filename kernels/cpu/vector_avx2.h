@@ -4,6 +4,7 @@
 
 typedef struct { __m256 low, high; } vec;
 typedef struct { __m256d part[4]; } vec_double;
+typedef __m256i vec_integers; /* 16-bit, elements 0-3, 8-11, 4-7, 12-15 */
 
 enum { TILE_ROWS = 4, TILE_VECS = 1 }; /* of the attention micro-kernel: 8 accumulators of 16 registers */
 
@@ -16,11 +17,20 @@ static inline vec vec_mul(vec a, vec b) { return BOTH(_mm256_mul_ps, a, b); }
 static inline vec vec_div(vec a, vec b) { return BOTH(_mm256_div_ps, a, b); }
 static inline vec vec_max(vec a, vec b) { return BOTH(_mm256_max_ps, a, b); }
 static inline vec vec_min(vec a, vec b) { return BOTH(_mm256_min_ps, a, b); }
+static inline vec vec_round(vec a) { return (vec){_mm256_round_ps(a.low, 8), _mm256_round_ps(a.high, 8)}; }
 static inline vec vec_sqrt(vec a) { return (vec){_mm256_sqrt_ps(a.low), _mm256_sqrt_ps(a.high)}; }
 
 static inline vec vec_fma(vec a, vec b, vec c)
 {
     return (vec){_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+}
+
+static inline vec vec_fused(vec a, vec b, vec c) { return vec_fma(a, b, c); }
+
+static inline vec vec_abs(vec a)
+{
+    const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    return (vec){_mm256_and_ps(a.low, magnitude), _mm256_and_ps(a.high, magnitude)};
 }
 
 static inline __m256 power_of_two(__m256 n)
@@ -99,7 +109,9 @@ static inline void vec_store_part(float *y, vec a, int64_t n)
 
 static inline __m256 widen(__m128i eight)
 {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(eight), 16));
+    const __m256i place = _mm256_setr_epi8(-1, -1, 0, 1, -1, -1, 2, 3, -1, -1, 4, 5, -1, -1, 6, 7, -1, -1, 8, 9, -1, -1, 10, 11,
+                                           -1, -1, 12, 13, -1, -1, 14, 15);
+    return _mm256_castsi256_ps(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(eight), place));
 }
 
 /* Sixteen halves in two registers; AVX2 masks no 16-bit lanes, so a part goes through memory. */
@@ -137,16 +149,25 @@ static inline __m256i narrow(__m256 a)
 {
     __m256i bits = _mm256_castps_si256(a);
     __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
-    __m256i rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
-    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x400000));
-    __m256 nan = _mm256_cmp_ps(a, a, _CMP_UNORD_Q);
-    rounded = _mm256_blendv_epi8(rounded, quiet, _mm256_castps_si256(nan));
-    return _mm256_srli_epi32(rounded, 16);
+    return _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
 }
 
+static inline __m256i quiet(__m256 a, __m256i rounded)
+{
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+    return _mm256_blendv_epi8(rounded, _mm256_or_si256(_mm256_castps_si256(a), _mm256_set1_epi32(0x400000)), nan);
+}
+
+/* Rounding would change a NaN. A NaN is rare, so a branch costs less than the blends. */
 static inline void vec_store_bf16_part(uint16_t *y, vec a, int64_t n)
 {
-    store_halves(y, _mm256_permute4x64_epi64(_mm256_packus_epi32(narrow(a.low), narrow(a.high)), 0xd8), n);
+    __m256i low = narrow(a.low), high = narrow(a.high);
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_cmp_ps(a.low, a.high, _CMP_UNORD_Q)), 0)) {
+        low = quiet(a.low, low);
+        high = quiet(a.high, high);
+    }
+    __m256i all = _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+    store_halves(y, _mm256_permute4x64_epi64(all, 0xd8), n);
 }
 
 static inline vec vec_load_f16_part(const uint16_t *x, int64_t n)
@@ -159,6 +180,45 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
 {
     enum { NEAREST = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC };
     store_halves(y, _mm256_set_m128i(_mm256_cvtps_ph(a.high, NEAREST), _mm256_cvtps_ph(a.low, NEAREST)), n);
+}
+
+static inline __m256 widen_bytes(const void *x)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(x)));
+}
+
+static inline vec vec_load_bytes(const void *x) { return (vec){widen_bytes(x), widen_bytes((const char *)x + 8)}; }
+
+/* Each of eight lanes shifts its own 4 of 32 bits to the top, then down again with their sign. */
+static inline __m256 widen_nibbles(const void *x)
+{
+    int32_t eight;
+    memcpy(&eight, x, sizeof eight);
+    const __m256i up = _mm256_sllv_epi32(_mm256_set1_epi32(eight), _mm256_setr_epi32(24, 28, 16, 20, 8, 12, 0, 4));
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(up, 28));
+}
+
+static inline vec vec_load_nibbles(const void *x) { return (vec){widen_nibbles(x), widen_nibbles((const char *)x + 4)}; }
+
+static inline vec_integers vec_integers_of(vec a)
+{
+    return _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
+}
+
+static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+{
+    const __m256i packed = _mm256_packs_epi16(a, b);
+    const __m128i low = _mm256_castsi256_si128(packed), high = _mm256_extracti128_si256(packed, 1);
+    _mm_storeu_si128(y, _mm_unpacklo_epi32(low, high));
+    _mm_storeu_si128((__m128i *)y + 1, _mm_unpackhi_epi32(low, high));
+}
+
+static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
+{
+    const __m256i bytes = _mm256_and_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8(15)),
+                  pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x0110)), /* 16 x even + odd */
+                  packed = _mm256_packus_epi16(pairs, pairs);
+    _mm_storeu_si128(y, _mm_unpacklo_epi16(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1)));
 }
 
 static inline vec_double vec_double_zero(void)

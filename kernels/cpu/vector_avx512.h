@@ -3,6 +3,7 @@
 
 typedef __m512 vec;
 typedef struct { __m512d low, high; } vec_double;
+typedef __m128i vec_integers;
 
 enum { TILE_ROWS = 4, TILE_VECS = 4 }; /* of the attention micro-kernel: 16 accumulators of 32 registers */
 
@@ -17,6 +18,9 @@ static inline vec vec_sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vec vec_fused(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
+static inline vec vec_abs(vec a) { return _mm512_abs_ps(a); }
+static inline vec vec_round(vec a) { return _mm512_roundscale_ps(a, 8); }
 static inline vec vec_sqrt(vec a) { return _mm512_sqrt_ps(a); }
 static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
 static inline vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
@@ -64,6 +68,34 @@ static inline vec vec_load_f16_part(const uint16_t *x, int64_t n)
 static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
 {
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+static inline vec vec_load_bytes(const void *x)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x)));
+}
+
+/* Each lane shifts its own 4 of 32 bits to the top, then down again with their sign. */
+static inline vec vec_load_nibbles(const void *x)
+{
+    const __m512i lanes = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
+                                                   _mm512_castsi128_si512(_mm_loadl_epi64(x))),
+                  shifts = _mm512_setr_epi32(24, 28, 16, 20, 8, 12, 0, 4, 24, 28, 16, 20, 8, 12, 0, 4);
+    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_sllv_epi32(lanes, shifts), 28));
+}
+
+static inline vec_integers vec_integers_of(vec a) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)); }
+
+static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+{
+    _mm256_storeu_si256(y, _mm256_set_m128i(b, a));
+}
+
+static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
+{
+    const __m256i bytes = _mm256_and_si256(_mm256_set_m128i(b, a), _mm256_set1_epi8(15)),
+                  pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x0110)); /* 16 x even + odd */
+    _mm_storeu_si128(y, _mm256_cvtepi16_epi8(pairs));
 }
 
 static inline vec_double vec_double_zero(void)

@@ -7,6 +7,7 @@ typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef double vec_double __attribute__((vector_size(VEC_LANES * 8)));
 typedef uint32_t vec_bits __attribute__((vector_size(VEC_LANES * 4)));
 typedef int32_t vec_ints __attribute__((vector_size(VEC_LANES * 4)));
+typedef int8_t vec_integers __attribute__((vector_size(VEC_LANES)));
 typedef uint16_t vec_halves __attribute__((vector_size(VEC_LANES * 2)));
 
 enum { TILE_ROWS = 4, TILE_VECS = 1 };
@@ -23,6 +24,8 @@ static inline vec vec_mul(vec a, vec b) { return a * b; }
 static inline vec vec_div(vec a, vec b) { return a / b; }
 static inline vec vec_fma(vec a, vec b, vec c) { return a * b + c; }
 
+static inline vec vec_round(vec a) { return a + 12582912.0f - 12582912.0f; } /* 1.5 x 2^23, whose neighbours are integers */
+
 /* Uses an array, so that the compiler vectorizes the loop. */
 static inline vec vec_sqrt(vec a)
 {
@@ -33,6 +36,8 @@ static inline vec vec_sqrt(vec a)
     return a;
 }
 
+static inline vec vec_fused(vec a, vec b, vec c) { EACH(fmaf(a[i], b[i], c[i])); }
+static inline vec vec_abs(vec a) { return (vec)((vec_bits)a & 0x7fffffff); }
 static inline vec vec_max(vec a, vec b) { EACH(a[i] > b[i] ? a[i] : b[i]); }
 static inline vec vec_min(vec a, vec b) { EACH(a[i] < b[i] ? a[i] : b[i]); }
 static inline vec vec_sign(vec a) { EACH(a[i] > 0 ? 1 : a[i] < 0 ? -1 : 0); }
@@ -145,6 +150,25 @@ static inline vec vec_load_f16_part(const uint16_t *x, int64_t n) { EACH(i < n ?
 static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
 {
     for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = f16_of_float(a[i]);
+}
+
+static inline vec vec_load_bytes(const void *x) { EACH(((const int8_t *)x)[i]); }
+static inline vec vec_load_nibbles(const void *x) { EACH((int8_t)(((const uint8_t *)x)[i / 2] << i % 2 * 4) >> 4); }
+
+static inline vec_integers vec_integers_of(vec a) { return __builtin_convertvector(a, vec_integers); }
+
+static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+{
+    memcpy(y, &a, sizeof a);
+    memcpy((char *)y + sizeof a, &b, sizeof b);
+}
+
+static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
+{
+    for (int i = 0; i < VEC_LANES; i++) {
+        const vec_integers from = i < VEC_LANES / 2 ? a : b;
+        ((uint8_t *)y)[i] = (uint8_t)((from[2 * i % VEC_LANES] & 15) << 4 | (from[2 * i % VEC_LANES + 1] & 15));
+    }
 }
 
 static inline vec_double vec_double_zero(void) { return (vec_double){0}; }

@@ -3,6 +3,9 @@
  * writes these in place and a 16-bit copy) and next to no arithmetic. Both in turn, so that a busy moment weighs on both; the
  * figure is the median of the ratios.
  *
+ * The block quantizers in the same way, on one thread and the widest instructions: a kernel that reads and writes the same bytes in the
+ * same order, and does nothing else, is the bound. Here the figures are those of each one's fastest round.
+ *
  *     bench_adam [-n MILLION_ELEMENTS] [-t THREADS] [-r ROUNDS] */
 #include <pthread.h>
 #include <stdio.h>
@@ -123,6 +126,101 @@ static void bench(const struct arrays *arrays, const char *isa, int threads, int
     kernels_free(kernels);
 }
 
+/* ---- block quantizers ---- */
+
+enum { QUANTIZE, DEQUANTIZE, SUM, QUANTIZERS, SOURCES = 4 };
+
+struct quantizer {
+    int what, bits;
+    enum dtype dtype;
+    char *numbers, *arrays[SOURCES];
+    int64_t n;
+};
+
+/* Reads and writes so many bytes, block by block as the quantizers do. */
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+__attribute__((optimize("O3"))) static void
+move_bytes(uint64_t *restrict to, int64_t written, const uint64_t *restrict from, int64_t read, int64_t blocks)
+{
+    uint64_t sum[8] = {0};
+    for (int64_t b = 0; b < blocks; b++, from += read / 8, to += written / 8) {
+        for (int64_t i = 0; i + 8 <= read / 8; i += 8) {
+            __builtin_prefetch(from + i + 512);
+            for (int k = 0; k < 8; k++) sum[k] += from[i + k];
+        }
+        for (int64_t i = 0; i + 8 <= written / 8; i += 8)
+            for (int k = 0; k < 8; k++) to[i + k] = sum[k];
+    }
+}
+
+static uint64_t time_bytes(const struct quantizer *q)
+{
+    const int64_t numbers = QUANT_BLOCK * dtype_bytes(q->dtype), integers = QUANT_BLOCK * q->bits / 8,
+                  blocks = q->n / QUANT_BLOCK;
+    const uint64_t begin_ns = clock_ns();
+    if (q->what == QUANTIZE) move_bytes((void *)q->arrays[1], integers, (void *)q->numbers, numbers, blocks);
+    else if (q->what == DEQUANTIZE) move_bytes((void *)q->numbers, numbers, (void *)q->arrays[0], integers, blocks);
+    else /* the sources lie one behind the other */
+        move_bytes((void *)q->numbers, numbers, (void *)q->arrays[0], SOURCES * integers, blocks);
+    return clock_ns() - begin_ns;
+}
+
+static enum dtype form_of(int bits)
+{
+    return bits == 8 ? DTYPE_Q8 : DTYPE_Q4;
+}
+
+static uint64_t time_quantizer(const struct quantizer *q)
+{
+    const uint64_t begin_ns = clock_ns();
+    struct quantize_error error = {0};
+    if (q->what == QUANTIZE) kernels_quantize(form_of(q->bits), q->arrays[0], q->dtype, q->numbers, q->n, NULL, &error);
+    else if (q->what == DEQUANTIZE) kernels_dequantize(q->dtype, q->numbers, form_of(q->bits), q->arrays[0], q->n);
+    else
+        kernels_reduce(form_of(q->bits), q->dtype, q->numbers, (const void *const *)q->arrays, SOURCES,
+                       &(struct reduce_factors){1, 0.25f}, q->n, false);
+    return clock_ns() - begin_ns;
+}
+
+static void bench_quantizer(const struct quantizer *q, int rounds)
+{
+    static const char *const names[QUANTIZERS] = {"quantize", "dequantize", "sum of 4"};
+    uint64_t ours_ns = UINT64_MAX, bound_ns = UINT64_MAX, ns;
+    const double bytes = (double)(q->n * dtype_bytes(q->dtype)) +
+                         (q->what == SUM ? SOURCES : 1) * (double)dtype_array_bytes(form_of(q->bits), q->n);
+    for (int r = 0; r < rounds; r++) {
+        if ((ns = time_bytes(q)) < bound_ns) bound_ns = ns;
+        if ((ns = time_quantizer(q)) < ours_ns) ours_ns = ns;
+    }
+    printf("%-7s 1 thread   %-10s %s int%d %6.2f GB/s   bound %6.2f GB/s   ratio %.3f\n", kernels_widest_isa(),
+           names[q->what], dtype_name(q->dtype), q->bits, bytes / (double)ours_ns, bytes / (double)bound_ns,
+           (double)bound_ns / (double)ours_ns);
+}
+
+/* Every quantizer, over arrays that no cache holds. */
+static void bench_quantizers(int64_t n, int rounds)
+{
+    struct quantizer q = {.numbers = room(4 * n), .n = n / QUANT_BLOCK * QUANT_BLOCK};
+    const int64_t apart = dtype_array_bytes(DTYPE_Q8, n);
+    q.arrays[0] = room(SOURCES * apart);
+    for (int s = 1; s < SOURCES; s++) q.arrays[s] = q.arrays[0] + s * apart;
+    for (q.dtype = DTYPE_F32; q.dtype <= DTYPE_BF16; q.dtype++)
+        for (q.bits = 8; q.bits >= 4; q.bits -= 4)
+            for (q.what = 0; q.what < QUANTIZERS; q.what++) {
+                struct quantize_error error = {0};
+                for (int64_t i = 0; i < n * dtype_bytes(q.dtype) / 2;
+                     i++) /* any 16 bits of these are bf16, or end an fp32 */
+                    ((uint16_t *)q.numbers)[i] = (uint16_t)((i * 40503 & 0x80ff) + 0x3c00);
+                for (int s = 0; s < SOURCES; s++)
+                    kernels_quantize(form_of(q.bits), q.arrays[s], q.dtype, q.numbers, q.n, NULL, &error);
+                bench_quantizer(&q, rounds);
+            }
+    munmap(q.numbers, (size_t)(4 * n));
+    munmap(q.arrays[0], (size_t)(SOURCES * apart));
+}
+
 int main(int argc, char **argv)
 {
     int64_t n = 16;
@@ -140,5 +238,6 @@ int main(int argc, char **argv)
     static const char *const isas[] = {"avx512", "avx2", "plain"};
     for (int i = 0; i < 3; i++)
         for (int t = threads ? threads : 1; t <= (threads ? threads : 2); t++) bench(&arrays, isas[i], t, rounds);
+    bench_quantizers(n, rounds);
     return 0;
 }
