@@ -101,6 +101,23 @@ static bool is_reduction(const struct op *op)
     return op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
 }
 
+/* Guard: gradients are not quantized, and why. */
+static bool sends_gradients_whole(out_t out, run_t run)
+{
+    const struct config_zero *zero = &run->config->zero;
+    if (schedule_quantizes_gradients(&run->setup->schedule)) return false;
+    if (!zero->quantized_gradients) SAY(IDLE "zero_quantized_gradients is off");
+    else if (zero->stage != 3) SAY(IDLE "below stage 3 gradients are not quantized");
+    else SAY(IDLE "all ranks are on one node (topology.ranks_per_node)");
+    return true;
+}
+
+/* Bytes that rank 0 sends in collectives of one kind. */
+static int64_t sent_bytes(run_t run, enum traffic kind)
+{
+    return run->traffic[kind].sent_bytes;
+}
+
 static bool is_refresh(const struct op *op)
 {
     return op->kind == OP_REFRESH;

@@ -51,12 +51,12 @@ static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum tra
 static void print_theory(FILE *out, const struct setup *setup, int64_t sent)
 {
     const struct schedule *schedule = &setup->schedule;
-    char a[32], b[32], formula[128], gradients[32] = "";
-    theory_formula(formula, sizeof formula, schedule, "Psi");
+    char a[32], b[32], formula[192], gradients[32] = "";
+    theory_formula(formula, sizeof formula, schedule, "Psi", dtype_bytes(setup->model.dtype));
     if (setup->model.wire != setup->model.dtype)
         snprintf(gradients, sizeof gradients, ", gradients in %s", dtype_name(setup->model.wire));
     double theory = traffic_theory_bytes(&setup->model, schedule);
-    fprintf(out, "  the paper's: e x %s%s = %s; difference %s\n", formula, gradients, grouped(a, (int64_t)(theory + 0.5)),
+    fprintf(out, "  the paper's: %s%s = %s; difference %s\n", formula, gradients, grouped(a, (int64_t)(theory + 0.5)),
             grouped(b, sent - (int64_t)(theory + 0.5)));
 }
 
@@ -70,6 +70,14 @@ static void print_copies(FILE *out, const struct traffic_sum sums[TRAFFIC_KINDS]
         any = true;
         print_traffic_row(out, &sums[kind], (enum traffic)kind, config, -1);
     }
+}
+
+/* In the paper's unit. Stage 3 on all ranks sends 3 M with each micro-step (ZeRO++, table 1). */
+static void print_across(FILE *out, const struct setup *setup, int64_t bytes, int nodes)
+{
+    const double M = dtype_bytes(setup->model.dtype) * (double)setup->model.elems * (nodes - 1) / nodes;
+    fprintf(out, "  across nodes %.3g M (ZeRO-3: %d M), where M = e Psi (K-1)/K, K = %d nodes\n", (double)bytes / M,
+            3 * setup->schedule.micro_steps, nodes);
 }
 
 static void print_traffic(FILE *out, const struct setup *setup, const struct config *config)
@@ -91,6 +99,7 @@ static void print_traffic(FILE *out, const struct setup *setup, const struct con
     fprintf(out, "  %-16s %5s            %16s", "all", "", grouped(a, sent));
     if (nodes) fprintf(out, "  %14s across nodes", grouped(a, all));
     fputc('\n', out);
+    if (nodes) print_across(out, setup, all, config->topology.ranks / per_node);
     print_theory(out, setup, sent);
     print_copies(out, sums, config);
 }

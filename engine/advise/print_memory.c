@@ -127,6 +127,16 @@ static int64_t kept_twice_bytes(const struct setup *setup)
     return bytes;
 }
 
+/* Of quantized gradients, which the paper's states do not have. */
+static int64_t errors_bytes(const struct setup *setup)
+{
+    const struct schedule *schedule = &setup->schedule;
+    int64_t bytes = 0;
+    for (int u = 0; u < setup->model.unit_count; u++)
+        if (schedule->layout[u].errors >= 0) bytes += schedule->buffers[schedule->layout[u].errors].bytes;
+    return bytes;
+}
+
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N, or by the ranks of a
  * shard group, S. */
 static void print_model_states(FILE *out, const struct setup *setup)
@@ -145,13 +155,14 @@ static void print_model_states(FILE *out, const struct setup *setup)
     const int64_t paper = whole[stage] * psi + sharded * psi / shards, twice = kept_twice_bytes(setup),
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
                   host = model_state_bytes(&setup->footprint, TIER_HOST),
-                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), states = device + host + nvme - twice;
+                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), errors = errors_bytes(setup), states = device + host + nvme - twice - errors;
     fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s,\n  and %s for padding\n", grouped(a, states), formula,
             grouped(b, paper), grouped(c, states - paper));
     if (twice)
         fprintf(out, "  and %s besides: %s\n", grouped(a, twice),
                 setup->model.dtype == DTYPE_F32 ? "fp32 master weights, or own gradients, in host memory too"
                                                 : "own gradients, which are in host memory too");
+    if (errors) fprintf(out, "  and %s besides: errors of quantized gradients\n", grouped(a, errors));
     if (host || nvme)
         fprintf(out, "  of all these %s on the device, %s in host memory", grouped(a, device), grouped(b, host));
     if (nvme) fprintf(out, ",\n  %s on NVMe (whole pages)", grouped(c, nvme));

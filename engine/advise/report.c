@@ -1,6 +1,7 @@
 /* The JSON report. Copies figures from struct run_model; unknown ones become null. */
 #include "engine/advise/report.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,6 +152,23 @@ static void add_gpus(cJSON *report, const struct run_model *model)
     }
 }
 
+/* Errors are against what was quantized; relative_error: their root mean square over its own. */
+static void add_quantized(cJSON *report, const struct run_model *model)
+{
+    static const char *const what[] = {"parameters", "gradients"};
+    cJSON *list = cJSON_AddArrayToObject(report, "quantization");
+    for (int u = 0; u < model->header.unit_count; u++)
+        for (int g = 0; g < 2; g++) {
+            const struct run_quantized *from = &model->header.units[u].quantized[g];
+            if (!from->step) continue;
+            json_put(json_item(list), TEXT_IF("unit", model->header.units[u].name), TEXT_IF("what", what[g]),
+                     NUMBER("step", from->step), NUMBER("largest_error", from->largest),
+                     NUMBER("rms_error", sqrt(from->squares / (double)from->elems)),
+                     NUMBER_IF("relative_error", from->of_squares > 0, sqrt(from->squares / from->of_squares)),
+                     NUMBER("not_finite", from->not_finite));
+        }
+}
+
 /* The exposed time is known by kind; it belongs to a link where the kind uses one link alone. */
 static bool one_link(const struct run_model *model, int kind)
 {
@@ -286,6 +304,7 @@ static char *report_without_steps(const struct run_model *model, const struct re
     add_memory(report, model);
     add_peaks(report, model);
     add_gpus(report, model);
+    add_quantized(report, model);
     add_traffic(report, model);
     add_flows(report, model);
     add_events(report, model);

@@ -9,27 +9,38 @@
 /* The letters of a group's size, and of what each of its ranks has to send. */
 static const struct group_letters {
     const char *size, *part;
-} letters[GROUPS] = {[GROUP_WORLD] = {"N", ""},
-                     [GROUP_SHARDS] = {"S", ""},
-                     [GROUP_REPLICAS] = {"R", "/S"},
-                     [GROUP_PARTITION] = {"P", ""}};
+} letters[GROUPS] = {[GROUP_WORLD] = {"N", ""},     [GROUP_SHARDS] = {"S", ""}, [GROUP_REPLICAS] = {"R", "/S"},
+                     [GROUP_PARTITION] = {"P", ""}, [GROUP_NODE] = {"G", ""},   [GROUP_ACROSS] = {"M", "/G"}};
 
-const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi)
+static int times_in(const struct volume *volume, enum group group, bool quantized, bool gradients)
 {
+    int times = 0;
+    for (int t = 0; t < volume->count; t++) {
+        const struct volume_term *term = &volume->term[t];
+        if (term->group == group && term->quantized == quantized && (!quantized || term->gradients == gradients))
+            times += term->times;
+    }
+    return times;
+}
+
+const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi, int bytes)
+{
+    enum { AS_IT_IS, INT8, INT4, FORMS };
     const struct volume volume = traffic_theory_volume(schedule);
+    const double of[FORMS] = {bytes, dtype_element_bytes(DTYPE_Q8), dtype_element_bytes(DTYPE_Q4)};
     char sizes[64] = "";
     size_t used = 0, said = 0;
-    for (enum group group = 0; group < GROUPS; group++) {
-        int times = 0;
-        for (int t = 0; t < volume.count; t++) times += volume.term[t].group == group ? volume.term[t].times : 0;
-        const char *size = letters[group].size;
-        if (!times || used >= room) continue;
-        used += (size_t)snprintf(text + used, room - used, "%s%d %s%s (%s-1)/%s", used ? " + " : "", times, psi,
-                                 letters[group].part, size, size);
-        if (group != GROUP_WORLD && said < sizeof sizes)
-            said += (size_t)snprintf(sizes + said, sizeof sizes - said, ", %s = %d", size,
-                                     schedule_group(schedule, group, 0).count);
-    }
+    for (int form = 0; form < FORMS; form++)
+        for (enum group group = 0; group < GROUPS; group++) {
+            const int times = times_in(&volume, group, form != AS_IT_IS, form == INT4);
+            const char *size = letters[group].size;
+            if (!times || used >= room) continue;
+            used += (size_t)snprintf(text + used, room - used, "%s%.4g x %d %s%s (%s-1)/%s", used ? " + " : "",
+                                     of[form], times, psi, letters[group].part, size, size);
+            if (group != GROUP_WORLD && said < sizeof sizes)
+                said += (size_t)snprintf(sizes + said, sizeof sizes - said, ", %s = %d", size,
+                                         schedule_group(schedule, group, 0).count);
+        }
     if (used < room) snprintf(text + used, room - used, "%s", sizes);
     return text;
 }
@@ -39,7 +50,7 @@ const char *theory_formula(char *text, size_t room, const struct schedule *sched
 /* How many elements of a unit move in a step, by term of the paper's volume, and bytes of one. */
 struct moved {
     int64_t elems[VOLUME_TERMS];
-    int bytes[VOLUME_TERMS];
+    double bytes[VOLUME_TERMS];
 };
 
 static bool is_gradient(const struct op *op)
@@ -64,13 +75,13 @@ static void count_moves(struct moved *moved, int units, const struct schedule *s
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             if (piece->unit < 0 || piece->unit >= units) continue;
             moved[piece->unit].elems[term] += piece->elems * times;
-            moved[piece->unit].bytes[term] = dtype_bytes(schedule->buffers[piece->source].dtype);
+            moved[piece->unit].bytes[term] = dtype_element_bytes(schedule->buffers[piece->source].dtype);
         }
     }
 }
 
 /* Whole units moved so often carry their padding each time; parts of units carry none. */
-static void add_unit(struct theory *theory, int64_t elems, int bytes, const struct run_unit *unit,
+static void add_unit(struct theory *theory, int64_t elems, double bytes, const struct run_unit *unit,
                      const struct volume_term *term, const struct schedule *schedule, double *largest)
 {
     const int64_t padded = shard_elems(unit->elems, schedule->ranks) * schedule->ranks;

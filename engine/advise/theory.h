@@ -19,8 +19,9 @@ struct theory {
     bool unit_is_gradient;
 };
 
-/* "3 Psi (N-1)/N + 2 Psi/S (R-1)/R, S = 2, R = 2": how often all elements are sent, by group; `psi` is their letter. Returns text. */
-const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi);
+/* "2 x 3 Psi (S-1)/S + 2 x 2 Psi/S (R-1)/R, S = 2, R = 2": bytes of an element, and how often all are sent, by group. bytes: of an
+ * element that is not quantized; psi: the letter for all elements. Returns text. */
+const char *theory_formula(char *text, size_t room, const struct schedule *schedule, const char *psi, int bytes);
 
 /* Fills *theory. `known` is false without operations, units, a second rank, or memory. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan);

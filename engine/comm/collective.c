@@ -8,7 +8,7 @@
 #include "engine/memory/mover.h"
 #include "kernels/kernels.h"
 
-/* One block of every source together fits into the second-level cache. */
+/* One block of every source together fits into the second-level cache. A multiple of QUANT_BLOCK. */
 enum { BLOCK_ELEMS = 16384 };
 
 /* Gathers of at least this many bytes do not fit into the second-level cache and use copy_stream(). */
@@ -41,17 +41,16 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
 {
     int start = (int)((int64_t)count * ((comm->layout.rank - comm->members.first) / comm->members.stride) /
                       comm->members.count);
-    size_t width = (size_t)dtype_bytes(dtype);
-    int64_t elems = 0;
-    for (int i = 0; i < count; i++) elems += parts[i].elems;
-    bool stream = (size_t)elems * width >= STREAM_BYTES;
+    int64_t all = 0;
+    for (int i = 0; i < count; i++) all += dtype_array_bytes(dtype, parts[i].elems);
+    bool stream = all >= STREAM_BYTES;
     for (int k = 0; k < count; k++) {
         const struct comm_part *part = &parts[(start + k) % count];
         if (!comm->base[part->owner]) continue;
         const unsigned char *source = comm->base[part->owner] + part->source;
         void *destination = comm_place(comm, part, in_place);
         if (source == destination || !destination) continue;
-        size_t bytes = (size_t)part->elems * width;
+        size_t bytes = (size_t)dtype_array_bytes(dtype, part->elems);
         if (copy_part(comm, destination, source, bytes, stream)) return STATUS_RUN;
         if (part->owner == comm->layout.rank) continue;
         comm_count_sent(comm, part->owner, comm_link(comm, part->owner), bytes);
@@ -75,12 +74,11 @@ static void reduce_in_memory(struct comm *comm, enum dtype dtype, enum dtype to,
 {
     const int members = comm->members.count;
     const void *sources[members];
-    const int64_t width = dtype_bytes(dtype);
     for (int64_t first = 0; first < part->elems; first += BLOCK_ELEMS) {
         int64_t elems = part->elems - first < BLOCK_ELEMS ? part->elems - first : BLOCK_ELEMS;
         for (int m = 0; m < members; m++)
-            sources[m] = comm->base[member_rank(&comm->members, m)] + part->source + first * width;
-        kernels_reduce(dtype, to, destination + first * dtype_bytes(to), sources, members, &comm->factors, elems,
+            sources[m] = comm->base[member_rank(&comm->members, m)] + part->source + dtype_array_bytes(dtype, first);
+        kernels_reduce(dtype, to, destination + dtype_array_bytes(to, first), sources, members, &comm->factors, elems,
                        accumulate);
     }
 }
@@ -104,7 +102,7 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
     for (int m = 0; m < comm->members.count; m++) {
         const int r = member_rank(&comm->members, m);
         if (r != comm->layout.rank)
-            comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)(part->elems * dtype_bytes(dtype)));
+            comm_count_sent(comm, r, comm_link(comm, r), (uint64_t)dtype_array_bytes(dtype, part->elems));
     }
     return status;
 }

@@ -20,7 +20,7 @@ struct move {
     const struct comm_part *parts;
     int count;
     bool in_place, accumulate;
-    int64_t width, chunk_elems;
+    int64_t chunk_elems;
     struct patience patience;
 };
 
@@ -81,7 +81,7 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
 {
     const struct chunk *chunk = &stream->chunk;
     struct comm *comm = move->comm;
-    int64_t offset = chunk->first * move->width, bytes = chunk->elems * move->width;
+    int64_t offset = dtype_array_bytes(move->dtype, chunk->first), bytes = dtype_array_bytes(move->dtype, chunk->elems);
     if (!stream->sends) {
         unsigned char *to = comm_place(comm, chunk->part, move->in_place);
         to = to ? to + offset : move->wire->unwanted + (request - stream->request) * move->wire->chunk_bytes;
@@ -162,8 +162,8 @@ static struct move move_of(struct comm *comm, enum dtype dtype, const struct com
         .count = count,
         .in_place = in_place,
         .accumulate = accumulate,
-        .width = dtype_bytes(dtype),
-        .chunk_elems = comm->wire_state->chunk_bytes / dtype_bytes(dtype),
+        .chunk_elems =
+            comm->wire_state->chunk_bytes / dtype_bytes(dtype) * (dtype_is_quantized(dtype) ? QUANT_BLOCK : 1),
     };
 }
 
@@ -224,7 +224,7 @@ static int group_begin(struct move *move, struct groups *groups)
     for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
     for (int f = 0; f < move->wire->far_now_count && !status; f++)
         status = wire_check(move->comm, WIRE_CALL(move->wire, MPI_Irecv(group_chunk(move, groups->begun, f),
-                                                                        (int)(chunk->elems * move->width), MPI_BYTE,
+                                                                        (int)dtype_array_bytes(move->dtype, chunk->elems), MPI_BYTE,
                                                                         move->wire->far_now[f], WIRE_DATA,
                                                                         move->wire->world, &request[f])));
     groups->begun++;
@@ -237,7 +237,7 @@ static void group_reduce(struct move *move, const struct groups *groups)
     const struct chunk *chunk = &groups->chunk[groups->finished % WIRE_GROUPS];
     const int members = comm->members.count;
     const void *sources[members];
-    int64_t offset = chunk->first * move->width;
+    int64_t offset = dtype_array_bytes(move->dtype, chunk->first);
     for (int m = 0, f = 0; m < members; m++) {
         const int r = member_rank(&comm->members, m);
         if (comm->peer[r].node != comm->layout.node) {
@@ -245,9 +245,9 @@ static void group_reduce(struct move *move, const struct groups *groups)
             continue;
         }
         sources[m] = comm->base[r] + chunk->part->source + offset;
-        if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)(chunk->elems * move->width));
+        if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
     }
-    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + chunk->first * dtype_bytes(move->to);
+    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + dtype_array_bytes(move->to, chunk->first);
     kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
                    move->accumulate);
 }

@@ -52,6 +52,9 @@ struct config_zero {
     float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
     int hpz_partition; /* stage 3: so many ranks keep a second copy of the parameters between them; 0, 1: none */
     int shard_ranks;  /* stages 1 to 3: so many ranks share the shards of each unit, the others are replicas; below 1: all ranks */
+    bool quantized_weights, quantized_gradients; /* stage 3: gathers move blocks of int8, reductions blocks of int4 (ZeRO++) */
+    float loco_beta;        /* weight of older errors in the error feedback of quantized gradients; 0: no feedback */
+    int64_t loco_reset;     /* the feedback begins anew after so many steps */
     bool rank_order;  /* gradients are summed over all ranks in rank order, at any shard_ranks */
     int keep_last_units;             /* number of last units that stay gathered from forward to backward */
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */

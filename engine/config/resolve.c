@@ -267,6 +267,14 @@ static int check_hpz(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+static int check_quantized(const struct config *config, struct error *err)
+{
+    if (!config->zero.quantized_weights && !config->zero.quantized_gradients) return STATUS_OK;
+    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "zero_optimization.zero_quantized_%s = true: not implemented on GPUs",
+                     config->zero.quantized_weights ? "weights" : "gradients");
+}
+
 /* Hybrid sharding (MiCS). DeepSpeed has it at stage 3. */
 static int check_shard_groups(const struct config *config, struct error *err)
 {
@@ -281,6 +289,11 @@ static int check_shard_groups(const struct config *config, struct error *err)
                          "zero_optimization.mics_shard_size = %d: a second copy (zero_hpz_partition_size = %d) is for "
                          "shards over all ranks; use one of the two",
                          shards, config->zero.hpz_partition);
+    if (config->zero.quantized_gradients)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.mics_shard_size = %d: zero_quantized_gradients has two hops of its own; use "
+                         "one of the two",
+                         shards);
     if (config->zero.rank_order && config->zero.stage == 1 && config->zero.offload_optimizer != OFFLOAD_NONE)
         return error_set(err, STATUS_USAGE,
                          "topology.rank_order = true: not implemented for mics_shard_size at stage 1 with states in "
@@ -322,7 +335,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_hpz(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
+    if (check_hpz(config, err) || check_quantized(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
     if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }

@@ -46,7 +46,7 @@ static void keep_buffer(struct unit_keep *keep, const struct buffer *buffer, int
         break;
     case CATEGORY_GRADIENTS:
         keep->gradient_bytes += buffer->bytes;
-        keep->shards_gradient = shard;
+        keep->shards_gradient |= shard; /* not their errors */
         break;
     case CATEGORY_OPTIMIZER:
         keep->optimizer_bytes += buffer->bytes;

@@ -130,6 +130,19 @@ void fold_clock(struct run_model *model, const struct trace_record *record)
     rank->clock = (struct run_clock){true, from->offset_ns, from->within_ns, off_ns > most_ns ? off_ns : most_ns};
 }
 
+void fold_quantized(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_quantized *from = &record->quantized;
+    if (from->unit >= (uint32_t)model->header.unit_count) return;
+    struct run_quantized *to = &model->header.units[from->unit].quantized[from->gradient != 0];
+    if (to->step != from->step) *to = (struct run_quantized){.step = from->step};
+    to->elems += from->elems;
+    to->not_finite += from->not_finite;
+    to->squares += from->squares;
+    to->of_squares += from->of_squares;
+    if (from->largest > to->largest) to->largest = from->largest;
+}
+
 /* Replaces *kept by a copy. False, and nothing done: no memory. */
 static bool keep_text(char **kept, struct trace_text text)
 {

@@ -27,7 +27,10 @@ enum {
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 
-struct run_unit { char name[24]; int64_t elems; };
+/* What quantizing did to a unit in the newest step in which it was quantized, sums over ranks. step 0: it never was. */
+struct run_quantized { uint32_t step; uint64_t elems, not_finite; double largest, squares, of_squares; };
+
+struct run_unit { char name[24]; int64_t elems; struct run_quantized quantized[2]; /* parameters, gradients */ };
 
 struct run_header {
     bool known;

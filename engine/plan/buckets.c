@@ -7,7 +7,12 @@
 
 void buckets_init(struct buckets *buckets, struct builder *builder, enum op_kind kind, bool every_time)
 {
-    *buckets = (struct buckets){.builder = builder, .kind = kind, .every_time = every_time, .last_op = -1};
+    const struct schedule *schedule = builder->schedule;
+    *buckets = (struct buckets){.builder = builder,
+                                .kind = kind,
+                                .every_time = every_time,
+                                .quantized = schedule_quantizes_gradients(schedule),
+                                .last_op = -1};
 }
 
 void buckets_release(struct buckets *buckets)
@@ -134,9 +139,77 @@ static void write_replicas(struct buckets *buckets, const struct bucket *bucket)
     buckets->last_op = builder_end(builder);
 }
 
+/* Results are added to what earlier micro-steps left. */
+static bool accumulates(const struct buckets *buckets, const struct bucket *bucket)
+{
+    return buckets->every_time && bucket->micro_step > 0 && !buckets->builder->failed &&
+           buckets->builder->schedule->buffers[bucket->pieces[0].destination].lasting;
+}
+
+/* The gradients of a bucket as blocks of int4, an array for each slice. A gradient buffer of the step goes back with element 0. */
+static int write_quantize(struct buckets *buckets, const struct bucket *bucket)
+{
+    struct builder *builder = buckets->builder;
+    const struct schedule *schedule = builder->schedule;
+    struct op *op = builder_begin(builder, OP_QUANTIZE, bucket->micro_step, -1);
+    op->phase = PHASE_BACKWARD;
+    op->bucket = buckets->written++;
+    for (int p = 0; p < bucket->count && !builder->failed; p++) {
+        const struct piece *piece = &bucket->pieces[p];
+        builder_piece(builder, piece->unit, piece->first, piece->elems, piece->source, -1);
+        if (piece->first == 0 && !schedule->buffers[piece->source].lasting) builder_give(builder, piece->source);
+    }
+    for (int p = 0; p < op->piece_count && !builder->failed; p++) {
+        struct piece *piece = &schedule->pieces[op->first_piece + p];
+        piece->destination = builder_piece_buffer(builder, "quantized gradient", EXTENT_PIECE, DTYPE_Q4, piece);
+        builder_take(builder, ROLES, piece->destination);
+    }
+    return builder_end(builder);
+}
+
+/* One hop of ZeRO++'s reduction (section 3.3), from the arrays that operation `made` has made. To int4 blocks again, or to where the
+ * gradients are kept. */
+static int write_hop(struct buckets *buckets, const struct bucket *bucket, int made, enum group group)
+{
+    struct builder *builder = buckets->builder;
+    const struct schedule *schedule = builder->schedule;
+    struct op *op = builder_begin(builder, OP_REDUCE_SCATTER, bucket->micro_step, -1);
+    op->group = group;
+    op->bucket = buckets->written - 1;
+    op->flush = bucket->why;
+    op->accumulate = group == GROUP_ACROSS && accumulates(buckets, bucket);
+    for (int p = 0; !builder->failed && p < schedule->ops[made].piece_count; p++) {
+        const struct piece from = schedule->pieces[schedule->ops[made].first_piece + p];
+        int to = group == GROUP_NODE
+                     ? builder_piece_buffer(builder, "quantized node sum", EXTENT_NODE_PIECE, DTYPE_Q4, &from)
+                     : -1;
+        if (to >= 0) builder_take(builder, ROLES, to);
+        for (int b = 0; to < 0 && b < bucket->count; b++)
+            if (bucket->pieces[b].unit == from.unit) to = bucket->pieces[b].destination;
+        builder_piece(builder, from.unit, from.first, from.elems, from.destination, to);
+        builder_give(builder, from.destination);
+    }
+    for (int p = 0; group == GROUP_ACROSS && p < bucket->count; p++)
+        if (takes_destination(buckets, &bucket->pieces[p])) builder_take(builder, ROLES, bucket->pieces[p].destination);
+    builder_depend(builder, made, WAIT_DATA);
+    return builder_end(builder);
+}
+
+/* Quantizing stands on the lane of what made the gradients, so nothing else needs to be waited for. */
+static void write_quantized(struct buckets *buckets, const struct bucket *bucket)
+{
+    int made = write_quantize(buckets, bucket);
+    if (buckets->builder->schedule->node_ranks > 1) made = write_hop(buckets, bucket, made, GROUP_NODE);
+    buckets->last_op = write_hop(buckets, bucket, made, GROUP_ACROSS);
+}
+
 static void write_one(struct buckets *buckets, const struct bucket *bucket, int serial)
 {
     struct builder *builder = buckets->builder;
+    if (buckets->quantized) {
+        write_quantized(buckets, bucket);
+        return;
+    }
     struct op *op = builder_begin(builder, buckets->kind, bucket->micro_step, -1);
     if (!builder->schedule->knobs.rank_order) op->group = schedule_shard_group(builder->schedule);
     op->bucket = buckets->written++;
@@ -152,8 +225,7 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket, int 
             builder_give(builder, piece->source);
     }
     take_arrivals(buckets, bucket);
-    op->accumulate = buckets->every_time && bucket->micro_step > 0 && !builder->failed &&
-                     builder->schedule->buffers[bucket->pieces[0].destination].lasting;
+    op->accumulate = accumulates(buckets, bucket);
     builder_depend(builder, bucket->ready_op, WAIT_DATA);
     builder_depend(builder, serial, WAIT_LIMIT);
     buckets->last_op = builder_end(builder);

@@ -21,6 +21,7 @@ struct bucket { struct piece *pieces; int count, room, ready_op, micro_step; int
 struct buckets {
     struct builder *builder;
     enum op_kind kind;    /* OP_REDUCE_SCATTER or OP_ALL_REDUCE */
+    bool quantized;       /* ZeRO++ */
     bool every_time;      /* after every micro-step: from the second on, results are added */
     struct bucket open;   /* filling */
     struct bucket *full;  /* waiting to be written down, in order */

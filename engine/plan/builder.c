@@ -58,8 +58,19 @@ int builder_unit_buffer_in(struct builder *builder, enum tier tier, const char *
     int64_t first, end;
     snprintf(buffer.name, sizeof buffer.name, "%s", name);
     buffer_range(builder->schedule, builder->model, &buffer, 0, &first, &end);
-    buffer.bytes = (end - first) * dtype_bytes(dtype);
+    buffer.bytes = dtype_is_quantized(dtype) ? quantized_bytes(builder->schedule, builder->model, &buffer, first, end)
+                                             : (end - first) * dtype_bytes(dtype);
     if (tier == TIER_NVME) buffer.bytes = whole_pages(buffer.bytes);
+    return builder_buffer(builder, &buffer);
+}
+
+int builder_piece_buffer(struct builder *builder, const char *name, enum extent extent, enum dtype dtype,
+                         const struct piece *piece)
+{
+    struct buffer buffer = {.category = CATEGORY_BUCKETS, .extent = extent, .dtype = dtype, .unit = piece->unit};
+    snprintf(buffer.name, sizeof buffer.name, "%s", name);
+    buffer.bytes =
+        quantized_bytes(builder->schedule, builder->model, &buffer, piece->first, piece->first + piece->elems);
     return builder_buffer(builder, &buffer);
 }
 
@@ -112,6 +123,8 @@ void extent_range(const struct schedule *schedule, const struct model *model, in
         *end += *first;
         break;
     case EXTENT_BYTES:
+    case EXTENT_PIECE:
+    case EXTENT_NODE_PIECE:
     case EXTENTS: break;
     }
 }
@@ -235,6 +248,16 @@ void builder_piece(struct builder *builder, int unit, int64_t first, int64_t ele
     op->piece_count++;
 }
 
+/* Of quantized arrays as many as lie in the larger buffer: of all ranks, or of those that are summed up. */
+static int64_t piece_bytes(const struct schedule *schedule, const struct piece *piece)
+{
+    const struct buffer *from = &schedule->buffers[piece->source], *to = &schedule->buffers[piece->destination];
+    const bool both = dtype_is_quantized(to->dtype) && dtype_is_quantized(from->dtype);
+    if (both) return from->bytes > to->bytes ? from->bytes : to->bytes;
+    if (dtype_is_quantized(to->dtype)) return to->bytes;
+    return dtype_is_quantized(from->dtype) ? from->bytes : piece->elems * dtype_bytes(from->dtype);
+}
+
 /* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold; a sum
  * over all ranks that each replica receives is sent to each. */
 static void count_sent(const struct schedule *schedule, struct op *op)
@@ -251,9 +274,8 @@ int builder_end(struct builder *builder)
     op->first_give = schedule->effect_count;
     op->give_count = builder->give_count;
     for (int g = 0; g < builder->give_count; g++) add_effect(builder, builder->gives[g]);
-    for (int p = 0; p < op->piece_count; p++)
-        op->bytes += schedule->pieces[op->first_piece + p].elems *
-                     dtype_bytes(schedule->buffers[schedule->pieces[op->first_piece + p].source].dtype);
+    for (int p = 0; p < op->piece_count && !builder->failed; p++)
+        op->bytes += piece_bytes(schedule, &schedule->pieces[op->first_piece + p]);
     if (op->lane == LANE_NVME_READ || op->lane == LANE_NVME_WRITE) {
         op->sent_bytes = op->bytes;
     } else if (op->lane == LANE_D2H || op->lane == LANE_H2D) { /* what a rank owns of the pieces, once over the bus */

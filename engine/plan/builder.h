@@ -35,6 +35,8 @@ int builder_bytes(struct builder *builder, const char *name, enum category categ
 int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes);
 int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
                         enum dtype dtype, int unit);
+/* Quantized arrays of a piece. */
+int builder_piece_buffer(struct builder *builder, const char *name, enum extent extent, enum dtype dtype, const struct piece *piece);
 /* Host memory that NVMe is read into or written from: whole pages. */
 int builder_staging(struct builder *builder, const char *name, int64_t bytes);
 int builder_unit_staging(struct builder *builder, int unit); /* the rank's own shard of parameters */

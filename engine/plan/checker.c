@@ -225,9 +225,51 @@ static int check_secondary(struct checker *checker)
         const struct op *kept = read ? maker_of(checker, read->source) : NULL;
         const struct piece *keeps = kept && kept->kind == OP_SECONDARY ? only_piece(checker, kept) : NULL;
         const struct op *gathered = keeps ? maker_of(checker, keeps->source) : NULL;
-        const struct piece *brought = gathered && gathered->kind == OP_GATHER ? only_piece(checker, gathered) : NULL;
+        const bool brings = gathered && (gathered->kind == OP_GATHER || gathered->kind == OP_DEQUANTIZE);
+        const struct piece *brought = brings ? only_piece(checker, gathered) : NULL;
         if (updated || !covers(keeps, read) || !covers(brought, keeps) || gathered->group == GROUP_PARTITION)
             return checker_fail(checker, i, "gathers from a secondary copy that does not hold the unit", NULL);
+    }
+    return STATUS_OK;
+}
+
+/* ---- quantized arrays ---- */
+
+/* Whether what a piece reads was made from the same elements by an operation of this kind. */
+static const struct op *made_by(const struct checker *checker, const struct piece *read, enum op_kind kind)
+{
+    const struct op *maker = read && read->source >= 0 ? maker_of(checker, read->source) : NULL;
+    for (int p = 0; maker && maker->kind == kind && p < maker->piece_count; p++) {
+        const struct piece *made = &checker->schedule->pieces[maker->first_piece + p];
+        if (made->destination == read->source && made->unit == read->unit && made->first == read->first &&
+            made->elems == read->elems)
+            return maker;
+    }
+    return NULL;
+}
+
+/* Blocks that are unpacked were gathered, and those quantized, of the same elements; so were blocks that are summed up. */
+static bool has_blocks(const struct checker *checker, const struct op *op, const struct piece *piece)
+{
+    if (op->kind == OP_DEQUANTIZE) {
+        const struct op *gathered = made_by(checker, piece, OP_GATHER);
+        return gathered && made_by(checker, only_piece(checker, gathered), OP_QUANTIZE);
+    }
+    if (op->group == GROUP_NODE || checker->schedule->node_ranks == 1) return made_by(checker, piece, OP_QUANTIZE);
+    return made_by(checker, piece, OP_REDUCE_SCATTER);
+}
+
+static int check_quantized(struct checker *checker)
+{
+    const struct schedule *schedule = checker->schedule;
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        for (int p = 0; p < op->piece_count; p++) {
+            const struct piece *piece = &schedule->pieces[op->first_piece + p];
+            if (op->kind == OP_GATHER || !dtype_is_quantized(schedule->buffers[piece->source].dtype)) continue;
+            if (!has_blocks(checker, op, piece))
+                return checker_fail(checker, i, "reads blocks that were not made of the same elements", NULL);
+        }
     }
     return STATUS_OK;
 }
@@ -282,8 +324,8 @@ int schedule_check(const struct schedule *schedule, const struct model *model, s
     checker.taken_by = calloc((size_t)schedule->buffer_count, sizeof *checker.taken_by);
     checker.given_by = calloc((size_t)schedule->buffer_count, sizeof *checker.given_by);
     static int (*const checks[])(struct checker *) = {
-        check_order,     check_lives,     check_uses,   check_activations, check_access, check_memory_order,
-        check_addresses, check_secondary, check_groups, check_coverage,    check_limits};
+        check_order,     check_lives,     check_uses,      check_activations, check_access,   check_memory_order,
+        check_addresses, check_secondary, check_quantized, check_groups,      check_coverage, check_limits};
     int status = checker.past && checker.taken_by && checker.given_by
                      ? STATUS_OK
                      : error_set(err, STATUS_RUN, "no memory to check a schedule");

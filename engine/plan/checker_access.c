@@ -158,6 +158,8 @@ static void add_pieces(struct accesses *list, const struct schedule *schedule, i
         const int64_t end = piece->first + piece->elems;
         add(list, (struct access){piece->source, i, false, PART_PIECE, piece->first, end});
         add(list, (struct access){piece->destination, i, true, PART_PIECE, piece->first, end});
+        if (op->kind == OP_QUANTIZE && op->bucket >= 0 && schedule->layout)
+            add(list, (struct access){schedule->layout[piece->unit].errors, i, true, PART_PIECE, piece->first, end});
     }
 }
 

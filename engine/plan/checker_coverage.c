@@ -32,7 +32,7 @@ static int list_moves(struct move *moves, const struct schedule *schedule, const
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
         if (op->kind != moving->kind && op->kind != moving->other) continue;
-        if ((op->group == GROUP_REPLICAS) != moving->among_replicas) continue;
+        if ((op->group == GROUP_REPLICAS) != moving->among_replicas || op->group == GROUP_NODE) continue;
         for (int p = 0; p < op->piece_count; p++)
             moves[count++] = (struct move){op->micro_step, i, &schedule->pieces[op->first_piece + p]};
     }
@@ -211,7 +211,11 @@ static bool in_right_group(const struct checker *checker, const struct op *op)
         if (piece && schedule->buffers[piece->source].extent == EXTENT_SECONDARY) return op->group == GROUP_PARTITION;
         return op->group == shards;
     case OP_REFRESH: return op->group == shards;
-    case OP_REDUCE_SCATTER: return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
+    case OP_REDUCE_SCATTER:
+        if (piece && dtype_is_quantized(schedule->buffers[piece->source].dtype))
+            return op->group ==
+                   (dtype_is_quantized(schedule->buffers[piece->destination].dtype) ? GROUP_NODE : GROUP_ACROSS);
+        return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
     case OP_ALL_REDUCE:
         return op->group == (schedule->stage == 0 || schedule->knobs.rank_order ? GROUP_WORLD : GROUP_REPLICAS);
     default: return op->group == GROUP_WORLD;

@@ -127,12 +127,12 @@ static struct sent sent_by(const struct schedule *schedule, const struct model *
     for (int round = 0; round < op_rounds(schedule, op); round++)
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            const int bytes = dtype_bytes(schedule->buffers[piece->source].dtype);
+            const enum dtype dtype = schedule->buffers[piece->source].dtype;
             const int64_t end = piece->first + piece->elems;
             for (int64_t at = piece->first, next; at < end; at = next) {
                 const int owner = op_owner(schedule, model, op, piece->unit, rank, round, at, &next);
                 if (next > end) next = end;
-                if (owner >= 0) add_part(&sent, op, &group, rank, owner, per_node, (next - at) * bytes);
+                if (owner >= 0) add_part(&sent, op, &group, rank, owner, per_node, dtype_array_bytes(dtype, next - at));
             }
         }
     return sent;
@@ -176,9 +176,9 @@ void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedul
     }
 }
 
-static void add_term(struct volume *volume, bool gradients, enum group group, int times)
+static void add_term(struct volume *volume, bool gradients, enum group group, int times, bool quantized)
 {
-    if (times) volume->term[volume->count++] = (struct volume_term){gradients, group, times};
+    if (times) volume->term[volume->count++] = (struct volume_term){gradients, group, times, quantized};
 }
 
 struct volume traffic_theory_volume(const struct schedule *schedule)
@@ -191,12 +191,20 @@ struct volume traffic_theory_volume(const struct schedule *schedule)
         hops = shards == GROUP_SHARDS && !schedule->knobs.rank_order,
                to_host = rules->gradients == EXTENT_SHARD && schedule->knobs.offload_optimizer != OFFLOAD_NONE;
     struct volume volume = {0};
-    if (stage_reduction(rules, schedule) == OP_ALL_REDUCE) add_term(&volume, true, GROUP_WORLD, 2);
-    else if (hops) add_term(&volume, true, shards, reductions);
-    else add_term(&volume, true, GROUP_WORLD, reductions * (schedule->ranks / schedule_shard_ranks(schedule)));
-    if (hops) add_term(&volume, true, GROUP_REPLICAS, 2 * (to_host ? reductions : 1));
-    add_term(&volume, false, shards, second ? 1 : stage_gathers(rules) ? 2 * m : stage_refreshes(rules));
-    if (second) add_term(&volume, false, GROUP_PARTITION, 2 * m - 1);
+    if (stage_reduction(rules, schedule) == OP_ALL_REDUCE) {
+        add_term(&volume, true, GROUP_WORLD, 2, false);
+    } else if (schedule_quantizes_gradients(schedule)) {
+        add_term(&volume, true, GROUP_NODE, schedule->node_ranks > 1 ? reductions : 0, true);
+        add_term(&volume, true, GROUP_ACROSS, reductions, true);
+    } else if (hops) {
+        add_term(&volume, true, shards, reductions, false);
+    } else {
+        add_term(&volume, true, GROUP_WORLD, reductions * (schedule->ranks / schedule_shard_ranks(schedule)), false);
+    }
+    if (hops) add_term(&volume, true, GROUP_REPLICAS, 2 * (to_host ? reductions : 1), false);
+    add_term(&volume, false, shards, second ? 1 : stage_gathers(rules) ? 2 * m : stage_refreshes(rules),
+             stage_gathers(rules) && schedule->knobs.quantized_weights);
+    if (second) add_term(&volume, false, GROUP_PARTITION, 2 * m - 1, false);
     return volume;
 }
 
@@ -211,7 +219,10 @@ static enum dtype replicas_dtype(const struct model *model, const struct schedul
 double volume_share(const struct schedule *schedule, const struct volume_term *term)
 {
     const int ranks = schedule_group(schedule, term->group, 0).count;
-    return (double)(ranks - 1) / ranks / (term->group == GROUP_REPLICAS ? schedule_shard_ranks(schedule) : 1);
+    const int parts = term->group == GROUP_REPLICAS ? schedule_shard_ranks(schedule)
+                      : term->group == GROUP_ACROSS ? schedule->node_ranks
+                                                    : 1;
+    return (double)(ranks - 1) / ranks / parts;
 }
 
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule)
@@ -220,10 +231,11 @@ double traffic_theory_bytes(const struct model *model, const struct schedule *sc
     double bytes = 0;
     for (int t = 0; t < volume.count; t++) {
         const struct volume_term *term = &volume.term[t];
-        const enum dtype dtype = !term->gradients                ? model->dtype
+        const enum dtype dtype = term->quantized                 ? term->gradients ? DTYPE_Q4 : DTYPE_Q8
+                                 : !term->gradients              ? model->dtype
                                  : term->group == GROUP_REPLICAS ? replicas_dtype(model, schedule)
                                                                  : model->wire;
-        bytes += term->times * dtype_bytes(dtype) * (double)model->elems * volume_share(schedule, term);
+        bytes += term->times * dtype_element_bytes(dtype) * (double)model->elems * volume_share(schedule, term);
     }
     return bytes;
 }

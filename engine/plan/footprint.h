@@ -42,11 +42,12 @@ double traffic_inter_share(const struct schedule *schedule, enum group kind, int
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
 /* Its terms: the k, how often all elements of parameters or gradients are sent among the ranks of a group. */
-struct volume_term { bool gradients; enum group group; int times; };
+struct volume_term { bool gradients; enum group group; int times; bool quantized; };
 enum { VOLUME_TERMS = 4 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
-/* The part of all elements that a rank sends each time: (n-1)/n in a group of n ranks; replicas have only a shard each to send. */
+/* The part of all elements that a rank sends each time: (n-1)/n in a group of n ranks; replicas have only
+ * a shard each to send, and ranks of different nodes the sums that their place is to send on. */
 double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute

@@ -2,13 +2,14 @@
 
 #include <stdlib.h>
 
+enum { ARRAYS = 11 };     /* of struct gatherer, by unit */
 enum { UNITS_AHEAD = 3 }; /* depth of the pipeline: read from NVMe, copy to the device, gather */
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active)
 {
     int units = builder->model->unit_count;
     *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc(9 * (size_t)units * sizeof *gatherer->buffer);
+    gatherer->buffer = malloc(ARRAYS * (size_t)units * sizeof *gatherer->buffer);
     if (!gatherer->buffer) {
         builder->failed = true;
         return STATUS_RUN;
@@ -21,7 +22,9 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
     gatherer->consumed = gatherer->host_shard_op + units;
     gatherer->secondary = gatherer->consumed + units;
     gatherer->secondary_op = gatherer->secondary + units;
-    for (int i = 0; i < 9 * units; i++) gatherer->buffer[i] = -1;
+    gatherer->quantized = gatherer->secondary_op + units;
+    gatherer->quantized_shard = gatherer->quantized + units;
+    for (int i = 0; i < ARRAYS * units; i++) gatherer->buffer[i] = -1;
     return STATUS_OK;
 }
 
@@ -70,7 +73,9 @@ static void stage(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || gatherer->device_shard[unit] >= 0) return;
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 ||
+        gatherer->device_shard[unit] >= 0)
+        return;
     struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
@@ -144,6 +149,52 @@ static void copy_next_shard(struct gatherer *gatherer, int at)
     }
 }
 
+/* ---- quantized (ZeRO++, section 3.1) ---- */
+
+/* Without a secondary copy: its parts were gathered as blocks once. */
+static bool quantizes(const struct gatherer *gatherer, int unit)
+{
+    return gatherer->builder->schedule->knobs.quantized_weights && gatherer->secondary[unit] < 0;
+}
+
+/* The own shard, of parameters in their place or of their copy on the device, which goes back. */
+static int write_quantize(struct gatherer *gatherer, int at, bool ahead)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit, device_shard = gatherer->device_shard[unit],
+              from = device_shard >= 0 ? device_shard : builder->layout[unit].parameters;
+    struct op *op = builder_begin(builder, OP_QUANTIZE, step->micro_step, unit);
+    op->prefetch = ahead;
+    op->phase = phase_of(step);
+    const int shard = builder_unit_buffer(builder, "quantized shard", CATEGORY_BUCKETS, EXTENT_SHARD, DTYPE_Q8, unit);
+    builder_take(builder, ROLES, shard);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
+    if (device_shard >= 0) {
+        builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
+        builder_give(builder, device_shard);
+        gatherer->device_shard[unit] = -1;
+    }
+    gatherer->quantized_shard[unit] = shard;
+    return builder_end(builder);
+}
+
+int gatherer_unpack(struct gatherer *gatherer, int at)
+{
+    struct builder *builder = gatherer->builder;
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    const int unit = step->unit, blocks = gatherer->active ? gatherer->quantized[unit] : -1;
+    if (!step->needs_parameters || blocks < 0 || builder->failed) return -1;
+    builder_begin(builder, OP_DEQUANTIZE, step->micro_step, unit)->phase = phase_of(step);
+    builder_take(builder, ROLES, gatherer->buffer[unit]);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), blocks, gatherer->buffer[unit]);
+    builder_give(builder, blocks);
+    builder_give(builder, gatherer->quantized_shard[unit]);
+    builder_depend(builder, gatherer->op[unit], WAIT_DATA);
+    gatherer->quantized[unit] = -1;
+    return builder_end(builder);
+}
+
 static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
 {
     struct builder *builder = gatherer->builder;
@@ -153,6 +204,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
     copy_next_shard(gatherer, at);
     stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
+    const int quantize = quantizes(gatherer, unit) ? write_quantize(gatherer, at, prefetch) : -1;
     const int device_shard = gatherer->device_shard[unit], secondary = gatherer->secondary[unit];
     struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
     op->prefetch = prefetch;
@@ -160,13 +212,19 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     op->phase = phase_of(step);
     op->group = secondary >= 0 ? GROUP_PARTITION : schedule_shard_group(builder->schedule);
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
-    builder_take(builder, ROLE_PARAMETERS, buffer);
+    int to = buffer;
+    if (quantize >= 0)
+        to = gatherer->quantized[unit] =
+            builder_unit_buffer(builder, "quantized unit", CATEGORY_BUCKETS, EXTENT_HEAD, DTYPE_Q8, unit);
+    builder_take(builder, quantize >= 0 ? ROLES : ROLE_PARAMETERS, to);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
-                  secondary >= 0      ? secondary
+                  quantize >= 0       ? gatherer->quantized_shard[unit]
+                  : secondary >= 0    ? secondary
                   : device_shard >= 0 ? device_shard
                                       : builder->layout[unit].parameters,
-                  buffer);
+                  to);
     builder_depend(builder, serial, WAIT_LIMIT);
+    builder_depend(builder, quantize, WAIT_DATA);
     if (device_shard >= 0) {
         builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
         gatherer->device_shard[unit] = -1;

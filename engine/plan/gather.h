@@ -34,6 +34,7 @@ struct gatherer {
     int *host_shard, *host_shard_op;   /* ... read from NVMe into the host tier (-1: not), and by which */
     int *consumed;                 /* by unit: what it was gathered from, which nobody has given back yet (-1: none) */
     int *secondary, *secondary_op; /* by unit: the rank's part of the secondary copy (-1: none), and what made it */
+    int *quantized, *quantized_shard; /* by unit: gathered int8 blocks that are not unpacked yet (-1: none), and what they were gathered from */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     enum held_by held;                   /* what ended the gathers ahead of the use before */
     bool active;
@@ -48,6 +49,10 @@ int64_t staging_buffers_of(const struct schedule *schedule, const struct model *
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */
 int gatherer_before(struct gatherer *gatherer, int at, int serial);
+
+/* Before use `at`: with zero_quantized_weights, makes parameters of the int8 blocks that its gather brought. Returns the operation, or
+ * -1: they are there. */
+int gatherer_unpack(struct gatherer *gatherer, int at);
 
 /* The shard on the device, or the part of the secondary copy, that the unit of use `at` was gathered from for the last time, for that
  * use to give back; -1: none. (If the gather

@@ -9,6 +9,12 @@ int schedule_shard_ranks(const struct schedule *schedule)
     return shards && ranks > 0 && ranks < schedule->ranks ? ranks : schedule->ranks;
 }
 
+bool schedule_quantizes_gradients(const struct schedule *schedule)
+{
+    return schedule->knobs.quantized_gradients && schedule->node_ranks > 0 &&
+           stage_gathers(stage_rules(schedule->stage));
+}
+
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit)
 {
     return shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks / schedule_shard_ranks(schedule);
@@ -46,6 +52,8 @@ struct process_group schedule_group(const struct schedule *schedule, enum group 
     switch (kind) {
     case GROUP_SHARDS: return group_consecutive(kind, rank, shards);
     case GROUP_REPLICAS: return group_spread(kind, rank, shards, ranks);
+    case GROUP_NODE: return group_consecutive(kind, rank, schedule->node_ranks);
+    case GROUP_ACROSS: return group_spread(kind, rank, schedule->node_ranks, ranks);
     case GROUP_PARTITION: return group_consecutive(kind, rank, schedule->knobs.hpz_partition);
     default: return group_consecutive(GROUP_WORLD, rank, ranks);
     }
@@ -68,11 +76,56 @@ int op_owner(const struct schedule *schedule, const struct model *model, const s
     const int ranks = schedule->ranks, shards = schedule_shard_ranks(schedule);
     const struct process_group group = schedule_group(schedule, op->group, rank);
     const int64_t padded = shard_elems(model->units[unit].elems, ranks) * ranks;
-    const bool replicas = op->group == GROUP_REPLICAS; /* each owns its slice of the shard that they hold */
-    const int parts = replicas ? ranks : op->group == GROUP_WORLD ? shards : group.count;
+    const bool shared =
+        op->group == GROUP_SHARDS || op->group == GROUP_PARTITION; /* each member has a part of the unit */
+    const int parts = shared ? group.count : op->group == GROUP_WORLD ? shards : ranks;
     const int part = (int)(at / (padded / parts));
     *next = (part + 1) * (padded / parts);
-    if (!replicas) return op->group == GROUP_WORLD ? round * shards + part : member_rank(&group, part);
+    if (shared) return member_rank(&group, part);
+    if (op->group == GROUP_WORLD) return round * shards + part;
     const int owner = slice_owner(schedule, part);
-    return owner % shards == rank % shards ? owner : -1;
+    if (op->group == GROUP_NODE)
+        return member_rank(&group, owner % schedule->node_ranks); /* which sends the sum on to it */
+    return (owner - group.first) % group.stride == 0 ? owner : -1;
+}
+
+/* ---- arrays of quantized types ---- */
+
+static bool holds_slice(const struct schedule *schedule, const struct buffer *buffer, int rank, int64_t slice)
+{
+    return buffer->extent != EXTENT_NODE_PIECE ||
+           slice_owner(schedule, (int)slice) % schedule->node_ranks == rank % schedule->node_ranks;
+}
+
+int64_t quantized_next(const struct schedule *schedule, const struct model *model, const struct buffer *buffer,
+                       int64_t at)
+{
+    const bool shards = buffer->extent == EXTENT_SHARD || buffer->extent == EXTENT_HEAD;
+    const int64_t each = shards ? schedule_shard_elems(schedule, model, buffer->unit)
+                                : shard_elems(model->units[buffer->unit].elems, schedule->ranks);
+    return (at / each + 1) * each;
+}
+
+int64_t quantized_place(const struct schedule *schedule, const struct model *model, const struct buffer *buffer,
+                        int rank, int64_t from, int64_t at)
+{
+    const int64_t slice = shard_elems(model->units[buffer->unit].elems, schedule->ranks);
+    int64_t bytes = 0;
+    for (int64_t first = from, next; first < at; first = next) {
+        next = quantized_next(schedule, model, buffer, first);
+        if (next > at) next = at;
+        if (holds_slice(schedule, buffer, rank, first / slice)) bytes += dtype_array_bytes(buffer->dtype, next - first);
+    }
+    return bytes;
+}
+
+int64_t quantized_bytes(const struct schedule *schedule, const struct model *model, const struct buffer *buffer,
+                        int64_t from, int64_t end)
+{
+    int64_t most = 0;
+    for (int rank = 0; rank < (buffer->extent == EXTENT_NODE_PIECE ? schedule->node_ranks : 1); rank++) {
+        const int64_t bytes = quantized_place(schedule, model, buffer, rank, from, end);
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }

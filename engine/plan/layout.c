@@ -61,6 +61,14 @@ static void place_gradient(struct builder *builder, struct unit_layout *layout, 
                            : in_tier(builder, tier, "gradient", CATEGORY_GRADIENTS, EXTENT_SHARD, dtype, u);
 }
 
+/* LoCo keeps int8 blocks; here 16 bits an element, so that a bucket may be cut anywhere. */
+static void place_errors(struct builder *builder, struct unit_layout *layout, int u)
+{
+    const bool keeps = schedule_quantizes_gradients(builder->schedule) && builder->schedule->knobs.loco_beta > 0;
+    layout->errors = keeps ? in_tier(builder, TIER_DEVICE, "gradient errors", CATEGORY_GRADIENTS, EXTENT_WHOLE, DTYPE_BF16, u)
+                           : -1;
+}
+
 static void place_optimizer(struct builder *builder, struct unit_layout *layout, int u)
 {
     const struct config_zero *knobs = &builder->schedule->knobs;
@@ -82,6 +90,7 @@ void layout_build(struct builder *builder)
         struct unit_layout *layout = &builder->layout[u];
         place_parameters(builder, layout, u);
         place_gradient(builder, layout, u);
+        place_errors(builder, layout, u);
         place_optimizer(builder, layout, u);
     }
     builder->schedule->lasting_count = builder->schedule->buffer_count;

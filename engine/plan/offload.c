@@ -120,6 +120,6 @@ void gradients_leave(struct planner *planner, int until)
     for (; planner->offload.left < until && !planner->builder.failed; planner->offload.left++) {
         const struct op *op = &planner->builder.schedule->ops[planner->offload.left];
         const bool reduces = op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
-        if (reduces && op->group != GROUP_SHARDS) send(planner, planner->offload.left);
+        if (reduces && op->group != GROUP_SHARDS && op->group != GROUP_NODE) send(planner, planner->offload.left);
     }
 }

@@ -151,12 +151,20 @@ static uint64_t workspace(const struct schedule_input *input)
            2 * aligned(activation_output_bytes(input->model, input->B, input->T), ADDRESS_ALIGN);
 }
 
+/* Int8 blocks of parameters, own and gathered, and int4 blocks of gradients and of their sums; short blocks and their scales. */
+static uint64_t quantized(const struct schedule_input *input)
+{
+    enum { SHORT_BYTES = 2 * QUANT_SCALE_BYTES };
+    return 2 * arrays(input, 2, ADDRESS_ALIGN) +
+           4 * (uint64_t)input->model->unit_count * (uint64_t)input->ranks * SHORT_BYTES;
+}
+
 /* Whole: gradients as backward makes them, added up, and to be sent. Own: reduced, parameters to be gathered, and updated. */
 static uint64_t buckets(const struct schedule_input *input)
 {
     const struct model *model = input->model;
     const int own = dtype_bytes(model->dtype), sum = dtype_bytes(model->gradient), wire = dtype_bytes(model->wire);
-    return HOLES * (arrays(input, own + sum + wire, ADDRESS_ALIGN) + arrays(input, wire + 2 * own, ADDRESS_ALIGN)) +
+    return HOLES * (arrays(input, own + sum + wire, ADDRESS_ALIGN) + arrays(input, wire + 2 * own, ADDRESS_ALIGN) + quantized(input)) +
            (model->passes ? ARRIVALS_BYTES : 0);
 }
 
@@ -175,7 +183,9 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
     memset(bytes, 0, TIERS * sizeof *bytes);
     for (enum tier tier = 0; tier < TIERS; tier++) {
         bytes[tier][CATEGORY_PARAMETERS] = arrays(input, dtype_bytes(model->dtype), PAGE_ALIGN);
-        bytes[tier][CATEGORY_GRADIENTS] = arrays(input, dtype_bytes(model->gradient), PAGE_ALIGN);
+        bytes[tier][CATEGORY_GRADIENTS] =
+            arrays(input, dtype_bytes(model->gradient), PAGE_ALIGN) +
+            (tier == TIER_DEVICE ? arrays(input, dtype_bytes(DTYPE_BF16), PAGE_ALIGN) : 0); /* and their errors */
         bytes[tier][CATEGORY_OPTIMIZER] = (uint64_t)states * arrays(input, dtype_bytes(DTYPE_F32), PAGE_ALIGN);
     }
     bytes[TIER_DEVICE][CATEGORY_GATHERED] = HOLES * arrays(input, dtype_bytes(model->dtype), PAGE_ALIGN);

@@ -30,6 +30,8 @@ static void write_use(struct planner *planner, int at)
     if (newest >= 0) planner->last_comm = newest;
     activations_fetch(planner, step);
     updates_pending(planner, at);
+    newest = gatherer_unpack(&planner->gatherer, at);
+    if (newest >= 0) planner->last_compute = newest;
     use_write(planner, at);
     activations_offload(planner, step);
     gradients_leave(planner, planner->offload.reduced); /* one use later: the copy overlaps the next unit's compute */
@@ -103,6 +105,7 @@ struct schedule_input schedule_input_of(const struct config *config, const struc
                                    .knobs = &config->zero,
                                    .purpose = purpose,
                                    .ranks = config->topology.ranks,
+                                   .node_ranks = config->topology.ranks_per_node,
                                    .micro_steps = config->accumulation_steps,
                                    .B = purpose == PURPOSE_SAMPLE ? 1 : config->micro_batch_size,
                                    .T = config->data.sequence_length,
@@ -132,6 +135,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
     *schedule = (struct schedule){.purpose = input->purpose,
                                   .stage = input->knobs->stage,
                                   .ranks = input->ranks,
+                                  .node_ranks = input->node_ranks < input->ranks ? input->node_ranks : 0,
                                   .B = input->B,
                                   .T = input->T,
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,

@@ -31,6 +31,8 @@ enum extent {
     EXTENT_TAIL,      /* the persistent tensors and the padding */
     EXTENT_BYTES,     /* not made of a unit's elements: activations, scratch, tokens */
     EXTENT_SECONDARY, /* the padded unit in zero_hpz_partition_size parts: that of the rank's place in its partition */
+    EXTENT_PIECE,     /* of a quantized type: the elements of a piece, an array for each slice of them */
+    EXTENT_NODE_PIECE, /* the same, of those slices alone that ranks at the rank's place in their nodes own */
     EXTENTS
 };
 
@@ -69,6 +71,7 @@ enum role {
 struct unit_layout {
     int parameters, tail, master, state[OPTIMIZER_STATES_MAX];
     int gradient; /* what the update reads */
+    int errors;   /* error feedback of quantized gradients: of all elements, for the rank sends all; else -1 */
     int whole;    /* stages 0 and 1: the whole gradient, to which micro-steps are added, and which is reduced; else -1 */
 };
 
@@ -132,6 +135,7 @@ struct schedule {
     int stage, ranks, micro_steps, B, T;
     struct config_zero knobs;
     bool nothing_pending; /* of a run with delayed updates: a step that has none to do */
+    int node_ranks;      /* ranks of a node, if there are several nodes; else 0: then gradients are not quantized */
     int lasting_count;   /* the first buffers: the layout, equal in every schedule of these knobs */
     int buffer_count, op_count, piece_count, effect_count;
     struct buffer *buffers;
@@ -147,6 +151,7 @@ struct schedule_input {
     enum purpose purpose;
     int ranks, micro_steps, B, T, threads;
     bool nothing_pending; /* with delayed updates: the step before left no gradients */
+    int node_ranks;       /* ranks of a node, topology.ranks_per_node; 0: there is one node */
 };
 
 /* As a configuration has it: its knobs and ranks, which the caller may replace. Sampling takes one sequence at a time. */
@@ -171,6 +176,8 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
  * the rank *owns*. Owners say the norm, hash and save of a slice, so none of them depends on the grouping, and bring it to others in a
  * switch. */
 int schedule_shard_ranks(const struct schedule *schedule);
+/* Whether reductions move int4 blocks: zero_quantized_gradients, where parameters are sharded and there are nodes. */
+bool schedule_quantizes_gradients(const struct schedule *schedule);
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit);
 int slice_of(const struct schedule *schedule, int rank);
 int slice_owner(const struct schedule *schedule, int slice);
@@ -188,6 +195,15 @@ enum group schedule_shard_group(const struct schedule *schedule);
  * several replicas receive takes as many rounds. */
 int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round, int64_t at, int64_t *next);
 int op_rounds(const struct schedule *schedule, const struct op *op);
+
+/* A buffer of a quantized type holds an array for each owner of its elements, one after the other: of EXTENT_SHARD one, of EXTENT_HEAD
+ * one for each shard, of the extents of a piece one for each slice. quantized_place(): bytes before the array that begins with
+ * element `at`; `from`: the first element that the buffer holds. quantized_bytes(): of all arrays of elements [from, end), on the rank
+ * that has most. */
+/* The first element after `at` that is of another array. */
+int64_t quantized_next(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int64_t at);
+int64_t quantized_place(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t from, int64_t at);
+int64_t quantized_bytes(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int64_t from, int64_t end);
 
 /* First element of a unit that an extent, or a buffer, covers on `rank`, and one past the last. */
 void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank, int64_t *first, int64_t *end);

@@ -53,7 +53,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
     put(text,
         "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
-        "%d,%d,%lld,%lld,%lld,%d,%d,%d],",
+        "%d,%d,%lld,%lld,%lld,%d,%d,%d,%d,%d,%.9g,%lld],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -63,15 +63,17 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (long long)knobs->update_tile_elems, knobs->offload_ratio, knobs->delayed_update,
         (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param, knobs->pipeline_read,
         knobs->pipeline_write, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems,
-        (long long)knobs->max_in_cpu_elems, knobs->hpz_partition, knobs->shard_ranks, knobs->rank_order);
+        (long long)knobs->max_in_cpu_elems, knobs->hpz_partition, knobs->shard_ranks, knobs->rank_order,
+        knobs->quantized_weights, knobs->quantized_gradients, (double)knobs->loco_beta, (long long)knobs->loco_reset);
 }
 
 char *schedule_to_json(const struct schedule *s)
 {
     struct text text = {0};
     put(&text,
-        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"lasting\":%d,",
-        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->lasting_count);
+        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"node_ranks\":%d,\"lasting\":%d,",
+        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->node_ranks,
+        s->lasting_count);
     put_knobs(&text, &s->knobs);
     put(&text, "\"buffers\":[");
     for (int b = 0; b < s->buffer_count; b++) {
@@ -134,7 +136,7 @@ static void read_buffer(struct reader *reader, struct buffer *buffer)
     buffer->tier = (enum tier)number(reader, 0, TIERS - 1);
     buffer->category = (enum category)number(reader, 0, CATEGORIES - 1);
     buffer->extent = (enum extent)number(reader, 0, EXTENTS - 1);
-    buffer->dtype = (enum dtype)number(reader, 0, DTYPE_I32);
+    buffer->dtype = (enum dtype)number(reader, 0, DTYPE_Q4);
     buffer->unit = (int)number(reader, -1, 1e6);
     buffer->bytes = number(reader, 0, EXACT);
     buffer->offset = (uint64_t)number(reader, 0, EXACT);
@@ -285,6 +287,11 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     if (reader.next) knobs->hpz_partition = (int)number(&reader, 0, 1 << 20);
     if (reader.next) knobs->shard_ranks = (int)number(&reader, -1, 1 << 20);
     if (reader.next) knobs->rank_order = number(&reader, 0, 1) != 0;
+    if (reader.next) knobs->quantized_weights = number(&reader, 0, 1) != 0;
+    if (reader.next) knobs->quantized_gradients = number(&reader, 0, 1) != 0;
+    if (reader.next) knobs->loco_beta = (float)reader.next->valuedouble;
+    if (reader.next) number(&reader, 0, 1);
+    if (reader.next) knobs->loco_reset = number(&reader, 0, 1e19);
     return !reader.bad;
 }
 
@@ -301,6 +308,7 @@ int schedule_from_json(struct schedule *s, const char *json, size_t bytes, struc
         s->B = field(root, "B", 1, 1 << 24, &bad);
         s->T = field(root, "T", 1, 1 << 24, &bad);
         s->lasting_count = field(root, "lasting", 0, 1 << 24, &bad);
+        if (cJSON_GetObjectItemCaseSensitive(root, "node_ranks")) s->node_ranks = field(root, "node_ranks", 0, 1 << 20, &bad);
         bad |= !read_knobs(&s->knobs, cJSON_GetObjectItemCaseSensitive(root, "knobs")) || !read_all(s, root);
     } else {
         bad = true;

@@ -80,7 +80,9 @@ void gradient_convert(struct planner *planner, const struct walk_step *step, boo
         planner_cast(planner, step->micro_step, unit, *gradient, *sum, step->micro_step > 0, after);
         *gradient = *sum;
     }
-    if (!reduced || builder->failed || builder->schedule->buffers[*gradient].dtype == model->wire) return;
+    if (!reduced || builder->failed || builder->schedule->buffers[*gradient].dtype == model->wire ||
+        schedule_quantizes_gradients(builder->schedule))
+        return;
     int wire = builder_unit_buffer(builder, "gradient to send", CATEGORY_BUCKETS, EXTENT_WHOLE, model->wire, unit);
     planner_cast(planner, step->micro_step, unit, *gradient, wire, false, after);
     *gradient = wire;

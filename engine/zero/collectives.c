@@ -8,14 +8,30 @@
 /* The times of a meeting are read when its operation has ended, so all operations in flight need meetings of their own. */
 _Static_assert(LANE_FLIGHTS *COMM_MEETINGS_EACH <= COMM_MEETINGS, "COMM_MEETINGS is too small");
 
-static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, int buffer, int owner,
-                                int64_t elem)
+uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece,
+                          int buffer, int rank, int64_t elem)
 {
     const struct buffer *b = &schedule->buffers[buffer];
     int64_t first, end;
-    buffer_range(schedule, &zero->model, b, owner, &first, &end);
+    buffer_range(schedule, &zero->model, b, rank, &first, &end);
+    if (!dtype_is_quantized(b->dtype)) return (uint64_t)((elem - first) * dtype_bytes(b->dtype));
+    if (b->extent == EXTENT_PIECE || b->extent == EXTENT_NODE_PIECE) first = piece->first;
+    return (uint64_t)quantized_place(schedule, &zero->model, b, rank, first, elem);
+}
+
+static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece,
+                                int owner, int64_t elem)
+{
+    const struct buffer *b = &schedule->buffers[piece->source];
     return memory_symmetric_offset(zero->memory, b->category) + b->offset +
-           (uint64_t)((elem - first) * dtype_bytes(b->dtype));
+           zero_piece_place(zero, schedule, piece, piece->source, owner, elem);
+}
+
+static void *destination_of(const struct zero *zero, const struct schedule *schedule, const struct piece *piece,
+                            int64_t elem)
+{
+    return (char *)zero_buffer(zero, schedule, piece->destination) +
+           zero_piece_place(zero, schedule, piece, piece->destination, zero->rank, elem);
 }
 
 /* Reductions deliver to the owner only; other ranks have no destination. */
@@ -32,24 +48,25 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
             if (next > end) next = end;
             if (owner < 0) continue;
             bool here = gathers || owner == zero->rank;
-            parts[count++] =
-                (struct comm_part){.owner = owner,
-                                   .elems = next - at,
-                                   .source = symmetric_place(zero, schedule, piece->source, owner, at),
-                                   .destination = here ? zero_at(zero, schedule, piece->destination, at) : NULL};
+            parts[count++] = (struct comm_part){.owner = owner,
+                                                .elems = next - at,
+                                                .source = symmetric_place(zero, schedule, piece, owner, at),
+                                                .destination = here ? destination_of(zero, schedule, piece, at) : NULL};
         }
     }
     return count;
 }
 
 /* DeepSpeed's two ways to divide by the number of ranks before the sum: wholly or in part. Of two hops the first makes the mean of a
- * shard group, the second the mean of these. */
+ * group, the second the mean of these. (DeepSpeed's quantized reduction divides by the nodes alone, so that its result is too large by
+ * the ranks of a node.) */
 static void scale_reduction(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct config_zero *knobs = &schedule->knobs;
     const float ranks = (float)zero->ranks, part = (float)op_ranks(schedule, op) / ranks,
                 predivide = knobs->gradient_predivide_factor;
-    if (op->group == GROUP_REPLICAS) comm_scale(zero->comm, 1, 1 / (ranks * part));
+    if (op->group == GROUP_REPLICAS || op->group == GROUP_NODE || op->group == GROUP_ACROSS)
+        comm_scale(zero->comm, 1, 1 / (ranks * part));
     else if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1 / part);
     else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * part));
 }
@@ -125,7 +142,7 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
                  struct error *err)
 {
     const bool good = healthy && zero_foresee_update(zero, schedule);
-    struct agreement mine = {0, 0, !good};
+    struct agreement mine = {0, zero->step.spoiled_blocks ? INFINITY : 0, !good};
     for (int m = 0; m < schedule->micro_steps; m++) mine.loss += (double)zero->mailbox.losses[m];
     mine.loss /= schedule->micro_steps;
     for (int u = 0; u < zero->model.unit_count; u++) mine.sum_squares += zero->mailbox.unit_squares[u];

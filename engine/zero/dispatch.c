@@ -24,6 +24,8 @@ static int run_kind(struct zero *zero, const struct schedule *schedule, const st
     case OP_REDUCE_SCATTER:
     case OP_ALL_REDUCE:
     case OP_AGREE: return zero_communicate(zero, schedule, op, healthy, stat, err);
+    case OP_QUANTIZE:
+    case OP_DEQUANTIZE: return zero_quantize(zero, schedule, op);
     case OP_SECONDARY: return zero_keep_secondary(zero, schedule, op, err);
     case OP_OFFLOAD:
     case OP_FETCH:

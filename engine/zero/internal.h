@@ -62,6 +62,7 @@ struct zero {
         struct schedule schedules[SCHEDULES];
         uint32_t number;            /* of the training schedule; the others follow it */
         struct footprint footprint; /* of the training schedule */
+        int64_t errors_since; /* the step after which the error feedback of quantized gradients began; -1: it begins with the next */
         int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each schedule's operations after its agreement */
         uint64_t whole_bytes[SCHEDULES][TIERS];      /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
         struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: by schedule, whether it cannot run ahead within the budgets; whether the log says so */
@@ -88,6 +89,7 @@ struct zero {
         bool applies_pending; /* the pending update runs between two steps */
         struct agreement *agreed; /* of all ranks */
         struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* result of the agreement */
+        bool spoiled_blocks;   /* something that was quantized was not finite: blocks hold 0 in its place */
         float gradient_factor; /* clipping, known after the agreement */
         struct take_failure swap_failure;   /* of the NVMe tier, before the update */
         struct take_failure update_failure; /* foreseen by zero_foresee_update() */
@@ -152,6 +154,7 @@ int zero_update(struct zero *zero, const struct schedule *schedule, const struct
 int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op);
 
 /* copies.c: runs one operation of a lane between tiers. */
+int zero_quantize(struct zero *zero, const struct schedule *schedule, const struct op *op); /* makes blocks, or unpacks them */
 int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
@@ -178,6 +181,8 @@ int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t
 /* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 
+/* Bytes from the begin of a buffer to an element of a piece that it holds on `rank`. */
+uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece, int buffer, int rank, int64_t elem);
 /* Collective. Fills a lasting buffer of the layout `of` from the slices of its unit. Each rank has put the slice that it owns by the
  * rule of `owners` at `source`, an offset in the symmetric segment. */
 int zero_spread(struct zero *zero, const struct schedule *owners, const struct buffer *to, const struct schedule *of, uint64_t source, struct error *err);
@@ -221,6 +226,9 @@ bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
 void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
 void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on the ring of the calling lane */
+/* Of a piece that the compute lane has quantized. */
+struct quantize_error;
+void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems, const struct quantize_error *error);
 void zero_record_budgets(struct zero *zero);
 /* An event, on the lane's ring: this rank is held (gate.h) before operation `next` of the lane, or goes on with it. */
 void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held);

@@ -144,6 +144,7 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     memcpy(zero->plan.schedules, schedules, sizeof zero->plan.schedules);
     zero->plan.knobs = *knobs;
     zero->plan.number += SCHEDULES;
+    zero->plan.errors_since = -1;
     memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
     zero_weigh_updates(zero);
     zero_weigh_whole(zero);

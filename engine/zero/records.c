@@ -7,6 +7,7 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/zero/executor_parts.h"
 #include "engine/zero/internal.h"
+#include "kernels/kernels.h"
 
 static struct trace_record record_of(const struct zero *zero, enum trace_kind kind)
 {
@@ -102,6 +103,17 @@ static void record_theory(struct zero *zero, int which)
             emit(zero, &record);
         }
     }
+}
+
+void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems,
+                           const struct quantize_error *error)
+{
+    struct trace_record record = record_of(zero, TRACE_QUANTIZED);
+    if (!elems) return;
+    record.quantized = (struct trace_of_quantized){
+        (uint32_t)zero->progress.steps + 1, (uint32_t)piece->unit, gradient,       (uint64_t)elems,
+        (uint64_t)error->not_finite,        error->largest,        error->squares, error->of_squares};
+    trace_emit(zero->trace.rings[LANE_COMPUTE], &record);
 }
 
 void zero_log(const struct zero *zero, int ring, const char *text)

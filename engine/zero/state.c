@@ -16,9 +16,21 @@ static int plan(const struct zero *zero, const struct config_zero *knobs, int wh
     input.knobs = knobs;
     input.ranks = zero->ranks;
     input.nothing_pending = which == SCHEDULE_NOTHING_PENDING;
+    input.node_ranks = comm_layout(zero->comm)->ranks_per_node; /* of machines, too */
     int status = schedule_build(schedule, &input, err);
     if (status == STATUS_OK && (status = schedule_check(schedule, &zero->model, err))) schedule_release(schedule);
     return status;
+}
+
+/* Quantized gradients go from each node to the ranks at the same place in the others. */
+static int check_nodes(const struct zero *zero, const struct config_zero *knobs, struct error *err)
+{
+    const struct comm_layout *layout = comm_layout(zero->comm);
+    if (!knobs->quantized_gradients || layout->nodes * layout->ranks_per_node == layout->ranks) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "zero_optimization.zero_quantized_gradients = true: needs as many ranks on each node; %d nodes have "
+                     "up to %d of %d ranks",
+                     layout->nodes, layout->ranks_per_node, layout->ranks);
 }
 
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES],
@@ -27,7 +39,7 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
     struct config_zero now = *knobs;
     now.delayed_update &= zero->progress.steps >= knobs->delayed_update_after;
     memset(schedules, 0, SCHEDULES * sizeof *schedules);
-    if (comm_partitions(zero->comm, now.hpz_partition, err)) return STATUS_USAGE;
+    if (comm_partitions(zero->comm, now.hpz_partition, err) || check_nodes(zero, &now, err)) return STATUS_USAGE;
     for (int which = 0; which < (now.delayed_update ? SCHEDULES : PURPOSES); which++) {
         int status = plan(zero, &now, which, &schedules[which], err);
         if (status == STATUS_OK) continue;

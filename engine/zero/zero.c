@@ -34,6 +34,7 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     const int which = schedule_for(zero, purpose);
     const bool slowed = set_pace(zero, purpose);
     zero->step.purpose = purpose;
+    zero->step.spoiled_blocks = false;
     zero->step.swap_failure.failed = zero->step.update_failure.failed = false;
     zero_clean_mailbox(zero);
     int status =
@@ -117,12 +118,14 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
         if (switched || result->outcome != ZERO_DONE) return switched;
     }
     memset(zero->trace.traffic, 0, sizeof zero->trace.traffic);
+    if (zero->plan.errors_since < 0) zero->plan.errors_since = zero->progress.steps;
     zero->step.rate = learning_rate_at(zero->config, zero->progress.updates);
     const uint32_t number = zero->plan.number + (uint32_t)schedule_for(zero, PURPOSE_TRAIN);
     zero_record_step_begin(zero, number);
     int status = run(zero, PURPOSE_TRAIN, &failed, &result->shortage, err);
     if (status) return status;
     describe(zero, failed, result);
+    if (result->outcome != ZERO_DONE || result->skipped) zero->plan.errors_since = -1; /* what it left is of no update */
     result->total_ns = clock_ns() - begin_ns - zero->step.stood_ns;
     zero->step.waited_ns += zero->step.stood_ns;
     const bool gives_up = result->outcome == ZERO_DONE && count_step(zero, result);

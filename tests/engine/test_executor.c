@@ -98,7 +98,7 @@ static struct bench *bench_open(int stage, bool overlap, bool alone)
     bench->caller = pthread_self();
     bench->gate.limit = GATE_OPEN;
     assert_int_equal(model_init(&bench->model, &nano, DTYPE_BF16, NULL), 0);
-    struct schedule_input input = {&bench->model, &knobs, PURPOSE_TRAIN, 4, 2, 2, 64, 1, false};
+    struct schedule_input input = {&bench->model, &knobs, PURPOSE_TRAIN, 4, 2, 2, 64, 1, false, 0};
     assert_int_equal(schedule_build(&bench->schedule, &input, NULL), 0);
     footprint_of(&bench->planned, &bench->schedule);
     assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL, NULL), 0);

@@ -68,7 +68,7 @@ static void test_shapes(void **state)
 }
 
 /* Of a step, by all ranks. */
-static _Atomic uint64_t across[STEPS + 1], all_sent[STEPS + 1];
+static _Atomic uint64_t across[STEPS_MAX + 1], all_sent[STEPS_MAX + 1];
 
 static void add_sent(struct zero *zero, int rank, int step)
 {
@@ -231,6 +231,156 @@ static void test_hybrid_live(void **state)
     }
 }
 
+/* ---- quantized ---- */
+
+#define BUCKET_OF_ALL ZERO "reduce_bucket_size=100000000"
+#define WEIGHTS       ZERO "zero_quantized_weights=true"
+#define GRADIENTS     ZERO "zero_quantized_gradients=true"
+#define SECOND_COPY   ZERO "zero_hpz_partition_size=2"
+
+static struct outcome_of_run run_quantized(int steps, const char *const *sets, bool bf16)
+{
+    struct plan_of_run plan = base(steps, "topology.ranks=4", "zero_optimization.stage=3", bf16);
+    set(&plan, "topology.ranks_per_node=2");
+    for (; *sets; sets++) set(&plan, *sets);
+    plan.before_step = add_sent;
+    memset(across, 0, sizeof across);
+    memset(all_sent, 0, sizeof all_sent);
+    return run(&plan);
+}
+
+/* Bytes of an array, written down anew: a scale of four bytes for 512 elements, and whole words. */
+static uint64_t array_bytes(int64_t elems, int bits)
+{
+    const int64_t rest = elems % 512;
+    return (uint64_t)(elems / 512 * (4 + 64 * bits) + (rest ? 4 + (rest * bits + 31) / 32 * 4 : 0));
+}
+
+/* Of the slices of all units, each once. */
+static uint64_t slices_bytes(int bits)
+{
+    struct config config;
+    struct model model;
+    struct error err;
+    uint64_t bytes = 0;
+    assert_int_equal(config_load(&config, "tests/support/small.json", NULL, 0, &err), 0);
+    assert_int_equal(model_of(&model, &config, &err), 0);
+    for (int u = 0; u < model.unit_count; u++) bytes += array_bytes(shard_elems(model.units[u].elems, 4), bits);
+    model_release(&model);
+    config_release(&config);
+    return bytes;
+}
+
+/* What all ranks send across nodes, by the formulas of ZeRO++ and of a direct exchange: each of 4 ranks gathers 2 x the two slices of
+ * the other node; a sum of a node's gradients crosses once for each slice of the other node. */
+static void test_quantized_bytes(void **state)
+{
+    (void)state;
+    const uint64_t gathered = 4 * 2 * slices_bytes(8), reduced = 4 * slices_bytes(4);
+    const struct outcome_of_run flat = run_quantized(2, (const char *const[]){BUCKET_OF_ALL, NULL}, true);
+    const uint64_t M = (uint64_t)flat.padded_elems * 2;
+    assert_int_equal(across[1], 3 * 2 * M);
+    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, NULL}, true);
+    assert_int_equal(across[1], 2 * gathered + 2 * M);
+    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, GRADIENTS, NULL}, true);
+    assert_int_equal(across[1], 2 * 2 * M + reduced);
+    const uint64_t within = all_sent[1] - across[1] - 2 * M; /* less the gathers' */
+    assert_int_equal(within, 4 * 2 * slices_bytes(4));       /* two slices of four go to the other rank of the node */
+    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, GRADIENTS, SECOND_COPY, NULL}, true);
+    assert_int_equal(across[1], gathered + reduced);
+}
+
+/* Second copies hold what was unpacked, so they change no bit of quantized gathers. run() holds bytes and peaks against the plan. */
+static void test_quantized_bits(void **state)
+{
+    (void)state;
+    static const char *const knobs[][4] = {
+        {NULL},
+        {ZERO "stage3_prefetch_bucket_size=0", ZERO "overlap_comm=false"},
+        {"gradient_accumulation_steps=3", "train_micro_batch_size_per_gpu=1", ZERO "zeropp_loco_param.err_beta=0.5"},
+        {ZERO "offload_param.device=cpu", "data_types.grad_accum_dtype=fp32"},
+        {ZERO "stage3_param_persistence_threshold=1280", "model.mlp_tiles=2", "communication_data_type=fp32"},
+    };
+    for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {
+        const char *sets[8] = {WEIGHTS, k ? GRADIENTS : ZERO "overlap_comm=true"};
+        for (int i = 0; i < 4; i++) sets[2 + i] = knobs[k][i];
+        const struct outcome_of_run plain = run_quantized(STEPS, sets, k % 2);
+        int count = 2;
+        while (sets[count]) count++;
+        sets[count] = SECOND_COPY;
+        const struct outcome_of_run copied = run_quantized(STEPS, sets, k % 2);
+        expect_same(&plain, &copied, STEPS, "second copies of quantized units");
+        assert_true(plain.ran[OP_QUANTIZE] > 0 && plain.ran[OP_DEQUANTIZE] > copied.ran[OP_DEQUANTIZE]);
+    }
+}
+
+/* It learns: fp32 against blocks, and against blocks with error feedback, which ends nearer. */
+static void test_quantized_learning(void **state)
+{
+    (void)state;
+    enum { LONG = 40 };
+    const struct outcome_of_run exact = run_quantized(LONG, (const char *const[]){WEIGHTS, NULL}, false),
+                                blocks = run_quantized(LONG, (const char *const[]){WEIGHTS, GRADIENTS, NULL}, false),
+                                fed = run_quantized(LONG,
+                                                    (const char *const[]){WEIGHTS, GRADIENTS,
+                                                                          ZERO "zeropp_loco_param.err_beta=0.1", NULL},
+                                                    false);
+    assert_true(exact.hash != blocks.hash && blocks.hash != fed.hash);
+    assert_float_equal(blocks.loss[LONG - 1], exact.loss[LONG - 1], 0.05 * exact.loss[LONG - 1]);
+    assert_float_equal(fed.loss[LONG - 1], exact.loss[LONG - 1], 0.05 * exact.loss[LONG - 1]);
+}
+
+static void spoil_last_rank(struct zero *zero, int rank, int step)
+{
+    if (rank == 3 && step == 2) zero_spoil(zero);
+}
+
+/* NaN in a gradient becomes 0 in its block: the step is skipped all the same, and no parameter learns of it. */
+static void test_quantized_nan(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = base(3, "topology.ranks=4", "zero_optimization.stage=3", true);
+    set(&plan, "topology.ranks_per_node=2");
+    set(&plan, "bf16.check_grad_overflow=true");
+    set(&plan, GRADIENTS);
+    set(&plan, WEIGHTS);
+    plan.before_step = spoil_last_rank;
+    const struct outcome_of_run out = run(&plan);
+    assert_true(!out.skipped[0] && out.skipped[1] && !out.skipped[2]);
+    assert_true(out.loss[2] == out.loss[2]);
+}
+
+static void quantized(struct config_zero *knobs)
+{
+    knobs->quantized_weights = knobs->quantized_gradients = true;
+    knobs->loco_beta = 0.5F;
+}
+
+static void quantized_with_copies(struct config_zero *knobs)
+{
+    quantized(knobs);
+    knobs->hpz_partition = 2;
+}
+
+/* Live: a switch keeps the state, so what is switched to and from within no step changes nothing. */
+static void test_quantized_live(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = base(4, "topology.ranks=4", "zero_optimization.stage=3", true);
+    set(&plan, "topology.ranks_per_node=2");
+    struct outcome_of_run flat = run(&plan);
+    static void (*const changes[])(struct config_zero *) = {quantized, groups_of_two, quantized_with_copies, one_group};
+    for (int s = 0; s < 4; s++) {
+        plan.switches[s].before_step = 3, plan.switches[s].stage = 3, plan.switches[s].change = changes[s];
+    }
+    plan.switch_count = 4;
+    struct outcome_of_run live = run(&plan);
+    expect_same(&flat, &live, 4, "through quantized and back");
+    plan.switches[0].before_step = 2, plan.switches[1].before_step = 3, plan.switches[2].before_step = 4;
+    plan.switch_count = 3;
+    run(&plan);
+}
+
 /* ---- the checker ---- */
 
 static void build(struct model *model, struct schedule *schedule, const char *size)
@@ -309,6 +459,34 @@ static void test_checker_of_groups(void **state)
     model_release(&model);
 }
 
+/* Blocks of other elements are refused. */
+static void test_checker_of_blocks(void **state)
+{
+    (void)state;
+    struct model model;
+    struct schedule schedule;
+    struct error err;
+    struct config config;
+    const char *sets[] = {"zero_optimization.stage=3", "topology.ranks=4", "topology.ranks_per_node=2", WEIGHTS,
+                          GRADIENTS};
+    assert_int_equal(config_load(&config, "tests/support/small.json", sets, 5, &err), 0);
+    assert_int_equal(model_of(&model, &config, &err), 0);
+    struct schedule_input input = schedule_input_of(&config, &model, PURPOSE_TRAIN);
+    assert_int_equal(schedule_build(&schedule, &input, &err), 0);
+    assert_int_equal(schedule_check(&schedule, &model, &err), 0);
+    config_release(&config);
+    for (int i = 0; i < schedule.op_count; i++) {
+        const struct op *op = &schedule.ops[i];
+        if (op->kind != OP_DEQUANTIZE && op->group != GROUP_NODE && op->group != GROUP_ACROSS) continue;
+        struct piece *piece = &schedule.pieces[op->first_piece], before = *piece;
+        piece->elems -= 16;
+        assert_int_equal(schedule_check(&schedule, &model, &err), STATUS_CHECK);
+        *piece = before;
+    }
+    schedule_release(&schedule);
+    model_release(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +498,12 @@ int main(void)
         cmocka_unit_test(test_hybrid_live),
         cmocka_unit_test(test_checker),
         cmocka_unit_test(test_checker_of_groups),
+        cmocka_unit_test(test_quantized_bytes),
+        cmocka_unit_test(test_quantized_bits),
+        cmocka_unit_test(test_quantized_learning),
+        cmocka_unit_test(test_quantized_nan),
+        cmocka_unit_test(test_quantized_live),
+        cmocka_unit_test(test_checker_of_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

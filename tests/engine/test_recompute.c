@@ -31,7 +31,7 @@ static struct schedule built(const struct model *model, const struct config_zero
 {
     struct schedule schedule;
     struct error err = {0};
-    struct schedule_input input = {model, knobs, PURPOSE_TRAIN, 4, micro_steps, B, T, 1, false};
+    struct schedule_input input = {model, knobs, PURPOSE_TRAIN, 4, micro_steps, B, T, 1, false, 0};
     if (schedule_build(&schedule, &input, &err)) fail_msg("%s", err.text);
     if (schedule_check(&schedule, model, &err)) fail_msg("%s", err.text);
     return schedule;

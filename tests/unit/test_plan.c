@@ -35,7 +35,7 @@ static struct schedule built(const struct model *model, const struct config_zero
 {
     struct schedule schedule;
     struct error err = {0};
-    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1, false};
+    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1, false, 0};
     if (schedule_build(&schedule, &input, &err)) fail_msg("%s", err.text);
     return schedule;
 }
@@ -496,11 +496,11 @@ static void test_json_holds_every_knob(void **state)
     (void)state;
     static const struct config_zero lists[2] = {
         {2,    11,    12,          true,         13,   14,   15,   16,
-         17,   18,    false,       2.5F,         24,   4,    true, 1,   true, RECOMPUTE_ATTENTION,
+         17,   18,    false,       2.5F,         24,   4,    true, false, 0.5F, 25, true, 1,   true, RECOMPUTE_ATTENTION,
          3,    false, OFFLOAD_CPU, OFFLOAD_NVME, 0.25, true, 19,   false,
          true, 20,    false,       true,         21,   22,   23},
         {2,     31,   32,           false,       33,   34,    35,    36,
-         37,    38,   true,         4,           44,   2,     false, 2,     false, RECOMPUTE_FULL,
+         37,    38,   true,         4,           44,   2,     false, true, 0.25F, 45, false, 2,     false, RECOMPUTE_FULL,
          5,     true, OFFLOAD_NVME, OFFLOAD_CPU, 0.75, false, 39,    true,
          false, 40,   true,         false,       41,   42,    43},
     };

@@ -260,7 +260,7 @@ static void run_one(const struct model *model, const struct config_zero *knobs, 
     struct run run = {.model = new_model(), .dice = dice};
     struct error err = {0};
     const struct schedule_input input = {model, knobs, PURPOSE_TRAIN, ranks, micro_steps, 2, model->shape.context,
-                                         1,     false};
+                                         1,     false, 0};
     if (schedule_build(&run.schedule, &input, &err)) fail_msg("%s", err.text);
     struct lane_at at[LANES];
     begin_run(&run);

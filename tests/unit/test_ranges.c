@@ -45,6 +45,10 @@ static struct config_zero draw_knobs(void)
                                 .sub_group_elems = draw(2) ? 20000 : 1000000000,
                                 .shard_ranks = draw(3) ? -1 : 1, /* as many replicas as ranks: whole units in every tier */
                                 .rank_order = draw(2),
+                                .quantized_weights = draw(2),
+                                .quantized_gradients = draw(2),
+                                .loco_beta = draw(2) ? 0.5F : 0,
+                                .loco_reset = 10,
                                 .keep_last_units = draw(3),
                                 .no_sync = draw(2),
                                 .recompute = (enum recompute)draw(3),
@@ -101,6 +105,7 @@ static void check_drawn_setup(void)
     struct schedule_input input = {.model = &model,
                                    .knobs = &knobs,
                                    .ranks = 1 + draw(6),
+                                   .node_ranks = draw(2),
                                    .micro_steps = 1 + draw(3),
                                    .B = 1 + draw(2),
                                    .T = shape->context,

@@ -176,14 +176,15 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;
     double volume = (double)header->parameters * element * (header->ranks - 1) / header->ranks;
-    char formula[96];
+    char formula[192];
     const struct volume terms = plan->has_ops ? traffic_theory_volume(&plan->ops) : (struct volume){0};
     bool groups = false;
     for (int t = 0; t < terms.count; t++) groups |= terms.term[t].group != GROUP_WORLD;
-    if (groups) theory_formula(formula, sizeof formula, &plan->ops, ascii ? "Psi" : "Ψ");
+    if (groups) theory_formula(formula, sizeof formula, &plan->ops, ascii ? "Psi" : "Ψ", element);
     else snprintf(formula, sizeof formula, "%.3g%s(N-1)/N", (double)plan->theory_bytes / volume, ascii ? "Psi" : "Ψ");
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, groups ? "theory: (%s) × %d bytes = %s" : "theory: %s × %d bytes = %s",
-                        formula, element, format_bytes_bare(text, scene->state->units, plan->theory_bytes));
+    format_bytes_bare(text, scene->state->units, plan->theory_bytes);
+    int x = groups ? draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s; %s", text, formula)
+                   : draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s × %d bytes = %s", formula, element, text);
     if (sums->has_sent)
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }
