@@ -238,15 +238,21 @@ static void test_hybrid_live(void **state)
 #define GRADIENTS     ZERO "zero_quantized_gradients=true"
 #define SECOND_COPY   ZERO "zero_hpz_partition_size=2"
 
-static struct outcome_of_run run_quantized(int steps, const char *const *sets, bool bf16)
+static struct outcome_of_run run_on(const char *ranks, const char *per_node, int steps, const char *const *sets,
+                                    bool bf16)
 {
-    struct plan_of_run plan = base(steps, "topology.ranks=4", "zero_optimization.stage=3", bf16);
-    set(&plan, "topology.ranks_per_node=2");
+    struct plan_of_run plan = base(steps, ranks, "zero_optimization.stage=3", bf16);
+    set(&plan, per_node);
     for (; *sets; sets++) set(&plan, *sets);
     plan.before_step = add_sent;
     memset(across, 0, sizeof across);
     memset(all_sent, 0, sizeof all_sent);
     return run(&plan);
+}
+
+static struct outcome_of_run run_quantized(int steps, const char *const *sets, bool bf16)
+{
+    return run_on("topology.ranks=4", "topology.ranks_per_node=2", steps, sets, bf16);
 }
 
 /* Bytes of an array, written down anew: a scale of four bytes for 512 elements, and whole words. */
@@ -256,8 +262,8 @@ static uint64_t array_bytes(int64_t elems, int bits)
     return (uint64_t)(elems / 512 * (4 + 64 * bits) + (rest ? 4 + (rest * bits + 31) / 32 * 4 : 0));
 }
 
-/* Of the slices of all units, each once. */
-static uint64_t slices_bytes(int bits)
+/* Of one slice of each unit, over so many ranks. */
+static uint64_t slices_bytes(int bits, int ranks)
 {
     struct config config;
     struct model model;
@@ -265,29 +271,38 @@ static uint64_t slices_bytes(int bits)
     uint64_t bytes = 0;
     assert_int_equal(config_load(&config, "tests/support/small.json", NULL, 0, &err), 0);
     assert_int_equal(model_of(&model, &config, &err), 0);
-    for (int u = 0; u < model.unit_count; u++) bytes += array_bytes(shard_elems(model.units[u].elems, 4), bits);
+    for (int u = 0; u < model.unit_count; u++) bytes += array_bytes(shard_elems(model.units[u].elems, ranks), bits);
     model_release(&model);
     config_release(&config);
     return bytes;
 }
 
-/* What all ranks send across nodes, by the formulas of ZeRO++ and of a direct exchange: each of 4 ranks gathers 2 x the two slices of
- * the other node; a sum of a node's gradients crosses once for each slice of the other node. */
+/* What W ranks on nodes of n send across nodes, by the formulas of ZeRO++ and of a direct exchange: in a gather each sends its slice to
+ * W - n ranks; the sum of a node's gradients crosses once for each slice of another node. M: bytes of a gather's elements. */
+static void expect_quantized_bytes(const char *W_ranks, int W, const char *n_ranks, int n, const char *second_copy)
+{
+    const uint64_t gathered = (uint64_t)(W * (W - n)) * slices_bytes(8, W),
+                   reduced = (uint64_t)(W * (W / n - 1)) * slices_bytes(4, W);
+    const struct outcome_of_run flat = run_on(W_ranks, n_ranks, 2, (const char *const[]){BUCKET_OF_ALL, NULL}, true);
+    const uint64_t M = (uint64_t)flat.padded_elems * 2 * (uint64_t)(W - n);
+    assert_int_equal(across[1], 3 * M);
+    run_on(W_ranks, n_ranks, 2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, NULL}, true);
+    assert_int_equal(across[1], 2 * gathered + M);
+    run_on(W_ranks, n_ranks, 2, (const char *const[]){BUCKET_OF_ALL, second_copy, NULL}, true);
+    assert_int_equal(across[1], 2 * M);
+    run_on(W_ranks, n_ranks, 2, (const char *const[]){BUCKET_OF_ALL, GRADIENTS, NULL}, true);
+    assert_int_equal(across[1], 2 * M + reduced);
+    const uint64_t gathers = 2 * (uint64_t)flat.padded_elems * 2 * (uint64_t)(n - 1); /* within nodes */
+    assert_int_equal(all_sent[1] - across[1] - gathers, (uint64_t)(W * (W - W / n)) * slices_bytes(4, W));
+    run_on(W_ranks, n_ranks, 2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, GRADIENTS, second_copy, NULL}, true);
+    assert_int_equal(across[1], gathered + reduced);
+}
+
 static void test_quantized_bytes(void **state)
 {
     (void)state;
-    const uint64_t gathered = 4 * 2 * slices_bytes(8), reduced = 4 * slices_bytes(4);
-    const struct outcome_of_run flat = run_quantized(2, (const char *const[]){BUCKET_OF_ALL, NULL}, true);
-    const uint64_t M = (uint64_t)flat.padded_elems * 2;
-    assert_int_equal(across[1], 3 * 2 * M);
-    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, NULL}, true);
-    assert_int_equal(across[1], 2 * gathered + 2 * M);
-    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, GRADIENTS, NULL}, true);
-    assert_int_equal(across[1], 2 * 2 * M + reduced);
-    const uint64_t within = all_sent[1] - across[1] - 2 * M; /* less the gathers' */
-    assert_int_equal(within, 4 * 2 * slices_bytes(4));       /* two slices of four go to the other rank of the node */
-    run_quantized(2, (const char *const[]){BUCKET_OF_ALL, WEIGHTS, GRADIENTS, SECOND_COPY, NULL}, true);
-    assert_int_equal(across[1], gathered + reduced);
+    expect_quantized_bytes("topology.ranks=4", 4, "topology.ranks_per_node=2", 2, SECOND_COPY);
+    expect_quantized_bytes("topology.ranks=8", 8, "topology.ranks_per_node=4", 4, ZERO "zero_hpz_partition_size=4");
 }
 
 /* Second copies hold what was unpacked, so they change no bit of quantized gathers. run() holds bytes and peaks against the plan. */
