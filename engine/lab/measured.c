@@ -1,4 +1,5 @@
 /* Metrics of the run, read off the run model and the history: what the trace says, never what a screen shows. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,6 +273,24 @@ static struct lab_value across_value(const struct node *node, const struct run_m
     return value_known(sum / model->ranks, bytes);
 }
 
+/* Of all units whose blocks were made in the last whole step. */
+static struct lab_value quantization_error(const struct node *node, const struct run_model *model)
+{
+    const struct run_step *last = run_last_step(model);
+    double squares = 0, of_squares = 0;
+    if (node->of.category != CATEGORY_PARAMETERS && node->of.category != CATEGORY_GRADIENTS)
+        return value_unknown("quantization_error is of parameters or of gradients");
+    for (int u = 0; last && u < model->header.unit_count; u++) {
+        const struct run_quantized *from =
+            &model->header.units[u].quantized[node->of.category == CATEGORY_GRADIENTS];
+        if (from->step != last->step) continue;
+        squares += from->squares;
+        of_squares += from->of_squares;
+    }
+    return of_squares > 0 ? value_known(sqrt(squares / of_squares), plain)
+                          : value_unknown("no %s were quantized in the last step", category_name(node->of.category));
+}
+
 static struct lab_value finished_value(const struct node *node, const struct run_model *model)
 {
     uint32_t most = 0;
@@ -288,6 +307,7 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     struct run_waiting waiting;
     switch (node->metric) {
     case METRIC_ACROSS: return across_value(node, model);
+    case METRIC_QUANTIZATION_ERROR: return quantization_error(node, model);
     case METRIC_FINISHED: return finished_value(node, model);
     case METRIC_WAITING:
         return value_known(run_waiting(model, &waiting) ? __builtin_popcountll(waiting.waiting) : 0, plain);
