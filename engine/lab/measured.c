@@ -281,8 +281,7 @@ static struct lab_value quantization_error(const struct node *node, const struct
     if (node->of.category != CATEGORY_PARAMETERS && node->of.category != CATEGORY_GRADIENTS)
         return value_unknown("quantization_error is of parameters or of gradients");
     for (int u = 0; last && u < model->header.unit_count; u++) {
-        const struct run_quantized *from =
-            &model->header.units[u].quantized[node->of.category == CATEGORY_GRADIENTS];
+        const struct run_quantized *from = &model->header.units[u].quantized[node->of.category == CATEGORY_GRADIENTS];
         if (from->step != last->step) continue;
         squares += from->squares;
         of_squares += from->of_squares;
