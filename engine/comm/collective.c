@@ -2,6 +2,7 @@
  * it in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
 #include <string.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/comm/copy.h"
 #include "engine/comm/internal.h"
@@ -51,9 +52,12 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
         void *destination = comm_place(comm, part, in_place);
         if (source == destination || !destination) continue;
         size_t bytes = (size_t)dtype_array_bytes(dtype, part->elems);
+        const enum link link = comm_link(comm, part->owner);
+        const uint64_t since_ns = clock_ns();
         if (copy_part(comm, destination, source, bytes, stream)) return STATUS_RUN;
         if (part->owner == comm->layout.rank) continue;
-        comm_count_sent(comm, part->owner, comm_link(comm, part->owner), bytes);
+        if (!comm->device_ops) comm->link_ns[link] += clock_ns() - since_ns;
+        comm_count_sent(comm, part->owner, link, bytes);
     }
     return STATUS_OK;
 }
@@ -98,7 +102,11 @@ static int reduce_part(struct comm *comm, enum dtype dtype, enum dtype to, const
     int status = STATUS_OK;
     if (is_done(comm, dtype, to, part, destination, accumulate)) return STATUS_OK;
     if (comm->device_ops) status = reduce_on_device(comm, dtype, to, part, destination, accumulate);
-    else reduce_in_memory(comm, dtype, to, part, destination, accumulate);
+    else {
+        const uint64_t since_ns = clock_ns();
+        reduce_in_memory(comm, dtype, to, part, destination, accumulate);
+        comm_share_time(comm, clock_ns() - since_ns);
+    }
     for (int m = 0; m < comm->members.count; m++) {
         const int r = member_rank(&comm->members, m);
         if (r != comm->layout.rank)
@@ -138,6 +146,7 @@ static int leave(struct comm *comm, struct comm_stat *stat)
     struct node_seat *seat = &comm->node->seat[comm->layout.rank];
     for (int link = 0; !status && link < 2; link++)
         stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
+    memcpy(stat->link_ns, comm->link_ns, sizeof stat->link_ns);
     return status;
 }
 
@@ -162,6 +171,7 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
     if (!stat) stat = &unused;
     *stat = (struct comm_stat){0};
     const uint64_t digest = digest_parts(dtype, parts, count, flags ^ (int)to << 8);
+    memset(comm->link_ns, 0, sizeof comm->link_ns);
     comm_begin_reading(comm);
     int status = comm_result(comm, comm_come(comm), err);
     if (!status) status = comm_arrive(comm, call, digest, healthy, NULL, 0, 0, stat, err);

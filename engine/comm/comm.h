@@ -54,6 +54,7 @@ enum comm_flags {
 
 struct comm_stat {
     uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): bytes of this rank that other ranks copied or reduced */
+    uint64_t link_ns[2];    /* by link: time in which this rank brought others' bytes over it; 0 with devices: not measured */
     uint64_t peers_ns;      /* time spent waiting for other ranks; with device meetings, comm_waited() sets it */
     uint64_t arrival_ns;    /* the part of peers_ns until all ranks had arrived and data could move */
     uint64_t meeting;       /* number of the first device meeting in this collective ... */

@@ -48,6 +48,7 @@ struct comm {
     bool inside;                  /* counted in node.inside */
     struct process_group members; /* the ranks in the call */
     int near_first, near_count;   /* of these, the ones that meet in this node block */
+    uint64_t link_ns[2];          /* of comm_stat, so far in the call */
     uint64_t exchanges[GROUPS];   /* number of arrivals so far in groups of each kind; the parity selects the message slot */
     unsigned char **base;         /* by rank: symmetric segment, NULL for a far rank */
     uint64_t segment_bytes;
@@ -116,6 +117,19 @@ static inline enum link comm_link(const struct comm *comm, int rank)
 static inline void comm_count_sent(struct comm *comm, int sender, enum link link, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&comm->node->seat[sender].sent_bytes[link], bytes, memory_order_relaxed);
+}
+
+/* A reduction has read the sources of all members for `ns`. Each link was in use for its share of the others' bytes. */
+static inline void comm_share_time(struct comm *comm, uint64_t ns)
+{
+    uint64_t others[2] = {0};
+    for (int m = 0; m < comm->members.count; m++) {
+        const int rank = member_rank(&comm->members, m);
+        if (rank != comm->layout.rank) others[comm_link(comm, rank)]++;
+    }
+    const uint64_t all = others[LINK_INTRA] + others[LINK_INTER], near = all ? ns * others[LINK_INTRA] / all : 0;
+    comm->link_ns[LINK_INTRA] += near;
+    if (all) comm->link_ns[LINK_INTER] += ns - near;
 }
 
 /* Where this rank stores a part: at its destination or, if in_place, at the source offset in this rank's own segment. */

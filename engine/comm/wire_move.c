@@ -8,6 +8,7 @@
 #ifdef HAVE_MPI
 #include <stdlib.h>
 
+#include "engine/base/clock.h"
 #include "engine/comm/wire.h"
 #include "kernels/kernels.h"
 
@@ -183,6 +184,7 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
 {
     struct move move = move_of(comm, dtype, parts, count, in_place, false);
     struct stream out = stream_of(true, true), in = stream_of(false, false);
+    const uint64_t since_ns = clock_ns();
     int status = make_unwanted(comm, parts, count, in_place);
     while (!status && !(stream_over(&out) && stream_over(&in))) {
         bool moved = false;
@@ -190,6 +192,7 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
         if (!status) status = stream_advance(&move, &in, &moved);
         if (!status) status = rest(&move, moved);
     }
+    comm->link_ns[LINK_INTER] += clock_ns() - since_ns;
     if (status) wire_drop(move.wire, out.request, WINDOW);
     if (status) wire_drop(move.wire, in.request, WINDOW);
     return status;
@@ -248,8 +251,10 @@ static void group_reduce(struct move *move, const struct groups *groups)
         if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
     }
     unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + dtype_array_bytes(move->to, chunk->first);
+    const uint64_t since_ns = clock_ns();
     kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
                    move->accumulate);
+    comm_share_time(comm, clock_ns() - since_ns);
 }
 
 static int groups_advance(struct move *move, struct groups *groups, bool *moved)
@@ -287,6 +292,7 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
     move.to = to;
     struct stream out = stream_of(false, true);
     struct groups groups = {0};
+    const uint64_t before_ns[2] = {comm->link_ns[LINK_INTRA], comm->link_ns[LINK_INTER]}, since_ns = clock_ns();
     int status = make_chunks(comm);
     while (!status && !(stream_over(&out) && groups.ended && groups.finished == groups.begun)) {
         bool moved = false;
@@ -294,6 +300,8 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
         if (!status) status = groups_advance(&move, &groups, &moved);
         if (!status) status = rest(&move, moved);
     }
+    comm->link_ns[LINK_INTER] = /* all the time but that in which the node's sources were read */
+        before_ns[LINK_INTER] + clock_ns() - since_ns - (comm->link_ns[LINK_INTRA] - before_ns[LINK_INTRA]);
     if (status) wire_drop(move.wire, out.request, WINDOW);
     for (; status && groups.finished < groups.begun; groups.finished++)
         wire_drop(move.wire, group_requests(&move, groups.finished), move.wire->far_count);

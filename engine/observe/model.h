@@ -71,8 +71,9 @@ struct run_pace {
 
 struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
 
-/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. */
-struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns; };
+/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. busy_ns: time inside the operations, all of it with a kind's
+ * first link; link_ns: time in which the link was in use (0: not recorded). */
+struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns, link_ns; };
 
 struct run_schedule {
     uint32_t number;

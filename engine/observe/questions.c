@@ -255,3 +255,11 @@ const char *run_no_fits(const struct run_shortage *shortage)
     if (!shortage->has_fits) return "the event does not say what would fit";
     return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
 }
+
+double run_link_exposed(const struct run_traffic by_link[LINKS], int link, double exposed_ns)
+{
+    double busy_ns = 0;
+    for (int l = 0; l < LINKS; l++) busy_ns += (double)by_link[l].busy_ns;
+    if (busy_ns <= 0 || !by_link[link].link_ns) return -1;
+    return (double)by_link[link].link_ns * (exposed_ns < busy_ns ? exposed_ns / busy_ns : 1);
+}

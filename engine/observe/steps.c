@@ -202,6 +202,7 @@ static void traffic_subtract(struct run_traffic *sum, const struct run_traffic *
     sum->count -= part->count;
     sum->sent_bytes -= part->sent_bytes;
     sum->busy_ns -= part->busy_ns;
+    sum->link_ns -= part->link_ns;
 }
 
 /* A step that only some ranks reported is subtracted from the totals: their means are over steps and ranks. */
@@ -243,4 +244,13 @@ void fold_traffic(struct run_model *model, const struct trace_record *record)
     if (!step || step->lost || from->traffic > TRAFFIC_ALL_TO_ALL || record->rank >= step->ranks) return;
     if (!step->sent_bytes) step->sent_bytes = calloc((size_t)step->ranks, sizeof *step->sent_bytes);
     if (step->sent_bytes) step->sent_bytes[record->rank] += from->sent_bytes;
+}
+
+void fold_link(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_link *from = &record->link;
+    if (!model_rank(model, record->rank) || from->traffic >= TRAFFIC_KINDS || from->link >= LINKS) return;
+    if (from->step != model->traffic_step || !model->traffic_steps) return;
+    model->traffic[from->traffic][from->link].link_ns += from->busy_ns;
+    model->traffic_total[from->traffic][from->link].link_ns += from->busy_ns;
 }

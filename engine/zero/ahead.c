@@ -166,7 +166,7 @@ static uint64_t follow(struct executor *executor, struct lane_state *lane, struc
     const uint64_t ended_ns = reach(executor, lane, op, end_of(executor, op), flight->started_ns);
     settle(executor, flight, ended_ns);
     executor_record_end(executor, flight, ended_ns, 0);
-    if (executor->host.ended) executor->host.ended(executor->host.user, op, ended_ns - flight->started_ns);
+    executor_tell_ended(executor, flight, ended_ns - flight->started_ns);
     return ended_ns;
 }
 

@@ -87,6 +87,7 @@ static void add_stat(struct comm_stat *sum, const struct comm_stat *stat)
 {
     if (!sum->peers_ns) sum->arrival_ns = stat->arrival_ns;
     for (int link = 0; link < 2; link++) sum->sent_bytes[link] += stat->sent_bytes[link];
+    for (int link = 0; link < 2; link++) sum->link_ns[link] += stat->link_ns[link];
     sum->peers_ns += stat->peers_ns;
     if (!sum->meetings) sum->meeting = stat->meeting;
     sum->meetings += stat->meetings;
@@ -166,6 +167,7 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
                              .meeting = moved.meeting,
                              .meetings = moved.meetings,
                              .sent_bytes = {[LINK_INTRA] = moved.sent_bytes[0], [LINK_INTER] = moved.sent_bytes[1]},
+                             .link_ns = {[LINK_INTRA] = moved.link_ns[0], [LINK_INTER] = moved.link_ns[1]},
                              .healthy = moved.healthy};
     return status;
 }

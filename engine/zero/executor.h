@@ -28,6 +28,7 @@ struct op_stat {
     uint64_t meeting;              /* on GPUs: the collective's first meeting and their number; after the collective, */
     int meetings;                  /* comm_waited() turns them into the two times above */
     uint64_t sent_bytes[LINKS];
+    uint64_t link_ns[LINKS];       /* time in which each link was in use; all 0: not measured */
     struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: there was none */
     bool io_direct;     /* the transfer bypassed the page cache */
     double flops;       /* planned floating-point operations */
@@ -52,9 +53,9 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK makes the run broken (a dead rank, an
      * error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each operation that was not skipped, on the thread that ends operations of its lane: its duration, pacing included.
-     * May be NULL. */
-    void (*ended)(void *user, const struct op *op, uint64_t took_ns);
+    /* After each operation that was not skipped, on the thread that ends operations of its lane: its duration, and the time in which it
+     * used each link, pacing included. May be NULL. */
+    void (*ended)(void *user, const struct op *op, uint64_t took_ns, const uint64_t link_ns[LINKS]);
     struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;
     bool alone; /* one rank and no device: the compute lane's thread runs the communication lane too, which never waits */

@@ -121,6 +121,7 @@ void lane_end(struct executor *executor, struct lane_state *lane);
 
 /* pace.c: paced links and slow motion. The work has ended; the lane sleeps before it reports the end. Returns the time added. */
 uint64_t executor_pace(struct executor *executor, const struct flight *flight);
+void executor_tell_ended(const struct executor *executor, const struct flight *flight, uint64_t took_ns);
 
 /* records.c */
 void executor_record_begin(const struct executor *executor, const struct flight *flight);

@@ -102,7 +102,7 @@ struct zero {
         uint64_t peak_bytes[TIERS];
         uint64_t memory_ns; /* time of the last memory record: records of one ring are in order */
         _Atomic bool held[TIERS][CATEGORIES]; /* the category has ever held bytes */
-        struct { uint32_t count; uint64_t sent_bytes[2], busy_ns; } traffic[TRAFFIC_KINDS]; /* of the step */
+        struct { uint32_t count; uint64_t sent_bytes[2], busy_ns, link_ns[LINKS]; } traffic[TRAFFIC_KINDS]; /* of the step */
     } trace;
 };
 

@@ -153,7 +153,7 @@ static uint64_t run_and_record(struct executor *executor, struct flight *flight)
     executor_record_io(executor, flight);
     const uint64_t paced_ns = healthy ? executor_pace(executor, flight) : 0, ended_ns = clock_ns();
     executor_record_end(executor, flight, ended_ns, paced_ns);
-    if (executor->host.ended) executor->host.ended(executor->host.user, flight->op, ended_ns - flight->started_ns);
+    executor_tell_ended(executor, flight, ended_ns - flight->started_ns);
     return ended_ns;
 }
 

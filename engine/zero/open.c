@@ -9,10 +9,12 @@
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
-static void op_ended(void *user, const struct op *op, uint64_t took_ns)
+static void op_ended(void *user, const struct op *op, uint64_t took_ns, const uint64_t link_ns[LINKS])
 {
     struct zero *zero = user;
-    if (op_traffic(op->kind) < TRAFFIC_KINDS) zero->trace.traffic[op_traffic(op->kind)].busy_ns += took_ns;
+    if (op_traffic(op->kind) >= TRAFFIC_KINDS) return;
+    zero->trace.traffic[op_traffic(op->kind)].busy_ns += took_ns;
+    for (int link = 0; link < LINKS; link++) zero->trace.traffic[op_traffic(op->kind)].link_ns[link] += link_ns[link];
 }
 
 static void at_gate(void *user, const struct schedule *schedule, uint32_t next)

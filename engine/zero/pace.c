@@ -12,17 +12,21 @@ static void sleep_until(struct gate *gate, uint64_t when_ns)
         futex_wait(&gate->haste, 0, when_ns - now_ns);
 }
 
-/* Time of the bytes over paced links: that of the slowest link used. */
+/* Time of the bytes over a paced link. */
+static double paced_link_ns(const struct executor *executor, const struct op_stat *stat, int link)
+{
+    const struct config_link *paced = &executor->host.links[link];
+    if (stat->sent_bytes[link] == 0) return 0;
+    double seconds = paced->latency_s;
+    if (paced->bandwidth_bytes_per_s > 0) seconds += (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s;
+    return seconds * 1e9;
+}
+
+/* That of the slowest link used. */
 static double link_ns(const struct executor *executor, const struct op_stat *stat)
 {
     double most_ns = 0;
-    for (int link = 0; link < LINKS; link++) {
-        const struct config_link *paced = &executor->host.links[link];
-        if (stat->sent_bytes[link] == 0) continue;
-        double seconds = paced->latency_s;
-        if (paced->bandwidth_bytes_per_s > 0) seconds += (double)stat->sent_bytes[link] / paced->bandwidth_bytes_per_s;
-        if (seconds * 1e9 > most_ns) most_ns = seconds * 1e9;
-    }
+    for (int link = 0; link < LINKS; link++) most_ns = fmax(most_ns, paced_link_ns(executor, stat, link));
     return most_ns;
 }
 
@@ -57,4 +61,26 @@ uint64_t executor_pace(struct executor *executor, const struct flight *flight)
     if (slowed_ns <= (double)took_ns) return 0;
     sleep_until(executor->host.gate, began_ns + (uint64_t)slowed_ns);
     return clock_ns() - now_ns;
+}
+
+/* A link is in use for as long as bytes moved over it, or for its paced time if that is longer. Where the former was not measured (copies
+ * between tiers, devices), what is left of the operation without the wait for other ranks is shared by bytes. Control messages are waits. */
+void executor_tell_ended(const struct executor *executor, const struct flight *flight, uint64_t took_ns)
+{
+    const struct op_stat *stat = &flight->stat;
+    const double slow = executor->slow_motion > 1 ? executor->slow_motion : 1,
+                 left_ns = flight->op->kind == OP_AGREE
+                               ? 0
+                               : (double)took_ns - (double)stat->peers_ns - link_ns(executor, stat) * slow;
+    uint64_t busy_ns[LINKS], bytes = 0, measured_ns = 0;
+    if (!executor->host.ended) return;
+    for (int link = 0; link < LINKS; link++) bytes += stat->sent_bytes[link], measured_ns += stat->link_ns[link];
+    for (int link = 0; link < LINKS; link++) {
+        const double paced_ns = paced_link_ns(executor, stat, link) * slow;
+        const double moved_ns = measured_ns            ? (double)stat->link_ns[link] * slow
+                                : bytes && left_ns > 0 ? paced_ns + left_ns * (double)stat->sent_bytes[link] / (double)bytes
+                                                       : 0;
+        busy_ns[link] = (uint64_t)fmin(fmax(moved_ns, paced_ns), (double)took_ns);
+    }
+    executor->host.ended(executor->host.user, flight->op, took_ns, busy_ns);
 }
