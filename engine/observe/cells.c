@@ -66,6 +66,22 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
     }
 }
 
+static bool is_blocks(const struct buffer *buffer)
+{
+    return dtype_is_quantized(buffer->dtype) && !buffer->lasting && buffer->unit >= 0;
+}
+
+/* Of reductions in two hops: the one that delivers the mean of all ranks. */
+static bool is_second_hop(const struct schedule *ops, const struct op *op)
+{
+    return op->group == GROUP_REPLICAS || (op->group == GROUP_ACROSS && ops->node_ranks > 1);
+}
+
+static bool is_first_hop(const struct op *op)
+{
+    return op->group == GROUP_SHARDS || op->group == GROUP_NODE;
+}
+
 /* ---- what an operation does to cells ---- */
 
 static void take(const struct buffer *buffer, struct unit_cell cells[], int units)
@@ -75,6 +91,8 @@ static void take(const struct buffer *buffer, struct unit_cell cells[], int unit
         cells[buffer->unit].gathered = true;
         cells[buffer->unit].parameters = CELL_IN_FLIGHT;
         cells[buffer->unit].gathered_bytes = buffer->bytes;
+    } else if (is_blocks(buffer)) {
+        cells[buffer->unit].block_bytes += buffer->bytes;
     } else if (is_unreduced(buffer)) {
         cells[buffer->unit].unreduced_bytes = buffer->bytes;
     }
@@ -88,6 +106,8 @@ static void give(const struct buffer *buffer, struct unit_cell cells[], int unit
         cells[buffer->unit].let_go = true;
         cells[buffer->unit].parameters = CELL_SHARD;
         cells[buffer->unit].gathered_bytes = 0;
+    } else if (is_blocks(buffer)) {
+        cells[buffer->unit].block_bytes -= buffer->bytes;
     } else if (is_unreduced(buffer)) {
         cells[buffer->unit].unreduced_bytes = 0;
     }
@@ -99,7 +119,9 @@ static void reduce(const struct schedule *ops, const struct op *op, bool ended, 
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &ops->pieces[op->first_piece + p];
         if (piece->unit >= units) continue;
-        cells[piece->unit].gradient = !ended ? CELL_REDUCING : piece->first == 0 ? CELL_REDUCED : CELL_WRITTEN;
+        cells[piece->unit].gradient = !ended                                     ? CELL_REDUCING
+                                      : piece->first == 0 && !is_first_hop(op) ? CELL_REDUCED
+                                                                               : CELL_WRITTEN;
     }
 }
 
@@ -119,7 +141,9 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
     if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
     if (op->unit >= 0 && op->unit < units) {
         struct unit_cell *cell = &cells[op->unit];
-        if (op->kind == OP_GATHER && ended) cell->parameters = CELL_WHOLE;
+        const bool blocks = op->kind == OP_GATHER && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
+        if (blocks) cell->parameters = ended ? CELL_BLOCKS : CELL_IN_FLIGHT;
+        else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && ended) cell->parameters = CELL_WHOLE;
         if (op->kind == OP_BACKWARD) cell->gradient = CELL_WRITTEN;
         if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
@@ -182,8 +206,25 @@ struct gathered gathered_of(const struct progress *at)
 int bucket_after(const struct schedule *ops, int op)
 {
     for (op++; op < ops->op_count; op++)
-        if (ops->ops[op].bucket >= 0 && ops->ops[op].lane == LANE_COMM) return op; /* not its copy to the host */
+        if (ops->ops[op].bucket >= 0 && ops->ops[op].lane == LANE_COMM && !is_second_hop(ops, &ops->ops[op]))
+            return op; /* not its copy to the host, nor what is made of it to be sent */
     return -1;
+}
+
+/* An operation of the bucket, other than its flush, before or behind it: what quantizes it, its second hop. -1: none. */
+static int other_of_bucket(const struct schedule *ops, int flush, enum lane lane)
+{
+    const int way = lane == LANE_COMPUTE ? -1 : 1;
+    for (int op = flush + way; op >= 0 && op < ops->op_count; op += way)
+        if (ops->ops[op].bucket == ops->ops[flush].bucket && ops->ops[op].lane == lane &&
+            ops->ops[op].micro_step == ops->ops[flush].micro_step)
+            return op;
+    return -1;
+}
+
+int bucket_second_hop(const struct schedule *ops, int flush)
+{
+    return is_first_hop(&ops->ops[flush]) ? other_of_bucket(ops, flush, LANE_COMM) : -1;
 }
 
 /* The operation that completes the gradient of a piece: the last of its micro-step, above the flush, that writes into the
@@ -203,15 +244,19 @@ struct filling filling_of(const struct progress *at, int op)
 {
     const struct schedule *ops = &at->plan->ops;
     const struct op *flush = &ops->ops[op];
+    const int quantize = other_of_bucket(ops, op, LANE_COMPUTE), second = bucket_second_hop(ops, op);
+    const struct op *collects = quantize >= 0 ? &ops->ops[quantize] : flush;
     struct filling filling = {0};
-    for (int p = 0; p < flush->piece_count; p++) {
-        const struct piece *piece = &ops->pieces[flush->first_piece + p];
-        const int maker = completed_by(ops, op, piece);
+    for (int p = 0; p < collects->piece_count; p++) {
+        const struct piece *piece = &ops->pieces[collects->first_piece + p];
+        const int maker = completed_by(ops, quantize >= 0 ? quantize : op, piece);
         filling.elems += piece->elems;
         if (maker >= 0 && progress_state(at, maker) == PROGRESS_ENDED) filling.filled_elems += piece->elems;
     }
     switch (progress_state(at, op)) {
-    case PROGRESS_ENDED: filling.state = BUCKET_FLUSHED; break;
+    case PROGRESS_ENDED:
+        filling.state = second >= 0 && progress_state(at, second) != PROGRESS_ENDED ? BUCKET_IN_FLIGHT : BUCKET_FLUSHED;
+        break;
     case PROGRESS_RUNNING: filling.state = BUCKET_IN_FLIGHT; break;
     case PROGRESS_DROPPED: filling.state = BUCKET_DROPPED; break;
     default:

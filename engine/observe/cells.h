@@ -22,6 +22,7 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units);
 enum cell_parameters {
     CELL_SHARD,     /* its own shard, and the tail if there is one */
     CELL_IN_FLIGHT, /* a gather is bringing the rest */
+    CELL_BLOCKS,    /* the rest is here as quantized blocks; dequantizing makes parameters of them */
     CELL_WHOLE,     /* all of it is here */
 };
 
@@ -42,6 +43,7 @@ struct unit_cell {
     int used_by;            /* operation that computes with the unit now; -1: none */
     enum cell_gradient gradient;
     int64_t unreduced_bytes; /* of the step's own gradient buffer, which holds what is not reduced yet; 0: there is none now */
+    int64_t block_bytes;     /* quantized blocks of it, of parameters and gradients; counted in buckets, too */
     enum cell_update update;
 };
 
@@ -67,8 +69,12 @@ enum bucket_state {
 
 struct filling { enum bucket_state state; int64_t elems, filled_elems; };
 
-/* Number of the operation that flushes the bucket after `op`; -1: there is none. The first: bucket_after(ops, -1). */
+/* Number of the operation that flushes the bucket after `op`; -1: there is none. The first: bucket_after(ops, -1). A bucket that is
+ * reduced in two hops is in flight from the begin of the first, which this is, to the end of the second. */
 int bucket_after(const struct schedule *ops, int op);
+
+/* The second hop of a bucket whose first this is; -1: there is one hop. */
+int bucket_second_hop(const struct schedule *ops, int flush);
 
 struct filling filling_of(const struct progress *at, int op);
 

@@ -263,3 +263,13 @@ double run_link_exposed(const struct run_traffic by_link[LINKS], int link, doubl
     if (busy_ns <= 0 || !by_link[link].link_ns) return -1;
     return (double)by_link[link].link_ns * (exposed_ns < busy_ns ? exposed_ns / busy_ns : 1);
 }
+
+void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of)
+{
+    if (of->step > sum->step) sum->step = of->step;
+    if (of->largest > sum->largest) sum->largest = of->largest;
+    sum->elems += of->elems;
+    sum->not_finite += of->not_finite;
+    sum->squares += of->squares;
+    sum->of_squares += of->of_squares;
+}

@@ -47,6 +47,9 @@ bool run_recent_until(const struct run_model *model, uint32_t step, struct run_r
 bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
+/* Adds what quantizing did to one unit to the sum over several. */
+void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of);
+
 /* The exposed time of a link, as a sum like link_ns: the part of it that no compute hid, by the kind's operations, which were exposed for
  * `exposed_ns` of their time (the same sum as busy_ns). Negative: unknown. */
 double run_link_exposed(const struct run_traffic by_link[LINKS], int link, double exposed_ns);

@@ -1,6 +1,7 @@
 /* Units x ranks: what each rank holds of each unit at the cursor. Few ranks get a picture of parameters, gradient and
  * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below, the chosen unit and
  * what the gathers of the chosen rank come to, against the limits of the configuration. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,9 @@ enum {
     DETAIL_ROWS = 5,
     PITCH_MAX = 6
 }; /* the title is of the head */
+
+/* What quantizing is measured of, as rows of struct run_unit. */
+static const char *const quantized[2] = {"P as int8", "G as int4"};
 
 /* The least columns of figures: elements and bytes. */
 enum { FIGURES_COLUMNS = 11 + 11 };
@@ -36,6 +40,8 @@ struct picture {
     const struct scene *scene;
     struct progress at; /* of the chosen rank */
     int rank, ranks, units;
+    bool quantized[2]; /* in this run, of some unit */
+    int shards; /* ranks of a shard group; a rank holds the same shards as the rank of its place in the first one */
     struct unit_keep keep[UNITS_MAX];
     struct unit_cell cells[UNITS_MAX]; /* of the chosen rank */
 };
@@ -49,10 +55,16 @@ static bool picture_init(struct picture *picture, const struct scene *scene)
     if (!picture->at.plan) return false;
     const struct schedule *ops = &picture->at.plan->ops;
     picture->ranks = scene->model->ranks;
+    picture->shards = schedule_shard_ranks(ops);
     picture->units = units_of(ops);
     if (picture->units > UNITS_MAX) picture->units = UNITS_MAX;
     units_keep(ops, picture->keep, picture->units);
     cells_of(&picture->at, picture->cells, picture->units);
+    for (int g = 0; g < 2; g++) {
+        picture->quantized[g] = false;
+        for (int u = 0; u < scene->model->header.unit_count; u++)
+            picture->quantized[g] |= scene->model->header.units[u].quantized[g].step > 0;
+    }
     return picture->units > 0;
 }
 
@@ -90,7 +102,8 @@ static void draw_head(struct canvas canvas, int y, const struct grid *grid, cons
         const int rank = grid->first + i, x = NAME_COLUMNS + i * grid->width;
         const enum style style = rank == picture->rank ? STYLE_FOCUS : STYLE_DIM;
         if (grid->as == AS_SLOTS) {
-            draw_format(canvas, x, y, style, "rank %d", rank);
+            const int end = draw_format(canvas, x, y, style, "rank %d", rank);
+            if (rank >= picture->shards) draw_format(canvas, end + 1, y, STYLE_DIM, "= %d", rank % picture->shards);
             for (int part = 0; part < 3; part++)
                 draw_character(canvas, x + part * (grid->slots + 1), y + 1, STYLE_DIM, (uint32_t) "PGO"[part]);
         } else if (grid->as == AS_LETTERS) {
@@ -161,7 +174,7 @@ static void draw_grid(struct canvas canvas, int y, int rows, int top, const stru
         for (int unit = top; unit < picture->units && unit < top + rows; unit++)
             for (int row = 0; row < grid->height; row++)
                 draw_cell(canvas, x, y + (unit - top) * grid->pitch + row, grid, &picture->keep[unit], &cells[unit],
-                          rank, picture->ranks);
+                          rank % picture->shards, picture->shards);
     }
 }
 
@@ -169,11 +182,24 @@ static void draw_grid(struct canvas canvas, int y, int rows, int top, const stru
 
 static const char *parameters_words(const struct unit_keep *keep, const struct unit_cell *cell)
 {
-    if (cell->parameters == CELL_IN_FLIGHT) return "being gathered";
+    if (cell->parameters == CELL_IN_FLIGHT) return cell->gathered ? "being gathered" : "being gathered as int8 blocks";
+    if (cell->parameters == CELL_BLOCKS) return "here as int8 blocks";
     if (!keep->shards_parameters) return "whole, kept";
     if (cell->gathered) return cell->used_by >= 0 ? "gathered, in use" : "gathered, for use to come";
     if (keep->tail_elems == keep->elems) return "all of it small: kept gathered";
     return cell->let_go ? "own shard only (released)" : "own shard only";
+}
+
+/* RMS of the errors, as a share of that of the values. */
+static void pen_errors(struct pen *pen, int unit, const struct picture *picture)
+{
+    const struct run_header *header = &picture->scene->model->header;
+    for (int g = 0; g < 2; g++) {
+        if (!picture->quantized[g] || unit >= header->unit_count) continue;
+        const struct run_quantized *of = &header->units[unit].quantized[g];
+        if (of->of_squares > 0) pen_format(pen, 10, STYLE_TEXT, "%.2g %%", 100 * sqrt(of->squares / of->of_squares));
+        else pen_right(pen, 10, STYLE_TEXT, "n/a");
+    }
 }
 
 static void draw_figures(struct canvas canvas, int y, int rows, int top, const struct grid *grid,
@@ -184,6 +210,8 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
     struct pen pen = pen_at(canvas, grid->end, y - 1);
     snprintf(head, sizeof head, "  P on rank %d", picture->rank);
     pen_heads(&pen, {11, "elements"}, {bytes_columns(units) + 2, "P here"}, {-32, head});
+    for (int g = 0; g < 2; g++)
+        if (picture->quantized[g]) pen_right(&pen, 10, STYLE_DIM, g ? "G error" : "P error");
     for (int unit = top; unit < picture->units && unit < top + rows; unit++) {
         const struct unit_keep *keep = &picture->keep[unit];
         const struct unit_cell *cell = &picture->cells[unit];
@@ -193,6 +221,7 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
         pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, true, (uint64_t)bytes));
         pen_left(&pen, 2, STYLE_TEXT, "");
         pen_left(&pen, 30, cell->used_by >= 0 ? STYLE_STRONG : STYLE_TEXT, parameters_words(keep, cell));
+        pen_errors(&pen, unit, picture);
     }
 }
 
@@ -236,6 +265,22 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
     draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[cell->gradient], update[cell->update]);
 }
 
+/* Of the chosen unit, on all ranks together. Returns the next row. */
+static int draw_quantized(struct canvas canvas, int y, int unit, const struct picture *picture)
+{
+    const struct run_header *header = &picture->scene->model->header;
+    char text[QUANTIZED_ROOM];
+    for (int g = 0; g < 2; g++) {
+        if (!picture->quantized[g] || unit >= header->unit_count) continue;
+        const struct run_quantized *of = &header->units[unit].quantized[g];
+        const int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s", quantized[g]);
+        if (of->step) draw_format(canvas, x, y, STYLE_TEXT, ", step %u: %s", of->step, quantized_text(text, of));
+        else draw_text(canvas, x, y, STYLE_DIM, ": n/a");
+        y++;
+    }
+    return y;
+}
+
 static void draw_gathers(struct canvas canvas, int y, const struct picture *picture)
 {
     const struct config_zero *knobs = &picture->at.plan->ops.knobs;
@@ -248,8 +293,10 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
         draw_text(canvas, 1, y, STYLE_TEXT, "parameters are whole on every rank: nothing is gathered for use");
         return;
     }
-    int x = draw_format(canvas, 1, y, STYLE_STRONG, "%d unit%s gathered, %d of them in flight: ", sum.units,
-                        plural(sum.units), sum.in_flight);
+    int x = draw_format(canvas, 1, y, STYLE_STRONG,
+                        knobs->quantized_weights ? "%d unit%s gathered, %d more in flight: "
+                                                 : "%d unit%s gathered, %d of them in flight: ",
+                        sum.units, plural(sum.units), sum.in_flight);
     draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L now %s", format_count(elems, (uint64_t)sum.elems),
                 memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, stage3_prefetch_bucket_size %s",
@@ -337,7 +384,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     }
     struct grid grid = grid_of(canvas.at.columns, &picture);
     const int chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
-    int rows = canvas.at.rows - HEAD_ROWS - DETAIL_ROWS - LEGEND_ROWS;
+    const int detail = DETAIL_ROWS + picture.quantized[0] + picture.quantized[1];
+    int rows = canvas.at.rows - HEAD_ROWS - detail - LEGEND_ROWS;
     raise_rows(&grid, rows - 4 - picture.ranks, picture.units); /* four: head and edges of the table of ranks */
     if (rows > picture.units) rows = picture.units;
     const int top = list_top(chosen, picture.units, rows);
@@ -349,9 +397,9 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     int y = HEAD_ROWS + rows * grid.pitch + (grid.pitch == 1);
     draw_unit_sizes(canvas, y, chosen, &picture);
     draw_unit_state(canvas, y + 1, chosen, &picture);
-    draw_gathers(canvas, y + 2, &picture);
-    rows = canvas.at.rows - LEGEND_ROWS - 1 - (y + DETAIL_ROWS);
-    shard_ranks_draw(canvas_part(canvas, 0, y + DETAIL_ROWS, canvas.at.columns, rows), scene, picture.at.plan,
+    draw_gathers(canvas, draw_quantized(canvas, y + 2, chosen, &picture), &picture);
+    rows = canvas.at.rows - LEGEND_ROWS - 1 - (y + detail);
+    shard_ranks_draw(canvas_part(canvas, 0, y + detail, canvas.at.columns, rows), scene, picture.at.plan,
                      picture.rank);
     y = canvas.at.rows - LEGEND_ROWS;
     if (grid.as == AS_SLOTS) draw_slot_legend(canvas, y);

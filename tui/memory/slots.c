@@ -29,7 +29,8 @@ void slots_of_parameters(enum slot slots[], int count, const struct unit_keep *k
         else fill(slots, count, rank, ranks, SLOT_KEPT, others);
         return;
     }
-    enum slot others = cell->parameters == CELL_IN_FLIGHT                    ? SLOT_FLIGHT
+    const bool comes = cell->parameters == CELL_IN_FLIGHT || cell->parameters == CELL_BLOCKS;
+    enum slot others = comes                                                 ? SLOT_FLIGHT
                        : cell->gathered && used                              ? SLOT_USED
                        : cell->gathered                                      ? SLOT_BORROWED
                        : keep->tail_elems && keep->tail_elems == keep->elems ? SLOT_TAIL
@@ -85,7 +86,8 @@ struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_c
 {
     if (!keep->known) return (struct mark){'?', STYLE_DIM};
     if (cell->used_by >= 0) return (struct mark){'#', STYLE_FOCUS};
-    if (cell->update == CELL_REFRESHING || cell->parameters == CELL_IN_FLIGHT) return (struct mark){'>', STYLE_SPARK};
+    if (cell->update == CELL_REFRESHING || cell->parameters == CELL_IN_FLIGHT || cell->parameters == CELL_BLOCKS)
+        return (struct mark){'>', STYLE_SPARK};
     if (!keep->shards_parameters) return (struct mark){'P', STYLE_PARAMETERS};
     if (cell->gathered) return (struct mark){'L', STYLE_GATHERED};
     if (keep->tail_elems == keep->elems) return (struct mark){'+', STYLE_TEXT};

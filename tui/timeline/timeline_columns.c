@@ -62,19 +62,19 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
 
 /* Of few marks at a time: what is said of one counts once it has been seen. */
 struct shares {
-    uint32_t seen; /* bit per mark */
+    uint64_t seen; /* bit per mark */
     struct share {
         uint64_t ns, texture_ns[TEXTURES], most_ns;
         int64_t span; /* that gave most_ns */
     } mark[MARKS];
 };
-_Static_assert(MARKS <= 32, "a bit for each mark");
+_Static_assert(MARKS <= 64, "a bit for each mark");
 
 static struct share *share_of(struct shares *shares, enum mark mark)
 {
     struct share *share = &shares->mark[mark];
     if (!(shares->seen >> mark & 1)) *share = (struct share){.span = -1};
-    shares->seen |= 1u << mark;
+    shares->seen |= UINT64_C(1) << mark;
     return share;
 }
 
@@ -137,15 +137,15 @@ static struct column choose(const struct shares *shares, const struct window *ce
 {
     struct column column = {.mark = MARK_IDLE, .span = -1};
     uint64_t idle_ns = cell->to_ns - cell->from_ns, best_ns;
-    for (uint32_t left = shares->seen; left; left &= left - 1) {
-        enum mark mark = (enum mark)__builtin_ctz(left);
+    for (uint64_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctzll(left);
         uint64_t ns = shares->mark[mark].ns;
         idle_ns -= ns < idle_ns ? ns : idle_ns;
         if (mark > MARK_UNKNOWN && mark < MARK_WAIT) column.busy_ns += ns;
     }
     best_ns = cell->by_moments ? 0 : idle_ns;
-    for (uint32_t left = shares->seen; left; left &= left - 1) {
-        enum mark mark = (enum mark)__builtin_ctz(left);
+    for (uint64_t left = shares->seen; left; left &= left - 1) {
+        enum mark mark = (enum mark)__builtin_ctzll(left);
         const struct share *share = &shares->mark[mark];
         if (share->ns == 0 || share->ns < best_ns || (cell->by_moments && mark >= MARK_WAIT)) continue;
         best_ns = share->ns;

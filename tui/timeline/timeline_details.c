@@ -78,15 +78,12 @@ static void tell_times(struct facts *facts, const struct scene *scene, const str
     if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", format_time_bare(time, span->ended_ns - zero_ns));
 }
 
-static const char *group_text(char *out, size_t room, const struct run_header *header, const struct schedule *schedule,
-                              const struct op *op)
+static const char *who_text(char out[TAKERS_ROOM], const struct run_header *header, const struct schedule *schedule,
+                            const struct op *op, int rank)
 {
-    static const char *const groups[GROUPS] = {[GROUP_SHARDS] = "%d ranks, a shard group",
-                                               [GROUP_REPLICAS] = "%d replicas of a shard",
-                                               [GROUP_PARTITION] = "%d ranks of a node, from their second copy"};
-    if (groups[op->group]) return snprintf(out, room, groups[op->group], op_ranks(schedule, op)), out;
+    if (op->group != GROUP_WORLD) return takers_text(out, schedule, op, rank);
     int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
-    snprintf(out, room, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
+    snprintf(out, TAKERS_ROOM, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
     return out;
 }
 
@@ -126,9 +123,10 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
 {
     const struct op *op = &schedule->ops[span->op];
     enum units units = scene->state->units;
-    char bytes[FORMAT_ROOM], group[64];
+    char bytes[FORMAT_ROOM], takers[TAKERS_ROOM];
     if (op->lane != LANE_COMM) return;
-    fact(facts, STYLE_TEXT, "%s", group_text(group, sizeof group, &scene->model->header, schedule, op));
+    fact(facts, STYLE_TEXT, "%s",
+         who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)

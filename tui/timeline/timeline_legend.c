@@ -78,11 +78,12 @@ int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
     char paced[8], peers[8];
     utf8_encode(paced, texture_sign(TEXTURE_PACED, ascii));
     utf8_encode(peers, texture_sign(TEXTURE_PEERS, ascii));
-    struct place works = {canvas_part(canvas, 0, 0, canvas.at.columns, 1), INDENT, 0}, waits = {canvas, INDENT, 1};
+    struct place works = {canvas, INDENT, 0}, waits = {canvas, INDENT, 1};
     draw_text(canvas, 1, 0, STYLE_DIM, "works");
     for (enum mark mark = MARK_FORWARD; mark < MARK_WAIT; mark++)
         if (can[mark] && (canvas.at.columns >= ROOMY || !has_lane_of_its_own(mark))) draw_mark_entry(&works, mark);
-    draw_text(canvas, 1, 1, STYLE_DIM, "waits");
+    waits.y = works.y + 1;
+    draw_text(canvas, 1, waits.y, STYLE_DIM, "waits");
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
         if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&waits, MARK_WAIT + (enum mark)why);
     draw_entry(fits(&works, paced, "paced") ? &works : &waits, STYLE_TEXT, paced, "paced");

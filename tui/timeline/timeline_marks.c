@@ -27,6 +27,10 @@ static const struct mark_look looks[MARK_WAIT] = {
     [MARK_SWAP_OUT] = {0x25ba, 0x2591, '*', STYLE_LANE_REFRESH, "to NVMe", "to NVMe", "a write to NVMe"},
     [MARK_SECONDARY] = {'D', 0x25a7, '^', STYLE_LANE_REFRESH, "duplicate", "duplicate",
                         "a part of a unit is kept, which later gathers of the step read within the node"},
+    [MARK_QUANTIZE] = {'Q', 0x25a5, '(', STYLE_LANE_REFRESH, "quantize", "quantize",
+                       "parameters or gradients become blocks of int8 or int4, which are sent in their place"},
+    [MARK_DEQUANTIZE] = {'K', 0x25a6, ')', STYLE_LANE_REFRESH, "dequantize", "dequant.",
+                         "gathered blocks of int8 become parameters"},
     [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
 };
 
@@ -86,6 +90,8 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
     case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
     case OP_REFRESH: return MARK_REFRESH;
     case OP_SECONDARY: return MARK_SECONDARY;
+    case OP_QUANTIZE: return MARK_QUANTIZE;
+    case OP_DEQUANTIZE: return MARK_DEQUANTIZE;
     case OP_AGREE: return MARK_AGREE;
     default: return MARK_FORWARD + (enum mark)phase;
     }

@@ -1,9 +1,12 @@
 /* Operations, units and the moment that is shown, in words. */
 #include "tui/view/op_text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/words.h"
 
 static const char *unit_name(const struct run_model *model, int unit)
 {
@@ -18,28 +21,30 @@ static const char *unit_digits(const char *name)
     return blank && blank[1] >= '0' && blank[1] <= '9' ? blank + 1 : NULL;
 }
 
-static bool moves_a_bucket(enum op_kind kind)
+static bool works_on_bucket(enum op_kind kind, int bucket)
 {
-    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRAD_D2H;
+    return kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRAD_D2H ||
+           (kind == OP_QUANTIZE && bucket >= 0);
 }
 
 int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket)
 {
     const char *digits = unit_digits(unit_name(model, unit));
-    if (moves_a_bucket(kind)) return bucket;
+    if (works_on_bucket(kind, bucket)) return bucket;
     return digits ? atoi(digits) : -1;
 }
 
 static bool moves_a_unit(enum op_kind kind)
 {
-    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || op_lane(kind) > LANE_COMM;
+    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_QUANTIZE ||
+           kind == OP_DEQUANTIZE || op_lane(kind) > LANE_COMM;
 }
 
 static void write_label(char out[LABEL_ROOM], const struct run_model *model, enum op_kind kind, const struct use *use,
                         int unit, int bucket)
 {
     const char *what = op_name(kind, use), *name = unit_name(model, unit), *digits = unit_digits(name);
-    if (moves_a_bucket(kind) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", what, bucket);
+    if (works_on_bucket(kind, bucket) && bucket >= 0) snprintf(out, LABEL_ROOM, "%s bucket %d", what, bucket);
     else if (moves_a_unit(kind) && name) snprintf(out, LABEL_ROOM, "%s %s", what, name);
     else snprintf(out, LABEL_ROOM, "%s%s%s", what, digits ? " " : "", digits ? digits : "");
 }
@@ -99,5 +104,43 @@ const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, c
     else if (!at->step && !last) snprintf(out, OP_TEXT_ROOM, "before the first step");
     else if (!at->step) snprintf(out, OP_TEXT_ROOM, "before step %u", last->step + 1);
     else snprintf(out, OP_TEXT_ROOM, "%s %u, %s", names[at->plan->purpose], at->step, at->open ? "going on" : "done");
+    return out;
+}
+
+static void write_members(char *out, size_t room, const struct process_group *group)
+{
+    enum { LISTED = 4 };
+    const int last = member_rank(group, group->count - 1);
+    if (group->count > LISTED || (group->stride == 1 && group->count > 2)) {
+        if (group->stride == 1) snprintf(out, room, "ranks %d to %d", group->first, last);
+        else snprintf(out, room, "%d ranks from %d to %d", group->count, group->first, last);
+        return;
+    }
+    snprintf(out, room, "rank%s %d", group->count > 1 ? "s" : "", group->first);
+    for (int m = 1; m < group->count; m++)
+        text_append(out, room, "%s%d", m == group->count - 1 ? " and " : ", ", member_rank(group, m));
+}
+
+const char *takers_text(char out[TAKERS_ROOM], const struct schedule *ops, const struct op *op, int rank)
+{
+    static const char *const what[GROUPS] = {[GROUP_WORLD] = "", [GROUP_SHARDS] = ", a shard group",
+                                             [GROUP_REPLICAS] = ", replicas of a shard",
+                                             [GROUP_PARTITION] = ", which share a second copy",
+                                             [GROUP_NODE] = " of node %d",
+                                             [GROUP_ACROSS] = ", one of each node"};
+    const struct process_group group = schedule_group(ops, op->group, rank);
+    write_members(out, TAKERS_ROOM, &group);
+    text_append(out, TAKERS_ROOM, what[op->group], ops->node_ranks ? rank / ops->node_ranks : 0);
+    return out;
+}
+
+const char *quantized_text(char out[QUANTIZED_ROOM], const struct run_quantized *of)
+{
+    const double squares = of->elems ? of->squares / (double)of->elems : 0;
+    snprintf(out, QUANTIZED_ROOM, "largest error %.2g, RMS %.2g", of->largest, sqrt(squares));
+    if (of->of_squares > 0)
+        text_append(out, QUANTIZED_ROOM, ", relative %.2g %%", 100 * sqrt(of->squares / of->of_squares));
+    if (of->not_finite)
+        text_append(out, QUANTIZED_ROOM, ", %llu not finite", (unsigned long long)of->not_finite);
     return out;
 }

@@ -26,16 +26,16 @@ static void draw_size_knob(struct canvas canvas, int y, const struct knobs *knob
 {
     const struct bucket_sums *sums = &knobs->sums;
     const int64_t knob = knobs->plan->ops.knobs.reduce_bucket_elems,
-                  element = sums->elems ? sums->bytes / sums->elems : 0;
+                  knob_bytes = sums->elems ? (int64_t)((double)sums->bytes / (double)sums->elems * (double)knob) : 0;
     char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
     int x =
         draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
     if (!sums->full) draw_text(canvas, x, y, STYLE_WARN, ": all fit, go at the end");
-    else if (sums->largest_bytes > knob * element)
+    else if (sums->largest_bytes > knob_bytes)
         draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
     else
         draw_format(canvas, x, y, STYLE_TEXT, " (%s)",
-                    format_bytes_bare(bytes, knobs->scene->state->units, (uint64_t)(knob * element)));
+                    format_bytes_bare(bytes, knobs->scene->state->units, (uint64_t)knob_bytes));
 }
 
 static void draw_memory_line(struct canvas canvas, int y, const struct knobs *knobs)

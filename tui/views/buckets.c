@@ -88,9 +88,10 @@ static void gradients_text(char out[64], int columns, const struct buckets *buck
 /* The bar is as long as the largest bucket, or as the knob allows if that is near: what is filled, what is still to come. */
 static int64_t bar_scale(const struct buckets *buckets)
 {
-    const int64_t element = buckets->sums.elems ? buckets->sums.bytes / buckets->sums.elems : 1;
-    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems, largest = buckets->sums.largest_bytes / element;
-    return (knob > largest && knob < 2 * largest ? knob : largest) * element;
+    const struct bucket_sums *sums = &buckets->sums;
+    const double element = sums->elems ? (double)sums->bytes / (double)sums->elems : 1; /* of int4 blocks, half a byte */
+    const int64_t knob = (int64_t)((double)buckets->ops->knobs.reduce_bucket_elems * element);
+    return knob > sums->largest_bytes && knob < 2 * sums->largest_bytes ? knob : sums->largest_bytes;
 }
 
 static void draw_filling(struct canvas canvas, int x, int y, int columns, const struct filling *filling, int64_t bytes,
@@ -108,16 +109,32 @@ static void draw_filling(struct canvas canvas, int x, int y, int columns, const 
     if (!leaves && filled) draw_bar(canvas, x + 1, y, filled, &segment, 1, 1);
 }
 
+/* Of both hops, if there are two. */
+static struct op_times times_in(const struct buckets *buckets, uint32_t step, int op)
+{
+    const struct run_model *model = buckets->scene->model;
+    const struct history *history = buckets->scene->history;
+    struct op_times times = op_times_of(history, buckets->at.plan, step, op, model->now_ns);
+    const int hop = bucket_second_hop(buckets->ops, op);
+    if (hop < 0) return times;
+    const struct op_times second = op_times_of(history, buckets->at.plan, step, hop, model->now_ns);
+    times.mean_ns += second.mean_ns;
+    times.peers_ns += second.peers_ns;
+    if (second.ranks < times.ranks) times.ranks = second.ranks;
+    if (second.longest_ns > times.longest_ns) times.longest_ns = second.longest_ns, times.slowest = second.slowest;
+    return times;
+}
+
 /* How the flush went: in the open step if all ranks have ended it, else in the last whole one. */
 static struct op_times times_of(const struct buckets *buckets, int op, uint32_t *step)
 {
     const struct run_model *model = buckets->scene->model;
     struct op_times times = {0};
     *step = buckets->at.step;
-    if (*step) times = op_times_of(buckets->scene->history, buckets->at.plan, *step, op, model->now_ns);
+    if (*step) times = times_in(buckets, *step, op);
     if (times.ranks == model->ranks || !buckets->measured || buckets->measured == *step) return times;
     *step = buckets->measured;
-    return op_times_of(buckets->scene->history, buckets->at.plan, *step, op, model->now_ns);
+    return times_in(buckets, *step, op);
 }
 
 static void draw_rank_states(struct canvas canvas, int x, int y, int columns, const struct buckets *buckets, int op)
@@ -300,6 +317,15 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
 
 /* ---- the view ---- */
 
+/* How buckets travel. */
+static const char *hops_text(const struct schedule *ops, const struct op *flush)
+{
+    if (flush->kind == OP_ALL_REDUCE) return ", all-reduce";
+    if (flush->group == GROUP_SHARDS) return ", reduce-scatter in shard groups, all-reduce of replicas";
+    if (flush->group == GROUP_NODE) return ", int4 blocks, reduced in nodes, then across";
+    return schedule_quantizes_gradients(ops) ? ", int4 blocks" : ", reduce-scatter";
+}
+
 static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
 {
     char title[128], moment[OP_TEXT_ROOM];
@@ -308,9 +334,7 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
     snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
              moment_text(moment, buckets->scene->model, &buckets->at),
-             first < 0                                        ? ""
-             : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
-                                                              : ", reduce-scatter",
+             first < 0 ? "" : hops_text(buckets->ops, &buckets->ops->ops[first]),
              earlier, buckets->at.lost ? " (records lost)" : "");
     draw_title(canvas, 0, focused, title);
 }

@@ -187,7 +187,7 @@ static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit,
     draw_character(canvas, x, y, STYLE_STRONG, (uint32_t)board_unit_sign(board, unit));
     for (int c = 0; c < shards; c++) {
         const bool own = c * ranks / shards == rank;
-        const uint32_t sign = cell->parameters == CELL_IN_FLIGHT && !own ? 0x2591
+        const uint32_t sign = cell->parameters != CELL_WHOLE && !own ? 0x2591
                               : cell->used_by >= 0                       ? 0x2593
                                                                          : 0x2592;
         if (canvas.surface->ascii)
