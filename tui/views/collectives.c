@@ -69,11 +69,58 @@ static uint64_t rounded(double value)
     return (uint64_t)(value + 0.5);
 }
 
+/* Exposed time of a kind in the last whole step; false: unknown. */
+static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
+{
+    const struct run_step *step = run_last_step_here(model);
+    if (!step || !step->timed) return false;
+    *ns = step->split.exposed_by_ns[kind] / (uint64_t)step->timed;
+    return true;
+}
+
+/* Of the kind over one of its links, a sum over ranks; negative: unknown. */
+static double link_exposed(const struct run_model *model, int kind, int link)
+{
+    uint64_t exposed_ns = 0;
+    if (!exposed_time(model, kind, &exposed_ns)) return -1;
+    return run_link_exposed(model->traffic[kind], link, (double)exposed_ns * model->traffic[kind][link].ranks);
+}
+
+/* What of all kinds went over a link in the step; exposed_ns: its part that no compute hid, a sum over ranks (negative: unknown). */
+struct link_sum {
+    int ranks;
+    uint64_t sent_bytes, link_ns;
+    double exposed_ns;
+};
+
+static struct link_sum sum_of_link(const struct run_model *model, int link)
+{
+    struct link_sum sum = {0};
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        const struct run_traffic *of = &model->traffic[kind][link];
+        const double exposed_ns = link_exposed(model, kind, link);
+        if (!of->ranks) continue;
+        sum.ranks = of->ranks;
+        sum.sent_bytes += of->sent_bytes;
+        sum.link_ns += of->link_ns;
+        if (exposed_ns > 0) sum.exposed_ns += exposed_ns;
+    }
+    return sum;
+}
+
+static bool crosses_nodes(const struct run_model *model)
+{
+    bool crosses = false;
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) crosses |= model->traffic[kind][LINK_INTER].ranks > 0;
+    return crosses;
+}
+
 static int rows_wanted(const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     int rows = 0;
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) rows += rows_of(model, kind);
+    for (int link = 0; link < LINKS && crosses_nodes(model); link++) rows += sum_of_link(model, link).ranks > 0;
     return rows + 4 < 6 ? 6 : rows + 4; /* title, head, sum, theory */
 }
 
@@ -83,15 +130,6 @@ static void draw_head(struct canvas canvas, enum units units)
     struct pen pen = pen_at(canvas, 1, 1);
     pen_heads(&pen, {-15, "collective"}, {5, "ops"}, {bytes + 2, "sent"}, {bytes + 2, "planned"}, {10, "busy"},
               {10, "exposed"}, {7, "link"});
-}
-
-/* Exposed time of a kind in the last whole step; false: unknown. */
-static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
-{
-    const struct run_step *step = run_last_step_here(model);
-    if (!step || !step->timed) return false;
-    *ns = step->split.exposed_by_ns[kind] / (uint64_t)step->timed;
-    return true;
 }
 
 /* Tensors: copies between a rank's own tiers and control bytes are no part of what the paper counts. */
@@ -107,6 +145,14 @@ static void pen_sent(struct pen *pen, enum style style, enum units units, const 
               format_bytes(text, units, of->ranks, rounded(mean(of->sent_bytes, of->ranks))));
 }
 
+/* In which a link was in use, and its part that no compute hid: sums over ranks. */
+static void pen_link_times(struct pen *pen, enum style style, uint64_t link_ns, double exposed_ns, int ranks)
+{
+    char text[FORMAT_ROOM];
+    pen_right(pen, 10, style, link_ns ? format_time(text, rounded(mean(link_ns, ranks))) : "n/a");
+    pen_right(pen, 10, style, link_ns && exposed_ns >= 0 ? format_time(text, rounded(exposed_ns / ranks)) : "n/a");
+}
+
 /* What of a kind went over each link. Returns the next row. */
 static int draw_links(struct canvas canvas, int y, int kind, const struct scene *scene)
 {
@@ -118,6 +164,8 @@ static int draw_links(struct canvas canvas, int y, int kind, const struct scene 
         pen_format(&pen, 20, STYLE_DIM, "%s", link_name(link));
         pen_sent(&pen, STYLE_DIM, scene->state->units, sent);
         if (plan) pen_sent(&pen, STYLE_DIM, scene->state->units, &plan->traffic[kind][link]);
+        else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, "n/a");
+        pen_link_times(&pen, STYLE_DIM, sent->link_ns, link_exposed(scene->model, kind, link), sent->ranks);
     }
     return y;
 }
@@ -158,6 +206,25 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
               format_bytes(text, units, sums->has_sent, rounded(sums->sent)));
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
               format_bytes(text, units, sums->has_planned, rounded(sums->planned)));
+}
+
+/* All kinds over each link, where there are nodes. Returns the next row. */
+static int draw_link_sums(struct canvas canvas, int y, const struct scene *scene)
+{
+    for (int link = 0; link < LINKS && crosses_nodes(scene->model); link++) {
+        const struct link_sum sum = sum_of_link(scene->model, link);
+        const struct run_traffic sent = {.ranks = sum.ranks, .sent_bytes = sum.sent_bytes};
+        struct pen pen = pen_at(canvas, 1, y);
+        char name[24];
+        if (!sum.ranks) continue;
+        snprintf(name, sizeof name, "%s, total", link_name(link));
+        pen_left(&pen, 20, STYLE_STRONG, name);
+        pen_sent(&pen, STYLE_STRONG, scene->state->units, &sent);
+        pen_left(&pen, bytes_columns(scene->state->units) + 2, STYLE_STRONG, "");
+        pen_link_times(&pen, STYLE_STRONG, sum.link_ns, sum.exposed_ns, sum.ranks);
+        y++;
+    }
+    return y;
 }
 
 /* theory_bytes = k x Psi x element size x (N-1)/N: the factor k is what the paper names per stage. */
@@ -201,6 +268,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         if (rows_of(model, kind)) y = draw_kind(canvas, y, kind, scene, &sums);
     if (model->header.ranks != 1) draw_sum(canvas, y++, scene->state->units, &sums);
+    y = draw_link_sums(canvas, y, scene);
     draw_theory(canvas, y, scene, &sums);
 }
 

@@ -31,6 +31,9 @@ struct board {
     bool divided[BOARD_ARRAYS]; /* a divider stands before the array in a tile, with the letter of its tier */
     int scale;                  /* screen columns of a byte a parameter */
     int ranks;                    /* the columns: of a rank each, or of a group */
+    int shards;                   /* ranks of a shard group */
+    bool boxed;                   /* nodes have boxes, with a row above them for their names */
+    int above;                    /* rows above the tiles */
     struct board_group group[BOARD_COLUMNS_MAX];
     int column, tile;             /* screen columns of a rank, and of its tiles with their dividers */
     int newest;                   /* of rank's operations, the one that began or ended last; -1: none in this step */
@@ -101,7 +104,14 @@ void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, con
 int board_draw_marks(struct canvas canvas, int y);
 void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board);
 
-/* desk.c: packets between ranks, in a row for each kind of link: one, or two where there are nodes (returns the row below). Then, of a
+/* Edges of the boxes of nodes: the columns of the screen before, between and behind the ranks of a node. Returns how many; box[i]: the
+ * first column of ranks in the box behind edge i. */
+enum { BOARD_EDGES_MAX = BOARD_COLUMNS_MAX + 1 };
+int board_edges(const struct board *board, int edge[BOARD_EDGES_MAX], int box[BOARD_EDGES_MAX]);
+struct progress board_progress(const struct run_model *model, int rank); /* where a rank stands */
+
+/* desk.c: packets between ranks, in a row for each kind of link: one, or two where there are nodes (returns the row below), of which the
+ * first is the lower edge of their boxes. Then, of a
  * rank: in `rows` rows the transfers between a tier and the next one; in a row each gathered copies, buckets, saved activations. */
 int board_links(const struct board *board);
 int board_link(struct canvas canvas, int y, const struct board *board);
@@ -125,7 +135,7 @@ void board_marks(char *out, size_t room, const struct board *board);
 int board_array_of(const struct op *op);
 bool board_has_begun(const struct board *board, const struct progress *at); /* the newest operation, on a rank */
 void board_find_worked_on(struct board *board);
-enum { SENTENCE_ROOM = 400 };
+enum { SENTENCE_ROOM = 512 };
 void board_sentence(char out[SENTENCE_ROOM], const struct board *board);
 
 #endif

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/dtype.h"
+#include "engine/base/words.h"
 #include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
@@ -39,25 +41,65 @@ static double done_of(const struct board *board, int rank, enum lane lane, int o
     return done < most ? done : most;
 }
 
-/* What an operation moves between a rank and `others` other ranks. */
-static void write_packet(char out[PACKET_ROOM], const struct board *board, int number, int others)
+/* The members of an operation's group that are in the node of a rank, or in other nodes, without the rank. */
+struct others {
+    int count, rank[4]; /* the first of them */
+};
+
+static struct others others_of(const struct board *board, const struct op *op, int rank, bool in_node)
+{
+    const struct process_group group = schedule_group(&board->at.plan->ops, op->group, rank);
+    const int node = board_links(board) > 1 ? board->scene->model->header.ranks_per_node : board->at.plan->ops.ranks;
+    struct others others = {0};
+    for (int m = 0; m < group.count; m++) {
+        const int other = member_rank(&group, m);
+        if (other == rank || (other / node == rank / node) != in_node) continue;
+        if (others.count < 4) others.rank[others.count] = other;
+        others.count++;
+    }
+    return others;
+}
+
+/* " from 2, 3": what a gather or refresh brings; " to" what a reduction sends. */
+static void write_ends(char out[48], const struct op *op, const struct others *others)
+{
+    const bool brings = op->kind == OP_GATHER || op->kind == OP_REFRESH;
+    snprintf(out, 48, brings ? " from" : op->kind == OP_ALL_REDUCE ? " with" : " to");
+    if (others->count > 4) text_append(out, 48, " %d ranks", others->count);
+    for (int i = 0; i < others->count && others->count <= 4; i++)
+        text_append(out, 48, "%s %d", i ? "," : "", others->rank[i]);
+}
+
+/* What an operation moves between a rank and `others`, in so many columns; with the other end, where there are nodes. */
+static void write_packet(char out[PACKET_ROOM], int room, const struct board *board, int number,
+                         const struct others *others)
 {
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
     const int ranks = op_ranks(ops, op);
-    const int64_t sent = ranks > 1 ? op->sent_bytes * others / (ranks - 1) : 0;
-    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
+    const int64_t sent = ranks > 1 ? op->sent_bytes * others->count / (ranks - 1) : 0;
+    const enum dtype dtype = op->piece_count ? ops->buffers[ops->pieces[op->first_piece].source].dtype : DTYPE_F32;
+    const char *blocks = dtype == DTYPE_Q8 ? " int8" : dtype == DTYPE_Q4 ? " int4" : "";
+    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM], ends[48] = "";
     op_object(object, board->scene->model, ops, number);
     format_bytes_bare(bytes, board->scene->state->units, (uint64_t)sent);
-    if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
-    else if (op->kind == OP_GATHER && op->prefetch)
-        snprintf(out, PACKET_ROOM, "(%.40s: %d/%d, plan %s)▸", object, others, ranks, bytes);
-    else if (op->kind == OP_GATHER)
-        snprintf(out, PACKET_ROOM, "[! %.40s: %d/%d, plan %s]▸", object, others, ranks, bytes);
-    else if (op->kind == OP_REFRESH) snprintf(out, PACKET_ROOM, "[refresh %.40s, plan sends %s]▸", object, bytes);
-    else
-        snprintf(out, PACKET_ROOM, "[%s %.40s, plan sends %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
-                 bytes);
+    for (int form = board_links(board) > 1 ? 0 : 1; form < 4; form++) {
+        if (form == 0) write_ends(ends, op, others);
+        else ends[0] = '\0';
+        if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
+        else if (form == 3) snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s)▸" : "[%.40s]▸", object);
+        else if (form == 2)
+            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s, plan %s)▸" : "[%.40s%s, plan %s]▸", object, blocks, bytes);
+        else if (op->kind == OP_GATHER)
+            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s: %d/%d%s, plan %s)▸" : "[! %.40s%s: %d/%d%s, plan %s]▸",
+                     object, blocks, others->count, ranks, ends, bytes);
+        else if (op->kind == OP_REFRESH)
+            snprintf(out, PACKET_ROOM, "[refresh %.40s%s, plan sends %s]▸", object, ends, bytes);
+        else
+            snprintf(out, PACKET_ROOM, "[%s %.40s%s%s, plan sends %s]▸",
+                     op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object, blocks, ends, bytes);
+        if (utf8_columns(out) <= room) return;
+    }
 }
 
 /* A packet is coloured by what it holds, its arrow, in column `arrow`, by the operation. */
@@ -71,34 +113,39 @@ static void draw_packet(struct canvas canvas, int x, int y, enum style style, co
     draw_shape(canvas, arrow, y, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).style, cell->character);
 }
 
-/* others: ranks at the other end of the link, of all; a gather from a second copy has those of its partition, all in the node. */
-static void draw_link(struct canvas canvas, int y, const char *name, int others, bool in_node,
-                      const struct board *board)
+/* What moves over a link of a rank, in columns [x, x + room). */
+static void draw_moving(struct canvas canvas, int x, int y, int room, int rank, bool in_node, const struct board *board)
 {
+    const struct progress at =
+        rank == board->rank ? board->at : board_progress(board->scene->model, rank); /* the board's may be calm */
     const struct schedule *ops = &board->at.plan->ops;
-    const int room = canvas.at.columns - BOARD_LABEL,
-              running = board->calm || !others ? -1 : progress_running(&board->at, LANE_COMM);
-    const bool within = running >= 0 && ops->ops[running].group == GROUP_PARTITION;
-    char packet[PACKET_ROOM];
-    draw_text(canvas, 0, y, STYLE_DIM, name);
-    draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
+    const bool known = !board->calm && at.plan == board->at.plan && !at.lost;
+    const int running = known ? progress_running(&at, LANE_COMM) : -1;
+    char packet[PACKET_ROOM], label[OP_TEXT_ROOM];
     if (running < 0) {
-        if (!board->at.open) draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves between steps ");
-        else if (!others) draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " a node has one rank ");
-        else draw_format(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing moves to rank %d now ", board->rank);
-        return;
-    }
-    if (within && !in_node) {
-        draw_text(canvas, BOARD_LABEL + 2, y, STYLE_DIM, " nothing: the node has a second copy ");
+        if (!board->at.open) snprintf(packet, sizeof packet, " nothing moves between steps ");
+        else snprintf(packet, sizeof packet, " nothing moves to rank %d now ", rank);
+        if (utf8_columns(packet) + 2 <= room && (rank == board->rank || !in_node))
+            draw_text(canvas, x + 2, y, STYLE_DIM, packet);
         return;
     }
     const struct op *op = &ops->ops[running];
-    write_packet(packet, board, running, within ? op_ranks(ops, op) - 1 : others);
+    const struct others others = others_of(board, op, rank, in_node);
+    op_text(label, board->scene->model, board->at.plan, running);
+    if (!others.count) {
+        snprintf(packet, sizeof packet, in_node ? " %.40s goes to other nodes only " : " nothing: %.40s stays in the node ",
+                 label);
+        if (utf8_columns(packet) + 2 <= room) draw_text(canvas, x + 2, y, STYLE_DIM, packet);
+        return;
+    }
+    write_packet(packet, room - (board->boxed && in_node ? 2 : 0), board, running, &others);
     const int columns = utf8_columns(packet), free_columns = room > columns ? room - columns : 0;
-    const int x = BOARD_LABEL + (int)(done_of(board, board->rank, LANE_COMM, running) * free_columns);
-    const enum category of = op->kind == OP_GATHER || op->kind == OP_REFRESH ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
-    draw_packet(canvas, x, y, op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet,
-                x + columns - 1, op);
+    const int begin = x + (int)(done_of(board, rank, LANE_COMM, running) * free_columns);
+    const bool blocks = op->piece_count && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
+    const enum category of =
+        (op->kind == OP_GATHER || op->kind == OP_REFRESH) && !blocks ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
+    draw_packet(canvas_part(canvas, 0, 0, x + room, canvas.at.rows), begin, y,
+                op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet, begin + columns - 1, op);
 }
 
 int board_links(const struct board *board)
@@ -107,13 +154,36 @@ int board_links(const struct board *board)
     return node > 0 && node < board->at.plan->ops.ranks ? 2 : 1;
 }
 
+/* The lower edge of the boxes of nodes: what moves in each. */
+static void draw_in_nodes(struct canvas canvas, int y, const struct board *board)
+{
+    const int node = board->scene->model->header.ranks_per_node;
+    int edge[BOARD_EDGES_MAX], box[BOARD_EDGES_MAX];
+    const int edges = board_edges(board, edge, box);
+    for (int i = 0; i + 1 < edges; i++) {
+        const struct board_group *group = &board->group[box[i]];
+        const bool chosen = board->rank / node == group->first / node;
+        draw_fill(canvas, edge[i], y, edge[i + 1] - edge[i], STYLE_FRAME, 0x2550);
+        draw_character(canvas, edge[i], y, STYLE_FRAME, i ? 0x2569 : 0x255a);
+        draw_character(canvas, edge[i + 1], y, STYLE_FRAME, 0x255d);
+        if (node > 1)
+            draw_moving(canvas, edge[i] + 1, y, edge[i + 1] - edge[i] - 1, chosen ? board->rank : group->first, true,
+                        board);
+        else if (edge[i + 1] - edge[i] > 22) draw_text(canvas, edge[i] + 2, y, STYLE_DIM, " a node has one rank ");
+    }
+}
+
 int board_link(struct canvas canvas, int y, const struct board *board)
 {
-    const int ranks = board->at.plan->ops.ranks, node = board->scene->model->header.ranks_per_node;
-    const bool nodes = board_links(board) > 1;
-    draw_link(canvas, y, nodes ? "in node" : "link", (nodes ? node : ranks) - 1, true, board);
-    if (nodes) draw_link(canvas, y + 1, "between", ranks - node, false, board);
-    return y + 1 + nodes;
+    const int room = canvas.at.columns - BOARD_LABEL;
+    if (board->boxed) {
+        draw_text(canvas, 0, y, STYLE_DIM, "in node");
+        draw_in_nodes(canvas, y++, board);
+    }
+    draw_text(canvas, 0, y, STYLE_DIM, board->boxed ? "between" : "link");
+    draw_fill(canvas, BOARD_LABEL, y, room, STYLE_FRAME, 0x2500);
+    draw_moving(canvas, BOARD_LABEL, y, room, board->rank, !board->boxed, board);
+    return y + 1;
 }
 
 /* ---- transfers between tiers ---- */
@@ -183,10 +253,10 @@ static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit,
                       const struct board *board)
 {
     const enum style style = category_look(CATEGORY_GATHERED)->style;
-    const int ranks = board->at.plan->ops.ranks, shards = columns - 1;
+    const int ranks = board->shards, shards = columns - 1;
     draw_character(canvas, x, y, STYLE_STRONG, (uint32_t)board_unit_sign(board, unit));
     for (int c = 0; c < shards; c++) {
-        const bool own = c * ranks / shards == rank;
+        const bool own = c * ranks / shards == rank % ranks;
         const uint32_t sign = cell->parameters != CELL_WHOLE && !own ? 0x2591
                               : cell->used_by >= 0                       ? 0x2593
                                                                          : 0x2592;

@@ -22,7 +22,7 @@ bool board_held(const struct run_rank *rank, enum category category, uint64_t *b
 static double write_formula(char out[48], const struct board *board)
 {
     int whole = 0, sharded = 0;
-    const int ranks = board->at.plan->ops.ranks;
+    const int ranks = board->shards;
     for (int array = 0; array < BOARD_ARRAYS; array++)
         *(board->sharded[array] ? &sharded : &whole) += board->width[array];
     if (!sharded) snprintf(out, 48, "%d", whole);
@@ -100,6 +100,17 @@ static void write_group(char out[48], int room, const struct board_rank *of)
     }
 }
 
+/* "rank 2"; of a replica "rank 2 = 0", with the first rank that holds the same shards, or less of it. */
+static void write_rank(char out[48], int room, int rank, const struct board *board)
+{
+    static const char *const forms[] = {"rank %d = %d", "rank %d=%d", "%d=%d"};
+    snprintf(out, 48, "rank %d", rank);
+    for (size_t form = 0; rank >= board->shards && form < sizeof forms / sizeof *forms; form++) {
+        snprintf(out, 48, forms[form], rank, rank % board->shards);
+        if (utf8_columns(out) <= room) return;
+    }
+}
+
 /* The rank or the group, and bytes on the device now: of the group's largest. */
 void board_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
@@ -109,7 +120,7 @@ void board_head(struct canvas canvas, int y, const struct board_rank *of, const 
     char name[48], text[FORMAT_ROOM + 4];
     format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
     if (of->unequal) strcat(text, "≠");
-    if (alone) snprintf(name, sizeof name, "rank %d", of->rank);
+    if (alone) write_rank(name, end - of->x - utf8_columns(text) - 1, of->rank, board);
     else write_group(name, end - of->x - utf8_columns(text) - 1, of);
     const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
     if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);

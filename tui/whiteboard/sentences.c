@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/dtype.h"
 #include "engine/base/words.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
@@ -29,7 +30,7 @@ static const char *const reasons[] = {
 int board_array_of(const struct op *op)
 {
     const char *array = sentences[op->kind].array;
-    const char letter = array[*array && array[1] && op->phase == PHASE_OPTIMIZER];
+    const char letter = array[*array && array[1] && (op->phase == PHASE_OPTIMIZER || op->bucket >= 0)];
     for (int i = 0; letter && i < BOARD_ARRAYS; i++)
         if (category_letter(board_categories[i]) == letter) return i;
     return -1;
@@ -138,11 +139,44 @@ static void write_goes(char out[96], const struct subject *of)
     else snprintf(out, 96, "goes into buckets %d %s %d", first, last > first + 1 ? "to" : "and", last);
 }
 
-static const char *flush_text(enum flush flush)
+static const char *flush_text(const struct op *op)
 {
-    return flush == FLUSH_FULL  ? "since the next tensor does not fit"
-           : flush == FLUSH_END ? "since backward has ended"
-                                : "now";
+    return op->flush == FLUSH_FULL        ? "since the next tensor does not fit"
+           : op->flush == FLUSH_END       ? "since backward has ended"
+           : op->group == GROUP_REPLICAS ? "as each shard group has reduced it"
+                                          : "now";
+}
+
+static bool moves_blocks(const struct schedule *ops, const struct op *op)
+{
+    return op->piece_count && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
+}
+
+/* Words that depend on who takes part. */
+static const struct {
+    const char *word, *said[GROUPS];
+} by_group[] = {
+    {"mean",
+     {"of its own shard", "over its shard group, of its own shard", "", "", "over its node, of what it sends on",
+      "over all ranks, of its own shard"}},
+    {"reduced",
+     {"the mean over ranks lies in shards, one on each rank", "each shard group has its own mean; replicas exchange it",
+      "", "", "each node has its own mean, as int4 blocks; nodes exchange it next",
+      "the mean over ranks lies in shards, one on each rank"}},
+    {"all", {"every rank keeps the mean of all", "", "the replicas of a shard keep the mean over all ranks", "", "", ""}},
+    {"everywhere", {"every rank", "", "all replicas of a shard", "", "", ""}},
+};
+
+/* What a quantization works on, and what becomes of it. */
+static const char *quantizing_word(char out[OP_TEXT_ROOM], const char *word, const struct subject *of)
+{
+    const struct op *op = of->op;
+    char text[OP_TEXT_ROOM];
+    if (!strcmp(word, "blocks")) return op->bucket >= 0 ? "int4" : "int8";
+    if (!strcmp(word, "sender")) return op->bucket >= 0 ? "reductions send" : "the gather sends";
+    snprintf(out, OP_TEXT_ROOM, op->bucket >= 0 ? "%.40s" : "the own shard of %.40s",
+             op_object(text, of->board->scene->model, &of->board->at.plan->ops, of->number));
+    return out;
 }
 
 /* The figure that a word in braces stands for. */
@@ -164,13 +198,20 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
     else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)op_ranks(ops, op) - 1);
     else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
-    else if (!strcmp(word, "shards")) said = op->group == GROUP_PARTITION ? "parts of the second copy in the node" : "shards";
+    else if (!strcmp(word, "shards"))
+        said = op->group == GROUP_PARTITION ? "parts of the second copy in the node"
+               : moves_blocks(ops, op)      ? "shards as int8 blocks"
+                                            : "shards";
     else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
     else if (!strcmp(word, "tokens")) said = format_count(text, (uint64_t)ops->T);
     else if (!strcmp(word, "sent")) said = bytes_text(text, of, op->sent_bytes);
     else if (!strcmp(word, "bytes")) said = bytes_text(text, of, op->bytes);
     else if (!strcmp(word, "gradient")) said = bytes_text(text, of, keep ? keep->elems * board->width[1] : 0);
-    else if (!strcmp(word, "flush")) said = flush_text(op->flush);
+    else if (!strcmp(word, "flush")) said = flush_text(op);
+    else if (!strcmp(word, "as")) said = moves_blocks(ops, op) ? " as int4 blocks" : "";
+    else if (!strcmp(word, "taken")) said = bytes_text(text, of, effect_bytes(of, CATEGORY_GATHERED, false));
+    else if (!strcmp(word, "source") || !strcmp(word, "blocks") || !strcmp(word, "sender"))
+        said = quantizing_word(text, word, of);
     else if (!strcmp(word, "bucket_size")) said = format_short(text, (uint64_t)ops->knobs.prefetch_bucket_elems);
     else if (!strcmp(word, "most_live")) said = format_short(text, (uint64_t)ops->knobs.max_live_parameters);
     else if (!strcmp(word, "live")) said = format_short(text, (uint64_t)gathered_of(&board->at).elems);
@@ -183,8 +224,15 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "next")) said = after < 0 ? "the update" : op_text(text, model, plan, after);
     else if (!strcmp(word, "states")) said = op->phase == PHASE_OPTIMIZER ? "optimizer states" : "parameters";
     else if (!strcmp(word, "swapped")) said = op->phase == PHASE_OPTIMIZER ? "the update" : "the next gather";
+    for (size_t w = 0; w < sizeof by_group / sizeof *by_group; w++)
+        if (!strcmp(word, by_group[w].word)) said = by_group[w].said[op->group];
     snprintf(out, 96, "%s", said);
-    if (!strcmp(word, "goes")) write_goes(out, of);
+    if (!strcmp(word, "copied"))
+        snprintf(out, 96,
+                 moves_blocks(ops, op) ? "int8 blocks, of which compute makes parameters"
+                                       : "a copy for %s that its use gives back",
+                 next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward");
+    else if (!strcmp(word, "goes")) write_goes(out, of);
     else if (!strcmp(word, "beside")) write_beside(out, of);
     else if (!strcmp(word, "saves")) write_saves(out, of);
     else if (!strcmp(word, "released")) write_released(out, of);
@@ -248,6 +296,26 @@ static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
                 op_text(name, board->scene->model, board->at.plan, span->waited_on));
 }
 
+/* Who takes part, if not all ranks do. */
+static void add_takers(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    char takers[TAKERS_ROOM];
+    if (of->op->lane != LANE_COMM || of->op->group == GROUP_WORLD) return;
+    text_append(out, SENTENCE_ROOM, " Group: %s.",
+                takers_text(takers, &of->board->at.plan->ops, of->op, of->board->rank));
+}
+
+/* What quantizing did to the units of the operation, on all ranks, in the newest step that it was measured in. */
+static void add_errors(char out[SENTENCE_ROOM], const struct subject *of)
+{
+    const struct run_header *header = &of->board->scene->model->header;
+    struct run_quantized sum = {0};
+    char text[QUANTIZED_ROOM];
+    for (int u = 0; u < header->unit_count && u < of->board->units; u++)
+        if (of->board->worked_on[u]) run_quantized_add(&sum, &header->units[u].quantized[of->op->bucket >= 0]);
+    if (sum.step) text_append(out, SENTENCE_ROOM, " In step %u: %s.", sum.step, quantized_text(text, &sum));
+}
+
 static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
 {
     const struct run_rank *rank = &board->scene->model->rank[board->rank];
@@ -273,6 +341,8 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board)
     of.op = &board->at.plan->ops.ops[of.number];
     const struct sentence *sentence = &sentences[of.op->kind];
     fill_in(out, of.ended ? sentence->ended : sentence->begins, &of);
+    if (of.op->kind == OP_QUANTIZE) add_errors(out, &of);
+    add_takers(out, &of);
     if (!of.ended && of.op->kind != OP_GATHER) add_waited(out, &of);
     else if (!of.ended)
         add(out, of.op->held || of.op->prefetch ? reasons[of.op->held] : " {user} cannot begin without it.", &of);

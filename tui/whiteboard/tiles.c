@@ -124,11 +124,13 @@ static void draw_array(struct canvas canvas, int x, int y, int array, const stru
 {
     int from = 0, end = board->tile;
     if (!board->scene->state->large) board_span(board, array, &from, &end);
-    const int halves = 2 * (end - from), ranks = board->at.plan->ops.ranks, first = of->group.first;
-    const struct halves shards = {own_halves(first, ranks, halves).from,
-                                  own_halves(first + of->group.count - 1, ranks, halves).end};
+    const int halves = 2 * (end - from), ranks = board->shards, first = of->group.first % ranks,
+              last = first + of->group.count - 1; /* in places of a shard group */
+    const struct halves shards = {own_halves(last < ranks ? first : 0, ranks, halves).from,
+                                  own_halves(last < ranks ? last : ranks - 1, ranks, halves).end};
     struct halves chosen = {0};
-    if (of->group.count > of->members && halves >= ranks) chosen = own_halves(board->rank, ranks, halves);
+    if (of->group.count > of->members && last < ranks && halves >= ranks)
+        chosen = own_halves(board->rank % ranks, ranks, halves);
     for (int c = 0; c < end - from; c++) {
         const bool left = is_within(2 * c, shards) && !is_within(2 * c, chosen);
         const bool right = is_within(2 * c + 1, shards) && !is_within(2 * c + 1, chosen);
@@ -190,7 +192,7 @@ static void write_group(char out[OP_TEXT_ROOM], const struct board_group *units,
                *end = number_of(last, board, units->first + units->count - 1);
     for (int form = 0; form < 3; form++) {
         snprintf(out, OP_TEXT_ROOM, forms[form], from, *from && *end ? "-" : "..", end);
-        if (strlen(out) < BOARD_LABEL + (form > 0)) return;
+        if (strlen(out) < BOARD_LABEL + (size_t)(form > 0 && !board->boxed)) return;
     }
 }
 
@@ -207,7 +209,7 @@ static void write_unit(char out[OP_TEXT_ROOM], int unit, const struct board *boa
 static void draw_size(struct canvas canvas, int y, int x, const struct board_row *row, const struct board *board)
 {
     const struct run_header *header = &board->scene->model->header;
-    const int unit = row->units.first, end = BOARD_LABEL - board->divided[0];
+    const int unit = row->units.first, end = BOARD_LABEL - (board->divided[0] || board->boxed);
     char count[16];
     if (!row->small || unit >= header->unit_count) return;
     write_count(count, header->units[unit].elems);

@@ -1,4 +1,5 @@
 /* The whiteboard as a view: which ranks and units are shown, the figures above the tiles, the legend, the keys. */
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ static void lay_out(struct board *board, int columns)
 }
 
 /* Where a rank stands. A switch since its last step has changed what it holds: then between steps, by the new plan. */
-static struct progress at_of(const struct run_model *model, int rank)
+struct progress board_progress(const struct run_model *model, int rank)
 {
     const struct progress at = progress_of(model, rank);
     const struct run_schedule *training = run_training(model);
@@ -84,9 +85,11 @@ bool board_init(struct board *board, const struct scene *scene, int columns)
     *board = (struct board){.scene = scene, .ranks = scene->model->ranks};
     if (board->ranks <= 0) return false;
     board->rank = list_kept(scene->state->rank, board->ranks);
-    board->at = at_of(scene->model, board->rank);
+    board->at = board_progress(scene->model, board->rank);
     if (!board->at.plan) return false;
     board->units = units_of(&board->at.plan->ops);
+    board->shards = schedule_shard_ranks(&board->at.plan->ops);
+    board->above = ABOVE_ROWS;
     if (board->units > BOARD_UNITS_MAX) board->units = BOARD_UNITS_MAX;
     units_keep(&board->at.plan->ops, board->keep, board->units);
     measure_arrays(board);
@@ -121,7 +124,7 @@ void board_rank_init(struct board_rank *of, const struct board *board, int i)
     of->unequal = false;
     choose_rank(of, board);
     of->x = BOARD_LABEL + i * board->column;
-    of->at = at_of(board->scene->model, of->rank);
+    of->at = board_progress(board->scene->model, of->rank);
     if (board->calm) of->at = (struct progress){.plan = of->at.plan};
     of->known = of->at.plan == board->at.plan && !of->at.lost;
     if (of->known) cells_of(&of->at, of->cells, board->units);
@@ -224,11 +227,11 @@ static void share_rows(struct rows *share, int rows, const struct board *board)
     share->lanes = board_lanes(board);
     share->small = rows < ROWS_SMALL;
     if (share->small) {
-        share_few_rows(share, rows - ABOVE_ROWS - 1 - share->host, board);
+        share_few_rows(share, rows - board->above - 1 - share->host, board);
         return;
     }
     const int transfers = share->transfers[TIER_DEVICE] + share->transfers[TIER_HOST];
-    int room = rows - ABOVE_ROWS - (3 + share->links + share->copies + transfers + share->host) - 2 - SENTENCE_ROWS;
+    int room = rows - board->above - (3 + share->links + share->copies + transfers + share->host) - 2 - SENTENCE_ROWS;
     share->saved = room - 2 >= board->units; /* the bar has them, too */
     room += !share->saved;
     const int least = within(board->units, 0, UNITS_LEAST);
@@ -241,8 +244,8 @@ static void share_rows(struct rows *share, int rows, const struct board *board)
 /* The labels of the rows, and the row between the ranks. Returns the row below them all. */
 static int draw_labels(struct canvas canvas, const struct rows *share, const struct board *board)
 {
-    int y = ABOVE_ROWS + share->tiles.used;
-    board_unit_labels(canvas, ABOVE_ROWS, &share->tiles, board);
+    int y = board->above + share->tiles.used;
+    board_unit_labels(canvas, board->above, &share->tiles, board);
     if (share->links) y = board_link(canvas, y, board);
     if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copy");
     if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
@@ -259,10 +262,10 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
 static void draw_rank(struct canvas canvas, const struct rows *share, int i, const struct board *board)
 {
     struct board_rank of;
-    int y = ABOVE_ROWS + share->tiles.used + share->links;
+    int y = board->above + share->tiles.used + share->links;
     board_rank_init(&of, board, i);
-    board_head(canvas, ABOVE_ROWS - 1, &of, board);
-    board_tiles(canvas, ABOVE_ROWS, &share->tiles, &of, board);
+    board_head(canvas, board->above - 1, &of, board);
+    board_tiles(canvas, board->above, &share->tiles, &of, board);
     if (share->copies) board_copies(canvas, y++, &of, board);
     if (!share->small) board_buckets(canvas, y++, &of, board);
     if (share->saved) board_saved(canvas, y++, &of, board);
@@ -273,19 +276,47 @@ static void draw_rank(struct canvas canvas, const struct rows *share, int i, con
     }
 }
 
-/* Between columns of ranks of two nodes, down to row `end`. */
-static void draw_nodes(struct canvas canvas, int end, const struct board *board)
+int board_edges(const struct board *board, int edge[BOARD_EDGES_MAX], int box[BOARD_EDGES_MAX])
 {
     const int node = board_links(board) > 1 ? board->scene->model->header.ranks_per_node : 0;
-    for (int i = 1; node && i < board->ranks && board->column > board->tile; i++) {
-        const struct board_group *before = &board->group[i - 1];
-        const int x = BOARD_LABEL + i * board->column - 1;
-        if (board->group[i].first / node == (before->first + before->count - 1) / node) continue;
-        for (int y = ABOVE_ROWS; y < end; y++) {
-            draw_character(canvas, x, y, STYLE_TEXT, 0x2551);
-            if (canvas.surface->ascii && board->column > board->tile + 1)
-                draw_character(canvas, x - 1, y, STYLE_TEXT, '|');
-        }
+    int count = 0;
+    for (int i = 0; node && i <= board->ranks; i++) {
+        const struct board_group *before = &board->group[i > 0 ? i - 1 : 0];
+        const bool inside = i > 0 && i < board->ranks &&
+                            board->group[i].first / node == (before->first + before->count - 1) / node;
+        if (inside || (!board->boxed && (i == 0 || i == board->ranks))) continue;
+        box[count] = i;
+        edge[count++] = BOARD_LABEL + i * board->column - 1;
+    }
+    return count;
+}
+
+static void draw_box_name(struct canvas canvas, int x, int room, int column, const struct board *board)
+{
+    const struct board_group *group = &board->group[column];
+    const int node = board->scene->model->header.ranks_per_node, first = group->first / node,
+              last = (group->first + group->count - 1) / node,
+              nodes = board->shards % node == 0 ? board->shards / node : INT_MAX; /* of a shard group */
+    char name[64];
+    snprintf(name, sizeof name, " node %d, replicas of node %d ", first, first % nodes);
+    if (first < nodes || (int)strlen(name) > room) snprintf(name, sizeof name, " node %d ", first);
+    if (first != last) snprintf(name, sizeof name, " nodes %d-%d ", first, last);
+    if ((int)strlen(name) <= room) draw_text(canvas, x, board->above - 2, STYLE_TEXT, name);
+}
+
+/* The ranks of a node stand in a box, whose lower edge is its link (desk.c), in row `end`. Where rows are few, there is a line between
+ * nodes alone. */
+static void draw_nodes(struct canvas canvas, int end, const struct board *board)
+{
+    int edge[BOARD_EDGES_MAX], box[BOARD_EDGES_MAX];
+    const int edges = board->column > board->tile ? board_edges(board, edge, box) : 0;
+    for (int i = 0; i < edges; i++) {
+        const uint32_t corner = i == 0 ? 0x2554 : i == edges - 1 ? 0x2557 : 0x2566;
+        for (int y = board->above - board->boxed; y < end; y++) draw_character(canvas, edge[i], y, STYLE_FRAME, 0x2551);
+        if (!board->boxed) continue;
+        if (i < edges - 1) draw_fill(canvas, edge[i], board->above - 2, edge[i + 1] - edge[i], STYLE_FRAME, 0x2550);
+        draw_character(canvas, edge[i], board->above - 2, STYLE_FRAME, corner);
+        if (i < edges - 1) draw_box_name(canvas, edge[i] + 2, edge[i + 1] - edge[i] - 2, box[i], board);
     }
 }
 
@@ -309,7 +340,7 @@ static void draw_sentence(struct canvas canvas, int y, int end, char sentence[SE
 static void draw_large(struct canvas canvas, const struct board *board)
 {
     const bool host = tier_is_used(board->scene->model, TIER_HOST);
-    const int y = ABOVE_ROWS, rows = canvas.at.rows - ABOVE_ROWS - 1 - board_links(board) - host - SENTENCE_ROWS;
+    const int y = board->above, rows = canvas.at.rows - board->above - 1 - board_links(board) - host - SENTENCE_ROWS;
     char sentence[SENTENCE_ROOM];
     draw_nodes(canvas, y + rows, board);
     const int bars = board_link(canvas, y + rows, board);
@@ -337,6 +368,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
         return;
     }
+    board.boxed = board_links(&board) > 1 && canvas.at.rows >= ROWS_SMALL;
+    board.above += board.boxed;
     draw_heading(canvas, &board);
     board_figures(canvas, 1, &board);
     if (scene->state->large) {
@@ -344,14 +377,14 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
         return;
     }
     share_rows(&share, canvas.at.rows, &board);
-    draw_nodes(canvas, ABOVE_ROWS + share.tiles.used, &board);
+    draw_nodes(canvas, board.above + share.tiles.used, &board);
     int y = draw_labels(canvas, &share, &board);
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
     if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
     while (share.legend && sentence_rows(canvas, sentence) > canvas.at.rows - share.legend - y) share.legend--;
     draw_sentence(canvas, y, canvas.at.rows - share.legend, sentence);
-    board_legend(canvas, ABOVE_ROWS + share.tiles.used, canvas.at.rows - share.legend, share.legend, &board);
+    board_legend(canvas, board.above + share.tiles.used, canvas.at.rows - share.legend, share.legend, &board);
 }
 
 static bool act(struct view_state *state, const struct scene *scene, const struct key_row *key)
