@@ -28,6 +28,12 @@ static inline struct process_group group_spread(enum group kind, int rank, int s
     return (struct process_group){kind, rank % size, size, ranks / size};
 }
 
+static inline int group_has(const struct process_group *group, int rank)
+{
+    return rank >= group->first && (rank - group->first) % group->stride == 0 &&
+           (rank - group->first) / group->stride < group->count;
+}
+
 static inline int member_rank(const struct process_group *group, int place)
 {
     return group->first + place * group->stride;

@@ -105,12 +105,13 @@ const struct dependency *progress_wait(const struct progress *at, int op)
     return NULL;
 }
 
-int progress_missing(const struct run_model *model, const struct progress *at, int op, int *rank)
+int progress_missing(const struct run_model *model, const struct progress *at, int of, int op, int *rank)
 {
+    const struct process_group group = schedule_group(&at->plan->ops, at->plan->ops.ops[op].group, of);
     int missing = 0;
     for (int r = model->ranks - 1; r >= 0; r--) {
         const struct progress other = progress_of(model, r);
-        if (!other.plan || other.plan != at->plan || other.step != at->step) continue;
+        if (!other.plan || other.plan != at->plan || other.step != at->step || !group_has(&group, r)) continue;
         if (op < other.begun[at->plan->ops.ops[op].lane]) continue;
         missing++;
         *rank = r;

@@ -35,7 +35,7 @@ int progress_next(const struct progress *at, enum lane lane);
 /* The first dependency of `op` that has not ended; NULL: none. */
 const struct dependency *progress_wait(const struct progress *at, int op);
 
-/* Returns how many ranks have not begun this collective while others wait in it; *rank is the lowest of them. */
-int progress_missing(const struct run_model *model, const struct progress *at, int op, int *rank);
+/* Returns how many ranks have not begun this collective while `of` waits in it; *rank is the lowest of them. */
+int progress_missing(const struct run_model *model, const struct progress *at, int of, int op, int *rank);
 
 #endif

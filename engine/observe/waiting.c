@@ -17,21 +17,26 @@ static bool has_ended(const struct run_lane *lane, const struct run_waiting *at,
 bool run_waiting(const struct run_model *model, struct run_waiting *found)
 {
     const struct run_lane *first = NULL;
+    int rank = 0;
     for (int r = 0; r < model->ranks && r < 64; r++) {
         const struct run_lane *lane = &model->rank[r].lane[LANE_COMM];
         if (lane->busy && (!first || lane->step < first->step || (lane->step == first->step && lane->op < first->op)))
-            first = lane;
+            first = lane, rank = r;
     }
-    if (!first) return false;
+    const struct run_schedule *plan = first ? run_schedule_numbered(model, first->schedule) : NULL;
+    const struct op *op = first ? run_op(plan, first->op) : NULL;
+    if (!op) return false;
+    const struct process_group group = schedule_group(&plan->ops, op->group, rank);
     *found = (struct run_waiting){.schedule = first->schedule, .step = first->step, .op = first->op};
     for (int r = 0; r < model->ranks && r < 64; r++) {
         const struct run_lane *lane = &model->rank[r].lane[LANE_COMM];
+        if (!group_has(&group, r)) continue;
         if (!has_begun(lane, found, found->op)) found->missing |= UINT64_C(1) << r;
         else if (!has_ended(lane, found, found->op)) found->waiting |= UINT64_C(1) << r;
         else continue;
         if (lane->busy && lane->started_ns > found->since_ns) found->since_ns = lane->started_ns;
     }
-    return found->missing && run_op(run_schedule_numbered(model, found->schedule), found->op);
+    return found->missing != 0;
 }
 
 /* Whether the lane is in a collective, or its next operation waits for another one. */
@@ -68,9 +73,12 @@ bool run_is_stuck(const struct run_model *model)
 void run_waiting_text(char *text, size_t room, const struct run_model *model, const struct run_waiting *waiting)
 {
     const struct op *op = run_op(run_schedule_numbered(model, waiting->schedule), waiting->op);
+    const bool one = !(waiting->missing & (waiting->missing - 1));
+    char rank[RANK_TEXT_ROOM];
     text[0] = '\0';
-    append_ranks(text, room, waiting->missing);
-    text_append(text, room, " %s not come to %s", waiting->missing & (waiting->missing - 1) ? "have" : "has",
+    if (one) text_append(text, room, "%s", run_rank_text(rank, model, __builtin_ctzll(waiting->missing)));
+    else append_ranks(text, room, waiting->missing);
+    text_append(text, room, " %s not come to %s", one ? "has" : "have",
                 op_name(op->kind, op->use));
     if (op->unit >= 0 && op->unit < model->header.unit_count)
         text_append(text, room, " %s", model->header.units[op->unit].name);

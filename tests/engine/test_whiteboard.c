@@ -148,7 +148,7 @@ static void large_figures_are_the_bytes_of_the_records(void **state)
 static int column_of(const struct surface *surface, const struct board *board, int column, char text[COLUMNS + 1])
 {
     const int from = BOARD_LABEL + column * board->column;
-    read_row(text, surface, 2);
+    read_row(text, surface, 3); /* below the edge of the boxes */
     text[from + board->column] = '\0';
     return from;
 }
@@ -198,7 +198,7 @@ static void groups_are_the_bytes_of_the_records(void **state)
             for (; at < unit; at++)
                 if (*at != ',') shown = 10 * shown + (uint64_t)(*at - '0');
             assert_int_equal(shown, most);
-            assert_int_equal(unit[2] == '~', most != least);
+            assert_int_equal(surface_at(&surface, (int)(unit - text) + 2, 3)->character == 0x2260, most != least);
             marked += most != least;
             checked++;
         }
@@ -226,7 +226,7 @@ static void tiles_of_groups_make_the_whole(void **state)
     for (int x = 0; x < board.tile; x++) {
         int halves = 0;
         for (int c = 0; c < board.ranks; c++) {
-            const uint32_t sign = surface_at(&surface, BOARD_LABEL + c * board.column + x, 3)->character;
+            const uint32_t sign = surface_at(&surface, BOARD_LABEL + c * board.column + x, 4)->character;
             halves += sign == 0x2588 ? 2 : sign == 0x258c || sign == 0x2590 ? 1 : 0;
         }
         assert_int_equal(halves, 2);

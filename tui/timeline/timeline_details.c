@@ -6,6 +6,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/observe/progress.h"
+#include "engine/observe/totals.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 
@@ -52,6 +53,24 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
                               span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
 }
 
+/* Who came last to a collective of the rank; the rank itself: nobody else is known. */
+static int last_to_come(const struct scene *scene, int rank, const struct span *span)
+{
+    const struct run_schedule *plan = run_schedule_numbered(scene->model, span->schedule);
+    const struct op *op = run_op(plan, span->op);
+    uint64_t last_ns = 0;
+    int last = rank;
+    if (!op || op->lane != LANE_COMM) return rank;
+    const struct process_group group = schedule_group(&plan->ops, op->group, rank);
+    for (int m = 0; m < group.count; m++) {
+        const int member = member_rank(&group, m);
+        const struct span *of = history_span(scene->history, member, LANE_COMM,
+                                             history_span_of(scene->history, member, LANE_COMM, span->step, span->op));
+        if (of && of->schedule == span->schedule && of->started_ns > last_ns) last_ns = of->started_ns, last = member;
+    }
+    return last;
+}
+
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
 {
     struct stall_reason before = timeline_wait(scene, rank, span), inside = stall_inside(span);
@@ -61,7 +80,12 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(time, before.ns), label,
              stall_letter(before.why), stall_name(before.why));
-    if (inside.why != STALL_NONE)
+    const int last = inside.why != STALL_NONE ? last_to_come(scene, rank, span) : rank;
+    char name[RANK_TEXT_ROOM];
+    if (last != rank)
+        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(time, inside.ns),
+             run_rank_text(name, scene->model, last));
+    else if (inside.why != STALL_NONE)
         fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(time, inside.ns));
     if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(time, span->paced_ns));
 }
@@ -194,7 +218,29 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(time, t->communication_ns - t->overlapped_ns));
 }
 
-static void tell_stalls(struct facts *facts, const struct totals *totals)
+/* ": rank 2 in 18 of 18", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
+ * there is none. */
+static const char *straggler_text(char out[64], int columns, const struct scene *scene, const struct history_step *of)
+{
+    const struct run_step *step = of ? run_step_numbered(scene->model, of->step) : NULL;
+    const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
+    int lasts[RUN_RANKS_MAX] = {0}, collectives = 0, straggler = 0;
+    char name[RANK_TEXT_ROOM];
+    for (int op = 0; plan && plan->has_ops && op < plan->ops.op_count; op++) {
+        if (plan->ops.ops[op].lane != LANE_COMM) continue;
+        const struct op_times times =
+            op_times_of(scene->history, plan, of->step, op, of->ended_ns ? of->ended_ns : shown_now(scene));
+        if (times.ranks < 2 || times.last_ns == times.first_ns) continue;
+        collectives++;
+        if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
+    }
+    if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return "";
+    snprintf(out, 64, columns < 120 ? ": %s" : ": %s in %d of %d", run_rank_text(name, scene->model, straggler),
+             lasts[straggler], collectives);
+    return out;
+}
+
+static void tell_stalls(struct facts *facts, const struct totals *totals, const char *straggler)
 {
     char time[FORMAT_ROOM];
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
@@ -203,8 +249,8 @@ static void tell_stalls(struct facts *facts, const struct totals *totals)
         const char *sign = why != STALL_PEERS             ? letter
                            : facts->canvas.surface->ascii ? ":"
                                                           : "┊"; /* as in the legend */
-        fact(facts, STYLE_TEXT, "%s %s %s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
-             format_time_bare(time, totals->stall_ns[why]));
+        fact(facts, STYLE_TEXT, "%s %s %s%s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
+             format_time_bare(time, totals->stall_ns[why]), why == STALL_PEERS ? straggler : "");
     }
 }
 
@@ -255,7 +301,9 @@ static void tell_how_early_gathers(struct facts *facts, const struct prefetch_to
          format_time_bare(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
 }
 
-static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals)
+/* step: the one that they are of; NULL: of a span. */
+static void tell_totals(struct facts *facts, const struct scene *scene, const struct totals *totals,
+                        const struct history_step *step)
 {
     const struct run_schedule *plan = run_training(scene->model);
     if (!totals->known) {
@@ -266,7 +314,8 @@ static void tell_totals(struct facts *facts, const struct scene *scene, const st
     }
     tell_time_split(facts, totals);
     new_line(facts);
-    tell_stalls(facts, totals);
+    char straggler[64];
+    tell_stalls(facts, totals, straggler_text(straggler, facts->canvas.at.columns, scene, step));
     new_line(facts);
     tell_traffic(facts, totals, scene->state->units);
     new_line(facts);
@@ -287,7 +336,7 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
     t->idle_ns = t->window_ns - t->compute_ns - t->non_compute_ns;
     snprintf(title, sizeof title, "span of %s, rank %d", format_time_bare(time, to_ns - from_ns), scene->state->rank);
     draw_title(canvas, 0, true, title);
-    tell_totals(&facts, scene, &totals);
+    tell_totals(&facts, scene, &totals, NULL);
 }
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------------- */
@@ -354,7 +403,7 @@ static void draw_step(struct canvas canvas, const struct scene *scene)
     if (step && !step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
     if (!step || timeline_stands(scene, step)) return;
     totals_of_step(&totals, scene);
-    tell_totals(&facts, scene, &totals);
+    tell_totals(&facts, scene, &totals, step);
     new_line(&facts);
     timeline_draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);
 }

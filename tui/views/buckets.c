@@ -288,11 +288,12 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
         draw_text(canvas, 1, y, STYLE_DIM, "not measured yet");
         return;
     }
+    char rank[RANK_TEXT_ROOM];
     draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
                 format_time_bare(flight, times.mean_ns), times.slowest, format_time_bare(longest, times.longest_ns));
     if (times.ranks < 2) return;
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: rank %d came last, %s after the first",
-                format_time_bare(peers, times.peers_ns), times.last_rank,
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: %s came last, %s after the first",
+                format_time_bare(peers, times.peers_ns), run_rank_text(rank, buckets->scene->model, times.last_rank),
                 format_time_bare(behind, times.last_ns - times.first_ns));
 }
 

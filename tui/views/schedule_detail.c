@@ -120,7 +120,7 @@ static void say_times(struct sheet *sheet, int number)
     const struct run_model *model = sheet->scene->model;
     const uint32_t step = whole_step_of(model, sheet->at->plan);
     const struct op_times times = op_times_of(sheet->scene->history, sheet->at->plan, step, number, model->now_ns);
-    char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM];
+    char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM], rank[RANK_TEXT_ROOM];
     if (!step || !times.ranks) return;
     say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step, format_time_bare(mean, times.mean_ns),
         times.ranks, times.slowest, format_time_bare(longest, times.longest_ns));
@@ -128,14 +128,14 @@ static void say_times(struct sheet *sheet, int number)
     if (times.paced_ns) say(sheet, "; %s of that added by pacing", format_time_bare(other, times.paced_ns));
     if (times.waited_ns) say(sheet, "; its lane waited %s before it", format_time_bare(other, times.waited_ns));
     if (times.ranks > 1 && sheet->ops->ops[number].lane == LANE_COMM)
-        say(sheet, "; rank %d came last, %s after the first", times.last_rank,
+        say(sheet, "; %s came last, %s after the first", run_rank_text(rank, model, times.last_rank),
             format_time_bare(other, times.last_ns - times.first_ns));
 }
 
 static void say_now(struct sheet *sheet, int number)
 {
     const struct run_model *model = sheet->scene->model;
-    char text[24];
+    char text[24], name[RANK_TEXT_ROOM];
     for (int rank = 0; rank < model->ranks && rank < 16; rank++) {
         const struct progress at = progress_of(model, rank);
         if (at.plan == sheet->at->plan)
@@ -143,8 +143,8 @@ static void say_now(struct sheet *sheet, int number)
     }
     int missing = 0, first = 0;
     if (sheet->ops->ops[number].lane == LANE_COMM && progress_state(sheet->at, number) == PROGRESS_RUNNING)
-        missing = progress_missing(model, sheet->at, number, &first);
-    if (missing == 1) say(sheet, "; rank %d has not come yet", first);
+        missing = progress_missing(model, sheet->at, list_kept(sheet->scene->state->rank, model->ranks), number, &first);
+    if (missing == 1) say(sheet, "; %s has not come yet", run_rank_text(name, model, first));
     if (missing > 1) say(sheet, "; %d ranks have not come yet, rank %d among them", missing, first);
 }
 

@@ -7,7 +7,7 @@
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
-enum { LIT = 0x2587, BAR_LINE = 0x2503 };
+enum { LIT = 0x2587, BAR_LINE = 0x2503, NODE_EDGE = 0x2551 };
 
 /* A mark as it is drawn, and in ASCII; what the legend and what the help page say of it. */
 static const struct sign {
@@ -26,7 +26,7 @@ static const struct sign {
     {0x2596, "▖▗", "", "half, last step's", "half a column that is still as the step before left it"},
     {'+', "+", "+", "small tensors", "small tensors that stay gathered"},
     {0x2595, "▕", "", "small tensors", "small tensors that stay gathered: less than a quarter of a column"},
-    {0x2551, "║", "|", "node", "the edge of a node; below it what moves in the node"},
+    {NODE_EDGE, "║", "|", "node", "the edge of a node; below it what moves in the node"},
     {'=', "=", "=", "replica", "rank 2 = 0: rank 2 holds the same shards as rank 0"},
     {'h', "h", "h", "host", "what follows is kept in host memory (d: on the device)"},
     {'n', "n", "n", "NVMe", "what follows is kept on NVMe"},
@@ -61,6 +61,7 @@ static bool is_on(struct canvas canvas, int end, const struct sign *sign, const 
     if (sign->code == 'n') return tiers >> TIER_NVME & 1;
     if (sign->code == LIT) return board->newest >= 0 && board_array_of(&board->at.plan->ops.ops[board->newest]) >= 0;
     if (sign->code == BAR_LINE) return true;
+    if (sign->code == NODE_EDGE) return board_links(board) > 1;
     for (int y = board->above - 1; y < end; y++)
         for (int x = BOARD_LABEL; x < canvas.at.columns; x++) {
             const uint32_t code = surface_at(canvas.surface, canvas.at.x + x, canvas.at.y + y)->character;

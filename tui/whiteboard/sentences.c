@@ -268,10 +268,12 @@ static void add_missing(char out[SENTENCE_ROOM], const struct subject *of)
 {
     const struct board *board = of->board;
     const int ranks = board->scene->model->ranks;
+    const struct process_group group = schedule_group(&board->at.plan->ops, of->op->group, board->rank);
     char list[64] = "";
     int missing = 0;
     for (int rank = 0; rank < ranks; rank++) {
         const struct progress at = progress_of(board->scene->model, rank);
+        if (of->op->lane == LANE_COMM && !group_has(&group, rank)) continue;
         const bool ended = at.step > board->at.step || at.ended[of->op->lane] > of->number || !at.open;
         if (at.plan != board->at.plan || (of->ended ? ended : board_has_begun(board, &at))) continue;
         text_append(list, sizeof list, "%s%d", missing++ ? ", " : "", rank);
