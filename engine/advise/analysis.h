@@ -123,6 +123,11 @@ struct analysis_difference { char label[48], value[2][32]; };
 int analysis_differences(struct analysis_difference *out, int room, struct analysis_pair *pair, const struct analysis *left,
                          const struct analysis *right, uint32_t step);
 
+/* The training losses of steps that both traces have, in order of steps; of a step that was taken again, the last one. relative:
+ * (b - a) / |a|. Sets *losses, which the caller frees; returns how many, -1: no memory. */
+struct analysis_losses { uint32_t step; float a, b; double relative; };
+int analysis_losses(struct analysis_losses **losses, const struct analysis *left, const struct analysis *right);
+
 /* The figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses and
  * measured peaks are not compared. The caller frees the JSON; NULL: no memory. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);

@@ -106,6 +106,43 @@ int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, co
     return whole ? count : -1;
 }
 
+static uint32_t last_step_of(const struct analysis *analysis)
+{
+    uint32_t last = 0;
+    for (int s = 0; s < analysis->section_count; s++)
+        if (analysis->sections[s].last_step > last) last = analysis->sections[s].last_step;
+    return last;
+}
+
+/* By step; NaN where there is none. NULL: no memory. */
+static float *losses_by_step(const struct analysis *analysis, uint32_t last)
+{
+    float *by_step = malloc(((size_t)last + 1) * sizeof *by_step);
+    for (uint32_t step = 0; by_step && step <= last; step++) by_step[step] = NAN;
+    for (int s = 0; by_step && s < analysis->section_count; s++)
+        for (int i = 0; i < analysis->sections[s].loss_count; i++) {
+            const struct analysis_loss *of = &analysis->sections[s].losses[i];
+            if (of->step <= last) by_step[of->step] = of->loss;
+        }
+    return by_step;
+}
+
+int analysis_losses(struct analysis_losses **losses, const struct analysis *left, const struct analysis *right)
+{
+    const uint32_t lefts = last_step_of(left), rights = last_step_of(right), last = lefts < rights ? lefts : rights;
+    float *a = losses_by_step(left, last), *b = losses_by_step(right, last);
+    int count = 0;
+    *losses = malloc(((size_t)last + 1) * sizeof **losses);
+    const bool whole = a && b && *losses;
+    for (uint32_t step = 0; whole && step <= last; step++)
+        if (!isnan(a[step]) && !isnan(b[step]))
+            (*losses)[count++] = (struct analysis_losses){
+                step, a[step], b[step], ((double)b[step] - (double)a[step]) / fabs((double)a[step])};
+    free(a);
+    free(b);
+    return whole ? count : -1;
+}
+
 /* ---- keys ---- */
 
 static bool load(struct config *config, const struct analysis *analysis)
@@ -320,6 +357,18 @@ static cJSON *pair_rows(const struct analysis_pair *pair, bool *equal)
     return rows;
 }
 
+static void add_losses(cJSON *out, const struct analysis *left, const struct analysis *right)
+{
+    struct analysis_losses *losses;
+    const int count = analysis_losses(&losses, left, right);
+    cJSON *list = cJSON_AddArrayToObject(out, "losses");
+    for (int i = 0; i < count; i++)
+        json_put(json_item(list), NUMBER("step", losses[i].step), NUMBER("a", losses[i].a), NUMBER("b", losses[i].b),
+                 NUMBER("difference", (double)losses[i].b - (double)losses[i].a),
+                 NUMBER_IF("relative", isfinite(losses[i].relative), losses[i].relative));
+    free(losses);
+}
+
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal)
 {
     struct analysis_pair *pairs;
@@ -331,6 +380,7 @@ char *analysis_diff_json(const struct analysis *left, const struct analysis *rig
     *equal = count >= 0;
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, pair_rows(&pairs[i], equal));
     free(pairs);
+    add_losses(out, left, right);
     cJSON_AddBoolToObject(out, "equal", *equal);
     return json_lines(out);
 }

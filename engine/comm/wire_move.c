@@ -21,6 +21,7 @@ struct move {
     const struct comm_part *parts;
     int count;
     bool in_place, accumulate;
+    bool used; /* there was something to send or to receive */
     int64_t chunk_elems;
     struct patience patience;
 };
@@ -82,6 +83,7 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
 {
     const struct chunk *chunk = &stream->chunk;
     struct comm *comm = move->comm;
+    move->used = true;
     int64_t offset = dtype_array_bytes(move->dtype, chunk->first), bytes = dtype_array_bytes(move->dtype, chunk->elems);
     if (!stream->sends) {
         unsigned char *to = comm_place(comm, chunk->part, move->in_place);
@@ -192,7 +194,7 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
         if (!status) status = stream_advance(&move, &in, &moved);
         if (!status) status = rest(&move, moved);
     }
-    comm->link_ns[LINK_INTER] += clock_ns() - since_ns;
+    if (move.used) comm->link_ns[LINK_INTER] += clock_ns() - since_ns;
     if (status) wire_drop(move.wire, out.request, WINDOW);
     if (status) wire_drop(move.wire, in.request, WINDOW);
     return status;
@@ -222,6 +224,7 @@ static int group_begin(struct move *move, struct groups *groups)
     struct chunk *chunk = &groups->chunk[groups->begun % WIRE_GROUPS];
     groups->ended = !next_chunk(move, &groups->at, true, chunk);
     if (groups->ended) return 0;
+    move->used = true;
     MPI_Request *request = group_requests(move, groups->begun);
     int status = 0;
     for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
@@ -300,7 +303,7 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
         if (!status) status = groups_advance(&move, &groups, &moved);
         if (!status) status = rest(&move, moved);
     }
-    comm->link_ns[LINK_INTER] = /* all the time but that in which the node's sources were read */
+    if (move.used) comm->link_ns[LINK_INTER] = /* all the time but that in which the node's sources were read */
         before_ns[LINK_INTER] + clock_ns() - since_ns - (comm->link_ns[LINK_INTRA] - before_ns[LINK_INTRA]);
     if (status) wire_drop(move.wire, out.request, WINDOW);
     for (; status && groups.finished < groups.begun; groups.finished++)

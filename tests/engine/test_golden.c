@@ -39,6 +39,16 @@ struct moment {
         .step = (number), .op = (of), .file = "tests/reference/paced.zlt"                                              \
     }
 
+/* Four ranks in two nodes over a slow link at stage 3: hybrid sharding, each node a shard group; and all of ZeRO++. */
+#define HYBRID(number, of)                                                                                             \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/hybrid.zlt"                                             \
+    }
+#define ZEROPP(number, of)                                                                                             \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/zeropp.zlt"                                             \
+    }
+
 /* 16 ranks in nodes of four, and two ranks with 48 layers, both at stage 3. */
 #define WIDE(number, of)                                                                                               \
     {                                                                                                                  \

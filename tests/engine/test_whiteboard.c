@@ -431,6 +431,38 @@ static void rows_stay_around_the_block_in_use(void **state)
     (void)state;
 }
 
+/* Hybrid sharding: the ranks of a node make the whole, and the other node has it again, rank by rank. */
+static void replicas_hold_the_same(void **state)
+{
+    struct told told = begin("tests/reference/hybrid.zlt");
+    struct trace_record record;
+    struct surface surface;
+    struct view_state view = {0};
+    struct board board;
+    char text[COLUMNS + 1];
+    (void)state;
+    while (fold_next(&told, &record))
+        ;
+    const struct scene scene = scene_of(&told, &view);
+    assert_true(board_init(&board, &scene, COLUMNS));
+    assert_int_equal(board.shards, 2);
+    draw(&surface, &told, 0);
+    for (int x = 0; x < board.tile; x++) {
+        uint32_t sign[4];
+        for (int r = 0; r < 4; r++)
+            sign[r] = surface_at(&surface, BOARD_LABEL + r * board.column + x, 4)->character;
+        assert_true(sign[0] == sign[2] && sign[1] == sign[3] && (sign[0] == 0x2588) != (sign[1] == 0x2588));
+    }
+    read_row(text, &surface, 3);
+    assert_non_null(strstr(text, "rank 2 = 0 "));
+    assert_non_null(strstr(text, "rank 3 = 1 "));
+    assert_null(strstr(text, "rank 1 ="));
+    read_row(text, &surface, 2);
+    assert_non_null(strstr(text, " node 1, replicas of node 0 "));
+    surface_release(&surface);
+    end(&told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +471,7 @@ int main(void)
         cmocka_unit_test(large_figures_are_the_bytes_of_the_records),
         cmocka_unit_test(groups_are_the_bytes_of_the_records),
         cmocka_unit_test(tiles_of_groups_make_the_whole),
+        cmocka_unit_test(replicas_hold_the_same),
         cmocka_unit_test(rows_are_to_scale),
         cmocka_unit_test(rows_fit),
         cmocka_unit_test(persistent_parameters_are_on_every_rank),

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,97 @@ static void sentences_of_nvme(void **state)
 {
     (void)state;
     every_moment_is_counted_and_has_a_sentence("tests/reference/tiers.zlt", 6);
+}
+
+static void sentences_of_groups(void **state)
+{
+    (void)state;
+    every_moment_is_counted_and_has_a_sentence("tests/reference/hybrid.zlt", 2);
+    every_moment_is_counted_and_has_a_sentence("tests/reference/zeropp.zlt", 2);
+}
+
+/* Whether a row that begins with `name` has a packet of a rank's operation, by its bracket and its arrow. */
+static bool has_packet(const struct surface *surface, const char *name, int from, int end)
+{
+    char text[COLUMNS + 1];
+    int y = 0;
+    do read_row(text, surface, y++);
+    while (strncmp(text, name, strlen(name)) && y < ROWS);
+    for (int x = from; x < end && x < COLUMNS; x++)
+        if (surface_at(surface, x, y - 1)->character == 0x25b8) return true;
+    return false;
+}
+
+/* A link is in use exactly if the group of the operation has ranks at both of its ends, and the sentence names them. */
+static void links_are_used_by_their_groups(const char *path)
+{
+    struct told told = begin(path);
+    struct trace_record record;
+    struct view_state view = {.units = UNITS_GIB};
+    int apart = 0, together = 0;
+    while (fold_next(&told, &record)) {
+        if (record.kind != TRACE_OP_BEGIN || record.rank != 0 || record.op_begin.step != 2) continue;
+        const struct scene scene = scene_of(&told, &view);
+        struct board board;
+        struct surface surface;
+        char sentence[SENTENCE_ROOM];
+        assert_true(board_init(&board, &scene, COLUMNS));
+        const struct op *op = &board.at.plan->ops.ops[record.op_begin.op];
+        if (op->lane != LANE_COMM || op->kind == OP_AGREE) continue;
+        const bool near = op->group == GROUP_SHARDS || op->group == GROUP_PARTITION || op->group == GROUP_NODE,
+                   far = op->group == GROUP_REPLICAS || op->group == GROUP_ACROSS;
+        draw(&surface, &told, 0);
+        assert_int_equal(has_packet(&surface, "in node", 0, BOARD_LABEL + 2 * board.column), !far);
+        assert_int_equal(has_packet(&surface, "between", 0, COLUMNS), !near);
+        board_sentence(sentence, &board);
+        if (near) assert_non_null(strstr(sentence, " Group: ranks 0 and 1"));
+        if (far) assert_non_null(strstr(sentence, " Group: ranks 0 and 2"));
+        apart += far;
+        together += near;
+        surface_release(&surface);
+    }
+    assert_true(apart >= 4 && together >= 4);
+    end(&told);
+}
+
+static void links_of_groups(void **state)
+{
+    (void)state;
+    links_are_used_by_their_groups("tests/reference/hybrid.zlt");
+    links_are_used_by_their_groups("tests/reference/zeropp.zlt");
+}
+
+/* The error of what is being quantized is that of the records: of all ranks, in this step. */
+static void quantizing_says_its_error(void **state)
+{
+    struct told told = begin("tests/reference/zeropp.zlt");
+    struct trace_record record;
+    struct view_state view = {.units = UNITS_GIB};
+    double largest[2][64] = {{0}}, squares[2][64] = {{0}}, elems[2][64] = {{0}};
+    int checked = 0;
+    (void)state;
+    while (fold_next(&told, &record)) {
+        const struct trace_of_quantized *of = &record.quantized;
+        if (record.kind == TRACE_QUANTIZED && of->step == 2) {
+            largest[of->gradient][of->unit] = fmax(largest[of->gradient][of->unit], of->largest);
+            squares[of->gradient][of->unit] += of->squares;
+            elems[of->gradient][of->unit] += (double)of->elems;
+        }
+        if (record.kind != TRACE_OP_END || record.rank != 0 || record.op_end.step != 2) continue;
+        const struct scene scene = scene_of(&told, &view);
+        struct board board;
+        char sentence[SENTENCE_ROOM], wanted[64];
+        assert_true(board_init(&board, &scene, COLUMNS));
+        const struct op *op = &board.at.plan->ops.ops[record.op_end.op];
+        if (op->kind != OP_QUANTIZE || op->unit < 0 || board.newest != (int)record.op_end.op) continue;
+        board_sentence(sentence, &board);
+        snprintf(wanted, sizeof wanted, " In step 2: largest error %.2g, RMS %.2g, relative ", largest[0][op->unit],
+                 sqrt(squares[0][op->unit] / elems[0][op->unit]));
+        if (!strstr(sentence, wanted)) fail_msg("no \"%s\" in \"%s\"", wanted, sentence);
+        checked++;
+    }
+    assert_true(checked >= 3);
+    end(&told);
 }
 
 /* At full speed nothing of a step is drawn: what is seen must last long enough to be seen. */
@@ -475,6 +567,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sentences_of_stage_3),
         cmocka_unit_test(sentences_of_nvme),
+        cmocka_unit_test(sentences_of_groups),
+        cmocka_unit_test(links_of_groups),
+        cmocka_unit_test(quantizing_says_its_error),
         cmocka_unit_test(full_speed_is_calm),
         cmocka_unit_test(packets_travel),
         cmocka_unit_test(transfers_travel),

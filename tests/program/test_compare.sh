@@ -70,7 +70,7 @@ every_highlight_is_a_difference() { # PAIR SIZE LEAST
 }
 if command -v jq >/dev/null; then
     for pair in stages prefetch; do
-        check "$pair, 80x24: every highlighted figure is one of analyze --diff" every_highlight_is_a_difference $pair 80x24 4
+        check "$pair, 80x24: every highlighted figure is one of analyze --diff" every_highlight_is_a_difference $pair 80x24 3
         check "$pair, 200x60: so it is" every_highlight_is_a_difference $pair 200x60 6
     done
     peaks_are_shown() {
@@ -88,6 +88,23 @@ is_diff() {
     [ $? = 1 ] && "$zerolab" analyze "$traces/stage1.zlt" --diff "$traces/stage3.zlt" --json | cmp - json
 }
 check "--json is that of analyze --diff, with its exit status" is_diff
+if command -v jq >/dev/null; then
+    # The losses of both by step, from the reports' own source: the traces.
+    losses_are_those_of_the_traces() {
+        "$zerolab" analyze "$traces/hybrid.zlt" --json >a.json && "$zerolab" analyze "$traces/zeropp.zlt" --json >b.json
+        compare "$traces/hybrid.zlt" "$traces/zeropp.zlt" --json >losses.json
+        jq -e --slurpfile a a.json --slurpfile b b.json '.losses | length == 2 and .[0].step == 1 and .[1].step == 2
+            and .[0].a == $a[0].sections[0].first_loss and .[1].a == $a[0].sections[0].last_loss
+            and .[0].b == $b[0].sections[0].first_loss and .[1].b == $b[0].sections[0].last_loss
+            and all(.[]; .difference == .b - .a and (.relative - .difference / .a | fabs) < 1e-9)' losses.json >/dev/null
+    }
+    check "the losses of each step, and what B's are more" losses_are_those_of_the_traces
+    loss_is_shown() {
+        local line=$(jq -r '.losses[1] | "\(.step) \(.difference) \(.relative)"' losses.json | awk '{ printf "step %s: %+.4f (%+.3g %%)", $1, $2, 100 * $3 }')
+        compare "$traces/hybrid.zlt" "$traces/zeropp.zlt" --frame 80x24 --at step:2 | grep -qF "loss B - A $line"
+    }
+    check "... on the screen" loss_is_shown
+else skip "losses of two runs" "jq is needed"; fi
 check "... which is 0 for equal traces" eval 'compare "$traces/stage3.zlt" "$traces/stage3.zlt" --json >out && grep -q "\"equal\":.*true" out'
 check "equal traces: nothing differs" eval 'compare "$traces/stage3.zlt" "$traces/stage3.zlt" --frame 80x24 | grep -q "nothing differs"'
 

@@ -31,6 +31,23 @@ check "a link, paced while it trains" train link "$config" --steps 4 $threads --
 check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
 check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 8e6"
 check "... and was not before" holds "$(paced link 2) == 0 && $(paced link 3) > 0"
+# Two nodes: the link between them is in use for its latency and its bytes, the one in a node for far less; each has its own exposed time.
+if command -v jq >/dev/null; then
+    check "a slow link between nodes" train nodes "$config" --steps 3 $threads -n 4 --set topology.ranks_per_node=2 \
+        --set topology.links.inter.bandwidth=20MB --set topology.links.inter.latency=1e-3 --set zero_optimization.mics_shard_size=2 --trace nodes.zlt
+    link_of() { jq ".links[] | select(.link == \"$1\") | .$2" nodes.json; }
+    operations() { jq "[.traffic[] | select(.link == \"inter\") | .count] | add / 3" nodes.json; }
+    planned() { jq -n "$(operations) * 1e-3 + $(link_of inter sent_bytes_per_step) / 20e6"; }
+    check "... is in use for what it is paced to" holds "$(link_of inter busy_seconds_per_step) > 0.97 * $(planned) && $(link_of inter busy_seconds_per_step) < 1.03 * $(planned)"
+    check "... the link in a node is in use for less" holds "$(link_of intra busy_seconds_per_step) > 0 && $(link_of intra busy_seconds_per_step) < 0.3 * $(planned)"
+    each_is_covered() { jq -e '[.links[] | .exposed_seconds_per_step > 0 and .exposed_seconds_per_step <= .busy_seconds_per_step * 1.000001] | length == 2 and all' nodes.json >/dev/null; }
+    check "... neither was waited for longer than it was in use" each_is_covered
+    sums() { jq -e '.traffic as $t | [.links[] | . as $l | (.sent_bytes_per_step - ([$t[] | select(.link == $l.link) | .sent_bytes_per_step] | add)) | fabs < 1] | all' nodes.json >/dev/null; }
+    check "... and its bytes are the sum of its kinds" sums
+    shown() { "$zerolab" replay nodes.zlt --frame 120x40 --view collectives --at step:3 | grep -E '^ inter, total +[0-9.]+ [KM]iB +[0-9.]+ ms +[0-9.]+ [mu]s *$'; }
+    check "... as the view of collectives shows" shown
+else skip "links between nodes" "jq is needed"; fi
+
 check "slow motion slows the link as well" train both "$config" --steps 3 $threads \
     --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
 check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
@@ -43,6 +60,12 @@ check "... makes all wait" holds "$(quickest straggler $slow_from $end) > 1.3 * 
 
 # The row of the state has it all the while.
 state_row() { "$zerolab" replay "$1.zlt" --frame 80x24 --at "step:$2" --as text | sed -n 4p; }
+named() { "$zerolab" replay straggler.zlt --frame 120x40 --view timeline --at "step:4" | grep -qE "slowest rank [0-9.]+ m?s: rank 2 in [0-9]+ of [0-9]+"; }
+check "... and is named" named
+check "a straggler in a node" train far "$config" --steps 2 $threads -n 4 --set model.layers=2 --set topology.ranks_per_node=2 \
+    --set topology.slow_motion=10 --set topology.slow_rank=3 --trace far.zlt
+of_node() { "$zerolab" replay far.zlt --frame 120x40 --view timeline --at step:2 | grep -qE "slowest rank [0-9.]+ m?s: rank 3 of node 1 in "; }
+check "... is named with it" of_node
 check "a screen says so" grep -q ' slow x10  rank 2 slow ' <<<"$(state_row straggler 4)"
 check "... of a link, too" grep -q ' link 8.00 MB/s ' <<<"$(state_row link 3)"
 not_yet() { state_row link 1 | grep -q RUNNING && ! state_row link 1 | grep -qE 'link|paced|slow'; }

@@ -170,6 +170,23 @@ static inline void trial_check_sent(const struct trial *trial, const struct comm
           (unsigned long long)sent[0], (unsigned long long)sent[1]);
 }
 
+/* Without devices: a link over which nothing goes is not in use, and one that has brought more than a page is. */
+static inline void trial_check_links(const struct trial *trial, const struct comm_layout *layout, const struct comm_stat *stat)
+{
+    uint64_t brought[2] = {0};
+    for (int p = 0; p < trial->count; p++)
+        for (int r = 0; r < layout->ranks; r++) {
+            const enum link link = r / layout->ranks_per_node == layout->node ? LINK_INTRA : LINK_INTER;
+            const int owner = trial->parts[p].owner;
+            const bool gathers = trial->kind != TRIAL_REDUCE && owner == r, reduces = trial->kind != TRIAL_GATHER && owner == layout->rank;
+            if (r != layout->rank && (gathers || reduces)) brought[link] += (uint64_t)trial->parts[p].elems * (uint64_t)dtype_bytes(trial->dtype);
+        }
+    for (int link = 0; link < 2; link++) {
+        if (brought[link] > 4096) CHECK(stat->link_ns[link] > 0, "round %d: link %d in use for no time", (int)trial->seed, link);
+        if (!brought[link] && !stat->sent_bytes[link]) CHECK(stat->link_ns[link] == 0, "round %d: link %d in use for nothing", (int)trial->seed, link);
+    }
+}
+
 static inline int trial_run(const struct trial *trial, struct comm *comm, bool healthy, struct comm_stat *stat, struct error *err)
 {
     int flags = trial->accumulate ? COMM_ACCUMULATE : 0;
@@ -194,6 +211,7 @@ static inline uint64_t scenario_random(struct comm *comm, struct memory *memory,
         CHECK(stat.healthy, "round %d", (int)round);
         hash = rng_mix(hash ^ trial_check(&trial, layout, own));
         trial_check_sent(&trial, layout, &stat);
+        trial_check_links(&trial, layout, &stat);
     }
     CHECK(!comm_exchange(comm, &hash, all, sizeof hash, &stat, &err), "%s", err.text);
     for (int r = 0; r < layout->ranks; r++) hash = r ? rng_mix(hash ^ all[r]) : all[r];

@@ -133,20 +133,21 @@ static void collect_plan(struct names *names, enum page page)
 
 static void collect_traces(struct names *names, enum page page)
 {
-    static const char *const paths[] = {"docs/example.zlt", "tests/reference/tiers.zlt", "tests/reference/paced.zlt"};
-    struct analysis analysis[3];
+    static const char *const paths[] = {"docs/example.zlt", "tests/reference/tiers.zlt", "tests/reference/paced.zlt", "tests/reference/zeropp.zlt"};
+    enum { TRACES = sizeof paths / sizeof *paths };
+    struct analysis analysis[TRACES];
     struct error err = {0};
-    for (int t = 0; t < 3; t++)
+    for (int t = 0; t < TRACES; t++)
         if (analysis_read(&analysis[t], paths[t], &(struct analysis_options){0}, &err)) fail_msg("%s", err.text);
     const struct trace_record host = {.kind = TRACE_HOST, .host.name = {"a", 1}}; /* as of a run on several */
     run_model_fold(analysis[0].model, &host);
-    for (int t = 0; t < 3; t++) {
+    for (int t = 0; t < TRACES; t++) {
         bool equal;
         if (page == ANALYZE) collect_text(names, analysis_json(&analysis[t]));
         if (page == DIFF) collect_text(names, analysis_diff_json(&analysis[0], &analysis[t], &equal));
         if (page == REPORT) collect_text(names, report_json(analysis[t].model, &(struct report_screen){1, 1}));
     }
-    for (int t = 0; t < 3; t++) analysis_release(&analysis[t]);
+    for (int t = 0; t < TRACES; t++) analysis_release(&analysis[t]);
 }
 
 /* ---- the page ---- */

@@ -39,7 +39,8 @@ static int64_t shown_bytes(const struct progress *at, enum category category)
     cells_of(at, cells, units);
     units_keep(&at->plan->ops, keep, units);
     for (int u = 0; u < units; u++)
-        sum += category == CATEGORY_GATHERED ? cells[u].gathered_bytes + keep[u].tail_bytes : cells[u].unreduced_bytes;
+        sum += category == CATEGORY_GATHERED ? cells[u].gathered_bytes + keep[u].tail_bytes
+                                               : cells[u].unreduced_bytes + cells[u].block_bytes;
     return sum;
 }
 
@@ -103,22 +104,83 @@ static void folded_and_checked(struct run_model *model, const struct trace_recor
     cells_agree(model, record->rank, CATEGORY_BUCKETS, &tallies[1]);
 }
 
-static void cells_of_a_real_run(void **state)
+static void cells_of_run(const char *path, int least)
 {
-    (void)state;
     struct source *source;
     struct trace_record record;
     struct error err;
     struct run_model *model = new_model();
     struct tally tallies[2] = {{0}};
-    if (source_open_file(&source, example, &err)) fail_msg("%s", err.text);
+    if (source_open_file(&source, path, &err)) fail_msg("%s", err.text);
     while (source_next(source, &record) == SOURCE_RECORD) folded_and_checked(model, &record, tallies);
     source_close(source);
     for (int i = 0; i < 2; i++) {
-        assert_true(tallies[i].checks > 4000);
-        assert_true(tallies[i].nonzero > 1000);
+        assert_true(tallies[i].checks > 4 * least);
+        assert_true(tallies[i].nonzero > least);
         assert_true(tallies[i].exact > tallies[i].checks * 6 / 10);
     }
+    run_model_free(model);
+}
+
+static void cells_of_a_real_run(void **state)
+{
+    (void)state;
+    cells_of_run(example, 1000);
+}
+
+static void cells_of_shard_groups(void **state)
+{
+    (void)state;
+    cells_of_run("tests/reference/hybrid.zlt", 100);
+}
+
+static void cells_of_quantized_blocks(void **state)
+{
+    (void)state;
+    cells_of_run("tests/reference/zeropp.zlt", 100);
+}
+
+/* A quantized gather brings blocks; a bucket of two hops is one bucket, in flight until the second has ended. */
+static void blocks_and_hops_are_told_apart(void **state)
+{
+    struct run_model *model = new_model();
+    struct source *source;
+    struct trace_record record;
+    struct unit_cell cells[UNITS_MAX];
+    struct error err;
+    int gathered = 0, dequantized = 0, between = 0, buckets = 0, reductions = 0;
+    (void)state;
+    if (source_open_file(&source, "tests/reference/zeropp.zlt", &err)) fail_msg("%s", err.text);
+    while (source_next(source, &record) == SOURCE_RECORD) {
+        run_model_fold(model, &record);
+        if (record.kind != TRACE_OP_END || record.op_end.step != 2) continue;
+        const struct progress at = progress_of(model, record.rank);
+        const struct schedule *ops = &at.plan->ops;
+        const struct op *op = &ops->ops[record.op_end.op];
+        if (!at.open) continue;
+        cells_of(&at, cells, units_of(ops));
+        const bool taken = op->unit >= 0 && cells[op->unit].gathered;
+        if (op->kind == OP_GATHER && op->group == GROUP_WORLD) {
+            gathered++;
+            assert_int_equal(cells[op->unit].parameters, CELL_BLOCKS);
+            assert_true(!taken && cells[op->unit].block_bytes > 0);
+        } else if (op->kind == OP_DEQUANTIZE) {
+            dequantized++;
+            assert_true(taken && cells[op->unit].parameters == CELL_WHOLE && cells[op->unit].block_bytes == 0);
+        } else if (op->kind == OP_REDUCE_SCATTER && op->group == GROUP_NODE) {
+            between++;
+            assert_int_equal(bucket_second_hop(ops, (int)record.op_end.op), (int)record.op_end.op + 1);
+            assert_int_equal(filling_of(&at, (int)record.op_end.op).state, BUCKET_IN_FLIGHT);
+            assert_int_not_equal(cells[ops->pieces[op->first_piece].unit].gradient, CELL_REDUCED);
+        } else if (op->kind == OP_REDUCE_SCATTER) {
+            assert_int_equal(filling_of(&at, (int)record.op_end.op - 1).state, BUCKET_FLUSHED);
+        }
+    }
+    const struct schedule *ops = &run_training(model)->ops;
+    for (int op = bucket_after(ops, -1); op >= 0; op = bucket_after(ops, op)) buckets++;
+    for (int op = 0; op < ops->op_count; op++) reductions += ops->ops[op].kind == OP_REDUCE_SCATTER;
+    assert_true(gathered > 10 && dequantized > 10 && between > 8 && reductions == 2 * buckets && buckets == 4);
+    source_close(source);
     run_model_free(model);
 }
 
@@ -445,6 +507,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_of_a_real_run),
+        cmocka_unit_test(cells_of_shard_groups),
+        cmocka_unit_test(cells_of_quantized_blocks),
+        cmocka_unit_test(blocks_and_hops_are_told_apart),
         cmocka_unit_test(cells_of_every_stage_in_any_order),
         cmocka_unit_test(lanes_stand_where_their_records_say),
         cmocka_unit_test(between_steps_the_last_one_stands),

@@ -2,10 +2,13 @@
  * and peaks. They do not depend on the moment that is shown, except for the choice of the schedule. */
 #include "tui/screen/two.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
 
 /* ---- a run's row ---- */
@@ -118,6 +121,38 @@ static void draw_differences(struct canvas canvas, const struct two *two)
     }
 }
 
+/* ---- losses ---- */
+
+/* Of the step of A, or the last one before it that both have: what B's loss is more than A's. Then the largest difference up to there, and
+ * that of every step. */
+static void draw_losses(struct canvas canvas, const struct two *two)
+{
+    const struct run_step *step = run_last_step(two->scene[0].model);
+    struct analysis_losses *losses = NULL;
+    const int all = analysis_losses(&losses, &two->analysis[0], &two->analysis[1]);
+    int count = 0, most = 0;
+    while (step && count < all && losses[count].step <= step->step) count++;
+    for (int i = 0; i < count; i++)
+        if (fabs(losses[i].relative) > fabs(losses[most].relative)) most = i;
+    if (!count) {
+        draw_text(canvas, 1, 0, STYLE_DIM, "loss B - A: no step that both have ended");
+        free(losses);
+        return;
+    }
+    const struct analysis_losses *of = &losses[count - 1];
+    int x = draw_format(canvas, 1, 0, STYLE_STRONG, "loss B - A");
+    x = draw_format(canvas, x, 0, STYLE_TEXT, " step %u: %+.4f (%+.3g %%)", of->step, (double)of->b - (double)of->a,
+                    100 * of->relative);
+    x = draw_format(canvas, x, 0, STYLE_DIM, ", most %+.3g %% in step %u ", 100 * losses[most].relative,
+                    losses[most].step);
+    float *curve = malloc((size_t)count * sizeof *curve);
+    for (int i = 0; curve && i < count; i++) curve[i] = (float)losses[i].relative;
+    if (curve && canvas.at.columns - x > 4)
+        draw_sparkline(canvas, x, 0, canvas.at.columns - x - 1, STYLE_SPARK, curve, count);
+    free(curve);
+    free(losses);
+}
+
 /* ---- all of it ---- */
 
 void two_draw(const struct two *two, struct surface *surface)
@@ -137,6 +172,7 @@ void two_draw(const struct two *two, struct surface *surface)
         draw_run(all, y, two, side);
         view_draw_body(canvas_part(all, 0, y + 1, columns, end - y - 1), &two->scene[side]);
     }
-    draw_differences(canvas_part(all, 0, left, columns, differences), two);
+    draw_differences(canvas_part(all, 0, left, columns, differences - 1), two);
+    draw_losses(canvas_part(all, 0, left + differences - 1, columns, 1), two);
     footer_draw(canvas_part(all, 0, rows - lowest, columns, lowest), &two->scene[0]);
 }
