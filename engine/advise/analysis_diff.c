@@ -136,8 +136,8 @@ int analysis_losses(struct analysis_losses **losses, const struct analysis *left
     const bool whole = a && b && *losses;
     for (uint32_t step = 0; whole && step <= last; step++)
         if (!isnan(a[step]) && !isnan(b[step]))
-            (*losses)[count++] = (struct analysis_losses){
-                step, a[step], b[step], ((double)b[step] - (double)a[step]) / fabs((double)a[step])};
+            (*losses)[count++] = (struct analysis_losses){step, a[step], b[step],
+                                                          ((double)b[step] - (double)a[step]) / fabs((double)a[step])};
     free(a);
     free(b);
     return whole ? count : -1;

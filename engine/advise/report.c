@@ -172,8 +172,7 @@ static void add_quantized(cJSON *report, const struct run_model *model)
 /* Exposed seconds of a kind's operations, of a rank and a step. */
 static bool exposed_of(const struct run_model *model, int kind, double *exposed)
 {
-    if (model->split_count)
-        *exposed = seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count;
+    if (model->split_count) *exposed = seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count;
     return model->split_count > 0;
 }
 
@@ -182,8 +181,7 @@ static bool link_exposed_of(const struct run_model *model, int kind, int link, d
 {
     const double rank_steps = (double)model->ranks * model->traffic_steps;
     if (!exposed_of(model, kind, exposed)) return false;
-    *exposed =
-        run_link_exposed(model->traffic_total[kind], link, *exposed * rank_steps * 1e9) * 1e-9 / rank_steps;
+    *exposed = run_link_exposed(model->traffic_total[kind], link, *exposed * rank_steps * 1e9) * 1e-9 / rank_steps;
     return *exposed >= 0;
 }
 

@@ -229,10 +229,11 @@ static int group_begin(struct move *move, struct groups *groups)
     int status = 0;
     for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
     for (int f = 0; f < move->wire->far_now_count && !status; f++)
-        status = wire_check(move->comm, WIRE_CALL(move->wire, MPI_Irecv(group_chunk(move, groups->begun, f),
-                                                                        (int)dtype_array_bytes(move->dtype, chunk->elems), MPI_BYTE,
-                                                                        move->wire->far_now[f], WIRE_DATA,
-                                                                        move->wire->world, &request[f])));
+        status =
+            wire_check(move->comm, WIRE_CALL(move->wire, MPI_Irecv(group_chunk(move, groups->begun, f),
+                                                                   (int)dtype_array_bytes(move->dtype, chunk->elems),
+                                                                   MPI_BYTE, move->wire->far_now[f], WIRE_DATA,
+                                                                   move->wire->world, &request[f])));
     groups->begun++;
     return status;
 }
@@ -251,9 +252,11 @@ static void group_reduce(struct move *move, const struct groups *groups)
             continue;
         }
         sources[m] = comm->base[r] + chunk->part->source + offset;
-        if (r != comm->layout.rank) comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
+        if (r != comm->layout.rank)
+            comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
     }
-    unsigned char *destination = comm_place(comm, chunk->part, move->in_place) + dtype_array_bytes(move->to, chunk->first);
+    unsigned char *destination =
+        comm_place(comm, chunk->part, move->in_place) + dtype_array_bytes(move->to, chunk->first);
     const uint64_t since_ns = clock_ns();
     kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
                    move->accumulate);
@@ -303,8 +306,9 @@ int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct
         if (!status) status = groups_advance(&move, &groups, &moved);
         if (!status) status = rest(&move, moved);
     }
-    if (move.used) comm->link_ns[LINK_INTER] = /* all the time but that in which the node's sources were read */
-        before_ns[LINK_INTER] + clock_ns() - since_ns - (comm->link_ns[LINK_INTRA] - before_ns[LINK_INTRA]);
+    if (move.used)
+        comm->link_ns[LINK_INTER] = /* all the time but that in which the node's sources were read */
+            before_ns[LINK_INTER] + clock_ns() - since_ns - (comm->link_ns[LINK_INTRA] - before_ns[LINK_INTRA]);
     if (status) wire_drop(move.wire, out.request, WINDOW);
     for (; status && groups.finished < groups.begun; groups.finished++)
         wire_drop(move.wire, group_requests(&move, groups.finished), move.wire->far_count);

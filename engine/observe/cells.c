@@ -119,7 +119,7 @@ static void reduce(const struct schedule *ops, const struct op *op, bool ended, 
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &ops->pieces[op->first_piece + p];
         if (piece->unit >= units) continue;
-        cells[piece->unit].gradient = !ended                                     ? CELL_REDUCING
+        cells[piece->unit].gradient = !ended                                   ? CELL_REDUCING
                                       : piece->first == 0 && !is_first_hop(op) ? CELL_REDUCED
                                                                                : CELL_WRITTEN;
     }
@@ -141,7 +141,8 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
     if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
     if (op->unit >= 0 && op->unit < units) {
         struct unit_cell *cell = &cells[op->unit];
-        const bool blocks = op->kind == OP_GATHER && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
+        const bool blocks =
+            op->kind == OP_GATHER && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
         if (blocks) cell->parameters = ended ? CELL_BLOCKS : CELL_IN_FLIGHT;
         else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && ended) cell->parameters = CELL_WHOLE;
         if (op->kind == OP_BACKWARD) cell->gradient = CELL_WRITTEN;

@@ -136,8 +136,8 @@ void fold_quantized(struct run_model *model, const struct trace_record *record)
     if (from->unit >= (uint32_t)model->header.unit_count) return;
     struct run_quantized *to = &model->header.units[from->unit].quantized[from->gradient != 0];
     if (to->step != from->step) *to = (struct run_quantized){.step = from->step};
-    run_quantized_add(to, &(struct run_quantized){from->step, from->elems, from->not_finite, from->largest, from->squares,
-                                                  from->of_squares});
+    run_quantized_add(to, &(struct run_quantized){from->step, from->elems, from->not_finite, from->largest,
+                                                  from->squares, from->of_squares});
 }
 
 /* Replaces *kept by a copy. False, and nothing done: no memory. */

@@ -79,8 +79,8 @@ void run_shortage_text(char *text, size_t room, const struct run_shortage *short
 /* Appends "rank 2" or "ranks 0-3, 6": a bit for each. */
 void append_ranks(char *text, size_t room, uint64_t ranks);
 
-/* "rank 2"; where there are several nodes "rank 2 of node 1". */
-enum { RANK_TEXT_ROOM = 40 };
+/* "rank 2"; where there are several nodes "rank 2 of node 1", or by the name of its host "rank 2 on b". */
+enum { RANK_TEXT_ROOM = 64 };
 const char *run_rank_text(char out[RANK_TEXT_ROOM], const struct run_model *model, int rank);
 
 /* The shortage that a notice of kind NOTICE_EVENT tells of. False: it tells of something else. */

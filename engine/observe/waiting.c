@@ -78,8 +78,7 @@ void run_waiting_text(char *text, size_t room, const struct run_model *model, co
     text[0] = '\0';
     if (one) text_append(text, room, "%s", run_rank_text(rank, model, __builtin_ctzll(waiting->missing)));
     else append_ranks(text, room, waiting->missing);
-    text_append(text, room, " %s not come to %s", one ? "has" : "have",
-                op_name(op->kind, op->use));
+    text_append(text, room, " %s not come to %s", one ? "has" : "have", op_name(op->kind, op->use));
     if (op->unit >= 0 && op->unit < model->header.unit_count)
         text_append(text, room, " %s", model->header.units[op->unit].name);
     else if (op->bucket >= 0) text_append(text, room, " bucket %d", op->bucket);

@@ -77,9 +77,10 @@ void executor_tell_ended(const struct executor *executor, const struct flight *f
     for (int link = 0; link < LINKS; link++) bytes += stat->sent_bytes[link], measured_ns += stat->link_ns[link];
     for (int link = 0; link < LINKS; link++) {
         const double paced_ns = paced_link_ns(executor, stat, link) * slow;
-        const double moved_ns = measured_ns            ? (double)stat->link_ns[link] * slow
-                                : bytes && left_ns > 0 ? paced_ns + left_ns * (double)stat->sent_bytes[link] / (double)bytes
-                                                       : 0;
+        const double moved_ns = measured_ns ? (double)stat->link_ns[link] * slow
+                                : bytes && left_ns > 0
+                                    ? paced_ns + left_ns * (double)stat->sent_bytes[link] / (double)bytes
+                                    : 0;
         busy_ns[link] = (uint64_t)fmin(fmax(moved_ns, paced_ns), (double)took_ns);
     }
     executor->host.ended(executor->host.user, flight->op, took_ns, busy_ns);

@@ -242,8 +242,7 @@ static void record_traffic(struct zero *zero, uint32_t step)
             emit(zero, &record);
             const struct trace_of_traffic of = record.traffic;
             record = record_of(zero, TRACE_LINK);
-            record.link =
-                (struct trace_of_link){step, of.traffic, of.link, zero->trace.traffic[kind].link_ns[of.link]};
+            record.link = (struct trace_of_link){step, of.traffic, of.link, zero->trace.traffic[kind].link_ns[of.link]};
             emit(zero, &record);
         }
 }

@@ -30,10 +30,10 @@ enum cells_as { AS_SLOTS, AS_LETTERS, AS_LETTER };
 /* How cells are drawn in the columns there are, and which ranks. */
 struct grid {
     enum cells_as as;
-    int slots, width; /* of a cell */
+    int slots, width;  /* of a cell */
     int height, pitch; /* rows of a cell, and of a unit with the blank row below it */
-    int first, ranks; /* the ranks that fit */
-    int end;          /* column behind the last */
+    int first, ranks;  /* the ranks that fit */
+    int end;           /* column behind the last */
 };
 
 struct picture {
@@ -399,8 +399,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_unit_state(canvas, y + 1, chosen, &picture);
     draw_gathers(canvas, draw_quantized(canvas, y + 2, chosen, &picture), &picture);
     rows = canvas.at.rows - LEGEND_ROWS - 1 - (y + detail);
-    shard_ranks_draw(canvas_part(canvas, 0, y + detail, canvas.at.columns, rows), scene, picture.at.plan,
-                     picture.rank);
+    shard_ranks_draw(canvas_part(canvas, 0, y + detail, canvas.at.columns, rows), scene, picture.at.plan, picture.rank);
     y = canvas.at.rows - LEGEND_ROWS;
     if (grid.as == AS_SLOTS) draw_slot_legend(canvas, y);
     else draw_letter_legend(canvas, y, grid.as == AS_LETTERS);

@@ -149,8 +149,7 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     enum units units = scene->state->units;
     char bytes[FORMAT_ROOM], takers[TAKERS_ROOM];
     if (op->lane != LANE_COMM) return;
-    fact(facts, STYLE_TEXT, "%s",
-         who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
+    fact(facts, STYLE_TEXT, "%s", who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
@@ -331,7 +330,8 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
     char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
     totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns);
-    struct temporal *t = &totals.temporal; /* of the span that the title names, not only from its first operation to its last */
+    struct temporal *t =
+        &totals.temporal; /* of the span that the title names, not only from its first operation to its last */
     t->window_ns = to_ns - from_ns;
     t->idle_ns = t->window_ns - t->compute_ns - t->non_compute_ns;
     snprintf(title, sizeof title, "span of %s, rank %d", format_time_bare(time, to_ns - from_ns), scene->state->rank);
@@ -380,7 +380,8 @@ void timeline_verdict(char *text, size_t room, int columns, const struct scene *
 }
 
 /* The title says what the step came to; of one that stands between two operations that would be the user's time. */
-static void write_title(char *title, size_t room, int columns, const struct scene *scene, const struct history_step *step)
+static void write_title(char *title, size_t room, int columns, const struct scene *scene,
+                        const struct history_step *step)
 {
     int rank = scene->state->rank, at;
     if (timeline_stands(scene, step)) {

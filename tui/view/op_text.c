@@ -123,7 +123,8 @@ static void write_members(char *out, size_t room, const struct process_group *gr
 
 const char *takers_text(char out[TAKERS_ROOM], const struct schedule *ops, const struct op *op, int rank)
 {
-    static const char *const what[GROUPS] = {[GROUP_WORLD] = "", [GROUP_SHARDS] = ", a shard group",
+    static const char *const what[GROUPS] = {[GROUP_WORLD] = "",
+                                             [GROUP_SHARDS] = ", a shard group",
                                              [GROUP_REPLICAS] = ", replicas of a shard",
                                              [GROUP_PARTITION] = ", which share a second copy",
                                              [GROUP_NODE] = " of node %d",
@@ -140,7 +141,6 @@ const char *quantized_text(char out[QUANTIZED_ROOM], const struct run_quantized 
     snprintf(out, QUANTIZED_ROOM, "largest error %.2g, RMS %.2g", of->largest, sqrt(squares));
     if (of->of_squares > 0)
         text_append(out, QUANTIZED_ROOM, ", relative %.2g %%", 100 * sqrt(of->squares / of->of_squares));
-    if (of->not_finite)
-        text_append(out, QUANTIZED_ROOM, ", %llu not finite", (unsigned long long)of->not_finite);
+    if (of->not_finite) text_append(out, QUANTIZED_ROOM, ", %llu not finite", (unsigned long long)of->not_finite);
     return out;
 }

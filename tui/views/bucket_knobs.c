@@ -1,7 +1,6 @@
 /* All buckets of a step together, and what the knobs that make them so mean here. */
 #include "tui/views/bucket_knobs.h"
 
-
 #include "engine/base/grouped.h"
 #include "engine/observe/cells.h"
 

@@ -89,7 +89,8 @@ static void gradients_text(char out[64], int columns, const struct buckets *buck
 static int64_t bar_scale(const struct buckets *buckets)
 {
     const struct bucket_sums *sums = &buckets->sums;
-    const double element = sums->elems ? (double)sums->bytes / (double)sums->elems : 1; /* of int4 blocks, half a byte */
+    const double element =
+        sums->elems ? (double)sums->bytes / (double)sums->elems : 1; /* of int4 blocks, half a byte */
     const int64_t knob = (int64_t)((double)buckets->ops->knobs.reduce_bucket_elems * element);
     return knob > sums->largest_bytes && knob < 2 * sums->largest_bytes ? knob : sums->largest_bytes;
 }
@@ -335,8 +336,8 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
     snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
              moment_text(moment, buckets->scene->model, &buckets->at),
-             first < 0 ? "" : hops_text(buckets->ops, &buckets->ops->ops[first]),
-             earlier, buckets->at.lost ? " (records lost)" : "");
+             first < 0 ? "" : hops_text(buckets->ops, &buckets->ops->ops[first]), earlier,
+             buckets->at.lost ? " (records lost)" : "");
     draw_title(canvas, 0, focused, title);
 }
 

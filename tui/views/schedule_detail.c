@@ -143,7 +143,8 @@ static void say_now(struct sheet *sheet, int number)
     }
     int missing = 0, first = 0;
     if (sheet->ops->ops[number].lane == LANE_COMM && progress_state(sheet->at, number) == PROGRESS_RUNNING)
-        missing = progress_missing(model, sheet->at, list_kept(sheet->scene->state->rank, model->ranks), number, &first);
+        missing =
+            progress_missing(model, sheet->at, list_kept(sheet->scene->state->rank, model->ranks), number, &first);
     if (missing == 1) say(sheet, "; %s has not come yet", run_rank_text(name, model, first));
     if (missing > 1) say(sheet, "; %d ranks have not come yet, rank %d among them", missing, first);
 }

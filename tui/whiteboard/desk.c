@@ -89,7 +89,8 @@ static void write_packet(char out[PACKET_ROOM], int room, const struct board *bo
         if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
         else if (form == 3) snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s)▸" : "[%.40s]▸", object);
         else if (form == 2)
-            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s, plan %s)▸" : "[%.40s%s, plan %s]▸", object, blocks, bytes);
+            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s, plan %s)▸" : "[%.40s%s, plan %s]▸", object, blocks,
+                     bytes);
         else if (op->kind == OP_GATHER)
             snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s: %d/%d%s, plan %s)▸" : "[! %.40s%s: %d/%d%s, plan %s]▸",
                      object, blocks, others->count, ranks, ends, bytes);
@@ -133,8 +134,8 @@ static void draw_moving(struct canvas canvas, int x, int y, int room, int rank, 
     const struct others others = others_of(board, op, rank, in_node);
     op_text(label, board->scene->model, board->at.plan, running);
     if (!others.count) {
-        snprintf(packet, sizeof packet, in_node ? " %.40s goes to other nodes only " : " nothing: %.40s stays in the node ",
-                 label);
+        snprintf(packet, sizeof packet,
+                 in_node ? " %.40s goes to other nodes only " : " nothing: %.40s stays in the node ", label);
         if (utf8_columns(packet) + 2 <= room) draw_text(canvas, x + 2, y, STYLE_DIM, packet);
         return;
     }
@@ -257,9 +258,7 @@ static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit,
     draw_character(canvas, x, y, STYLE_STRONG, (uint32_t)board_unit_sign(board, unit));
     for (int c = 0; c < shards; c++) {
         const bool own = c * ranks / shards == rank % ranks;
-        const uint32_t sign = cell->parameters != CELL_WHOLE && !own ? 0x2591
-                              : cell->used_by >= 0                       ? 0x2593
-                                                                         : 0x2592;
+        const uint32_t sign = cell->parameters != CELL_WHOLE && !own ? 0x2591 : cell->used_by >= 0 ? 0x2593 : 0x2592;
         if (canvas.surface->ascii)
             draw_character(canvas, x + 1 + c, y, STYLE_TEXT, sign == 0x2591 ? ':' : sign == 0x2593 ? '#' : 'L');
         else draw_shape(canvas, x + 1 + c, y, style, sign);

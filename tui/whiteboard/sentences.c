@@ -141,10 +141,10 @@ static void write_goes(char out[96], const struct subject *of)
 
 static const char *flush_text(const struct op *op)
 {
-    return op->flush == FLUSH_FULL        ? "since the next tensor does not fit"
-           : op->flush == FLUSH_END       ? "since backward has ended"
+    return op->flush == FLUSH_FULL       ? "since the next tensor does not fit"
+           : op->flush == FLUSH_END      ? "since backward has ended"
            : op->group == GROUP_REPLICAS ? "as each shard group has reduced it"
-                                          : "now";
+                                         : "now";
 }
 
 static bool moves_blocks(const struct schedule *ops, const struct op *op)
@@ -163,7 +163,8 @@ static const struct {
      {"the mean over ranks lies in shards, one on each rank", "each shard group has its own mean; replicas exchange it",
       "", "", "each node has its own mean, as int4 blocks; nodes exchange it next",
       "the mean over ranks lies in shards, one on each rank"}},
-    {"all", {"every rank keeps the mean of all", "", "the replicas of a shard keep the mean over all ranks", "", "", ""}},
+    {"all",
+     {"every rank keeps the mean of all", "", "the replicas of a shard keep the mean over all ranks", "", "", ""}},
     {"everywhere", {"every rank", "", "all replicas of a shard", "", "", ""}},
 };
 

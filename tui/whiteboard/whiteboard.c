@@ -282,8 +282,8 @@ int board_edges(const struct board *board, int edge[BOARD_EDGES_MAX], int box[BO
     int count = 0;
     for (int i = 0; node && i <= board->ranks; i++) {
         const struct board_group *before = &board->group[i > 0 ? i - 1 : 0];
-        const bool inside = i > 0 && i < board->ranks &&
-                            board->group[i].first / node == (before->first + before->count - 1) / node;
+        const bool inside =
+            i > 0 && i < board->ranks && board->group[i].first / node == (before->first + before->count - 1) / node;
         if (inside || (!board->boxed && (i == 0 || i == board->ranks))) continue;
         box[count] = i;
         edge[count++] = BOARD_LABEL + i * board->column - 1;
