@@ -10,9 +10,9 @@
 #define OTHER    "!"
 
 static const struct row {
-    const char *path, *neutral;
+    const char *path, *neutral[2]; /* the value, and what it means */
 } rows[] = {
-#define KNOB(path, neutral, ...) {path, neutral},
+#define KNOB(path, neutral, ...) {path, {neutral}},
 #include "engine/advise/knobs.def"
 };
 
@@ -50,7 +50,7 @@ static void decide(struct binding *binding, bool binds, const char *reason)
 
 static const char *neutral_of(const char *path, const char *value)
 {
-    const char *neutral = row_of(path)->neutral;
+    const char *neutral = row_of(path)->neutral[0];
     if (!neutral || strcmp(neutral, OTHER) != 0) return neutral;
     return strcmp(value, "true") ? "true" : "false";
 }
@@ -66,11 +66,16 @@ bool binding_neutralize(struct config *config, const char *key)
 }
 
 static void bind_planned(struct binding *binding, const struct config_key *key, const struct config *config,
-                         const struct setup *setup, const char *neutral)
+                         const struct setup *setup, const char *neutral, const char *value)
 {
     struct config changed = *config;
     struct setup other;
     binding->verdict = BINDING_UNKNOWN;
+    binding->off = !strcmp(neutral, value);
+    if (binding->off) {
+        const char *is = row_of(key->path)->neutral[1];
+        snprintf(binding->reason, sizeof binding->reason, "%s", is ? is : strcmp(neutral, NO_LIMIT) ? "off" : "no limit");
+    }
     snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
     if (!binding_neutralize(&changed, key->path) || setup_init(&other, &changed, NULL)) return;
     binding->planned = true;
@@ -149,7 +154,7 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
     }
     key_show(key, config, value, sizeof value);
     const char *neutral = neutral_of(key->path, value);
-    if (neutral) bind_planned(binding, key, config, setup, neutral);
+    if (neutral) bind_planned(binding, key, config, setup, neutral, value);
     else if (is_pace(key->path)) bind_pace(binding, key->path, value, config, setup);
     for (int tier = 0; tier < TIERS; tier++)
         if (!strcmp(key->path, budget_keys[tier])) bind_budget(binding, config, setup, (enum tier)tier);
@@ -184,7 +189,7 @@ static void say_steps(char *text, size_t room, const struct step_counts *there, 
 }
 
 void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now,
-                 const char *value, bytes_writer *bytes)
+                 bytes_writer *bytes)
 {
     char steps[300];
     if (binding->verdict == BINDING_NONE) {
@@ -193,8 +198,8 @@ void binding_why(char *text, size_t room, const struct binding *binding, const s
         snprintf(text, room, "no step can be planned with %s", binding->neutral);
     } else if (!binding->planned) {
         snprintf(text, room, "%s", binding->reason);
-    } else if (!strcmp(binding->neutral, value)) {
-        snprintf(text, room, "%s is the value at which it does nothing", binding->neutral);
+    } else if (binding->off) {
+        snprintf(text, room, "%s", binding->reason);
     } else if (binding->verdict == BINDS) {
         say_steps(steps, sizeof steps, &binding->other, now, bytes);
         snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);

@@ -16,9 +16,10 @@ struct step_counts { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes
 struct binding {
     enum verdict verdict;
     char neutral[24];         /* the neutral value it was compared with; "": none */
+    bool off;                 /* the key has its neutral value, and `reason` says what that means */
     bool planned;             /* the step at the neutral value was planned; its figures are `other` */
     struct step_counts other;
-    char reason[96];          /* why it binds or not, if no step was planned; else "" */
+    char reason[96];          /* why it binds or not, if no step was planned or the key is off; else "" */
 };
 
 struct step_counts step_counts_of(const struct setup *setup);
@@ -35,8 +36,8 @@ bool binding_in_force(const struct config *config, const char *path);
 /* Fills *binding for one key. `setup` is the setup planned from `config`. */
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config, const struct setup *setup);
 
-/* The verdict's reason: "with 0: gathers 0 instead of 12". `value` is the key's present value. "": BINDING_NONE. */
-void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, const char *value, bytes_writer *bytes);
+/* The verdict's reason: "with 0: gathers 0 instead of 12". "": BINDING_NONE. */
+void binding_why(char *text, size_t room, const struct binding *binding, const struct step_counts *now, bytes_writer *bytes);
 
 /* ---- effect.c: a sentence on what a key does in one run (from knobs.def), with the plan's figures ---- */
 

@@ -85,7 +85,7 @@ static void say_help(struct explained *line)
 static void explain_honoured(struct explained *line, const struct effect_run *run)
 {
     binding_of(&line->binding, line->key, run->config, run->setup);
-    binding_why(line->why, sizeof line->why, &line->binding, &run->step, line->value, write_bytes);
+    binding_why(line->why, sizeof line->why, &line->binding, &run->step, write_bytes);
     effect_of(line->effect, sizeof line->effect, line->key, run);
     if (!line->effect[0] && !line->why[0]) say_help(line);
 }
@@ -207,7 +207,8 @@ static void print_key(FILE *out, const struct explained *line)
     if (line->effect[0]) print_sentence(out, "", line->effect);
     if (line->why[0])
         print_sentence(out,
-                       binding->verdict == BINDS_NOT                   ? "does not bind: "
+                       binding->off                                    ? ""
+                       : binding->verdict == BINDS_NOT                 ? "does not bind: "
                        : binding->verdict == BINDS && binding->planned ? "binds; "
                        : binding->verdict == BINDS                     ? "binds: "
                                                                        : "whether it binds cannot be said: ",

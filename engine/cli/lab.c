@@ -243,6 +243,7 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
 {
     struct lab_progress progress;
     struct error kept = {0};
+    char result[LAB_RESULT_ROOM];
     if (cli->from_step > lab->step_count)
         return error_set(err, STATUS_USAGE, "--from %lld: this lab has %d parts", (long long)cli->from_step,
                          lab->step_count);
@@ -257,8 +258,8 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
     int status = lab_run(cli, &played, stage, NULL, NULL, err);
     if (kept.status) fprintf(stderr, "zerolab: %s\n", kept.text);
     if (!status)
-        printf("%s: %d of %d parts are right%s\n", lab->name, lab_progress_right(&played.play.progress),
-               lab->step_count, played.play.progress.finished ? "" : "; the same command goes on from here");
+        printf("%s: %s%s\n", lab->name, lab_progress_result(result, &played.play.progress),
+               played.play.progress.finished ? "" : "; the same command goes on from here");
     if (!status && cli->lesson) printf("recorded: %s   look at it with: zerolab replay %s\n", cli->lesson, cli->lesson);
     lab_play_release(&played.play);
     return status;

@@ -328,6 +328,7 @@ void lab_play_hint(struct lab_play *play, const struct run_model *model, const s
 
 static void go_on(struct lab_play *play)
 {
+    char result[LAB_RESULT_ROOM];
     bool left_open = play->phase == PLAY_ASKING;
     play_fold(play, LAB_INPUT_NEXT, NULL);
     play->asked_next = false;
@@ -335,8 +336,7 @@ static void go_on(struct lab_play *play)
     if (play->progress.finished) {
         play->phase = PLAY_FINISHED;
         page_clear(&play->page, 0);
-        page_say(&play->page, TONE_GOOD, "This was the last part: %d of %d parts are right.",
-                 lab_progress_right(&play->progress), play->progress.count);
+        page_say(&play->page, TONE_GOOD, "This was the last part: %s.", lab_progress_result(result, &play->progress));
         const char *program = play->program ? play->program : "zerolab";
         page_say(&play->page, TONE_TEXT,
                  "The run goes on as long as you like; every key works. q leaves. Then %s lab list shows what comes "

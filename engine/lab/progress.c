@@ -63,6 +63,15 @@ int lab_progress_right(const struct lab_progress *progress)
     return right;
 }
 
+char *lab_progress_result(char text[LAB_RESULT_ROOM], const struct lab_progress *progress)
+{
+    int played = 0;
+    for (int s = 0; s < progress->count; s++) played += progress->at[s].mark != LAB_SKIPPED;
+    snprintf(text, LAB_RESULT_ROOM, "%d of %d parts %sare right", lab_progress_right(progress), played,
+             played < progress->count ? "that you played " : "");
+    return text;
+}
+
 char *lab_progress_json(const struct lab_progress *progress, const char *name)
 {
     cJSON *root = cJSON_CreateObject(), *steps = cJSON_AddArrayToObject(root, "steps");

@@ -20,7 +20,7 @@ static const struct knob *find(const struct knobs *knobs, const char *path)
     return NULL;
 }
 
-static enum verdict binding_at(const struct setting *setting, const char *path)
+static struct binding binding_with(const struct setting *setting, const char *path)
 {
     static struct knobs knobs;
     struct config config = config_of(setting);
@@ -28,10 +28,15 @@ static enum verdict binding_at(const struct setting *setting, const char *path)
     struct error err = {0};
     knobs = (struct knobs){0};
     if (knobs_of(&knobs, model, &err)) fail_msg("%s", err.text);
-    enum verdict binding = find(&knobs, path)->binding.verdict;
+    struct binding binding = find(&knobs, path)->binding;
     run_model_free(model);
     config_release(&config);
     return binding;
+}
+
+static enum verdict binding_at(const struct setting *setting, const char *path)
+{
+    return binding_with(setting, path).verdict;
 }
 
 #define ZERO "zero_optimization."
@@ -59,6 +64,17 @@ static void test_what_binds(void **state)
     assert_int_equal(binding_at(&stage3, ZERO "stage3_param_persistence_threshold"), BINDS_NOT);
     assert_int_equal(binding_at(&small, ZERO "stage3_param_persistence_threshold"), BINDS);
     assert_int_equal(binding_at(&stage3, ZERO "overlap_comm"), BINDS);
+}
+
+/* A key at its neutral value: what that means. One that has another value and changes nothing is not off. */
+static void test_off(void **state)
+{
+    (void)state;
+    const struct setting stage3 = {{ZERO "stage=3", ZERO "reduce_bucket_size=9223372036854775807"}};
+    assert_string_equal(binding_with(&stage3, ZERO "stage3_max_reuse_distance").reason, "off: nothing is kept");
+    assert_string_equal(binding_with(&stage3, ZERO "offload_param.device").reason, "off");
+    assert_string_equal(binding_with(&stage3, ZERO "reduce_bucket_size").reason, "no limit");
+    assert_false(binding_with(&stage3, ZERO "allgather_bucket_size").off);
 }
 
 static void test_budgets_and_paces(void **state)
@@ -165,7 +181,7 @@ static void test_given(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_binds), cmocka_unit_test(test_budgets_and_paces),
+        cmocka_unit_test(test_what_binds), cmocka_unit_test(test_off), cmocka_unit_test(test_budgets_and_paces),
         cmocka_unit_test(test_sources),    cmocka_unit_test(test_present_config),
         cmocka_unit_test(test_given),
     };

@@ -213,6 +213,8 @@ static void progress_is_folded_kept_and_read(void **state)
     fold(&progress, LAB_INPUT_READ, false);
     fold(&progress, LAB_INPUT_NEXT, false);
     assert_true(progress.finished && progress.step == 2);
+    char result[LAB_RESULT_ROOM];
+    assert_string_equal(lab_progress_result(result, &progress), "2 of 2 parts that you played are right");
 
     char *json = lab_progress_json(&progress, "zero-1");
     assert_int_equal(lab_progress_read(&again, json, NULL), STATUS_OK);

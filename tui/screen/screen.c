@@ -6,6 +6,7 @@
 
 #include "tui/memory/tiers.h"
 #include "tui/screen/lab.h"
+#include "tui/view/shown.h"
 
 static const struct view *const views[VIEWS] = {
 #define VIEW(ID, name) [VIEW_##ID] = &view_##name,
@@ -55,8 +56,19 @@ int view_header_rows(const struct view_state *state, int columns)
     return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
 }
 
-static void draw_strip(struct canvas canvas, const struct scene *scene)
+/* Whether the run stands inside a step. */
+static bool is_within_step(const struct scene *scene)
 {
+    const struct run_model *model = scene->model;
+    return model->step_count && !shown_moves(scene) && !run_step_is_whole(&model->steps[model->step_count - 1]);
+}
+
+/* Within a step the bars show this instant, so that a learner sees what each operation changes. */
+static void draw_strip(struct canvas canvas, const struct scene *asked)
+{
+    struct view_state state = *asked->state;
+    const struct scene strip = {asked->model, asked->history, &state}, *scene = &strip;
+    state.bars_now |= is_within_step(asked);
     const int wanted = bars_rows(scene->model, canvas.at.columns, canvas.at.rows);
     if (canvas.at.rows == 0) return;
     if (scene->state->view == VIEW_TIMELINE) view_timeline.pane(canvas, scene, false);

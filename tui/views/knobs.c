@@ -52,8 +52,8 @@ static enum style say_binding(char *text, size_t room, enum units units, const s
                               const struct knob *knob)
 {
     static const char *const verdicts[] = {"whether it binds cannot be said: ", "binds; ", "does not bind: ", ""};
-    int used = snprintf(text, room, "%s", verdicts[knob->binding.verdict]);
-    binding_why(text + used, room - (size_t)used, &knob->binding, &knobs->step, knob->value, format_writer(units));
+    int used = snprintf(text, room, "%s", knob->binding.off ? "" : verdicts[knob->binding.verdict]);
+    binding_why(text + used, room - (size_t)used, &knob->binding, &knobs->step, format_writer(units));
     return knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_TEXT;
 }
 
