@@ -109,7 +109,7 @@ static void take(struct far *far, size_t bytes)
 static void receive(struct far *far)
 {
     struct inlet *inlet = far->inlet;
-    for (size_t bytes; (bytes = inlet->port.receive(inlet->port.user, far->machine, inlet->message));) take(far, bytes);
+    for (size_t bytes; (bytes = inlet->port.receive(inlet->port.comm, far->machine, inlet->message));) take(far, bytes);
 }
 
 /* ---- clocks ---- */
@@ -118,8 +118,9 @@ static void tell(struct far *far, int64_t adjusted_ns)
 {
     struct inlet *inlet = far->inlet;
     const uint64_t now_ns = clock_ns();
+    const int leader = inlet->port.leader(inlet->port.comm, far->machine);
     const struct trace_record record = {.kind = TRACE_CLOCK,
-                                        .rank = (uint16_t)inlet->port.leader(inlet->port.user, far->machine),
+                                        .rank = (uint16_t)leader,
                                         .time_ns = now_ns,
                                         .clock = {.machine = (uint32_t)far->machine,
                                                   .offset_ns = far->offset.ns,
@@ -130,7 +131,7 @@ static void tell(struct far *far, int64_t adjusted_ns)
     far->told = true;
     char text[160];
     snprintf(text, sizeof text, "clock of host %.64s: %+.3f s, within %.2f ms",
-             inlet->port.host(inlet->port.user, far->machine), (double)far->offset.ns / 1e9,
+             inlet->port.host(inlet->port.comm, leader), (double)far->offset.ns / 1e9,
              (double)far->offset.within_ns / 1e6);
     const struct trace_record log = trace_log(0, text, now_ns);
     trace_emit(inlet->ring, &log);
@@ -142,7 +143,7 @@ static void ping(struct far *far)
     struct inlet *inlet = far->inlet;
     const int before = far->pings;
     const struct relay_head head = {.kind = RELAY_PING, .sent_ns = clock_ns()};
-    if (!inlet->port.send(inlet->port.user, far->machine, &head, sizeof head)) return;
+    if (!inlet->port.send(inlet->port.comm, far->machine, &head, sizeof head)) return;
     while (far->pings == before && clock_ns() - head.sent_ns < (before ? answer_ns : wake_ns)) {
         receive(far);
         if (before) sched_yield();
@@ -187,7 +188,7 @@ static bool all_sent(const struct inlet *inlet)
 void inlet_finish(struct inlet *inlet)
 {
     const uint64_t since_ns = clock_ns();
-    while (!all_sent(inlet) && clock_ns() - since_ns < (inlet->port.failed(inlet->port.user) ? failed_ns : finish_ns)) {
+    while (!all_sent(inlet) && clock_ns() - since_ns < (inlet->port.failed(inlet->port.comm) ? failed_ns : finish_ns)) {
         inlet_pump(inlet);
         usleep(1000);
     }

@@ -29,13 +29,13 @@ struct relay {
 static void answer(struct relay *relay)
 {
     struct relay_head head;
-    while (relay->port.receive(relay->port.user, 0, relay->message)) {
+    while (relay->port.receive(relay->port.comm, 0, relay->message)) {
         memcpy(&head, relay->message, sizeof head);
         if (head.kind != RELAY_PING) continue;
         head.kind = RELAY_PONG;
         head.there_ns = relay->pinged_ns = clock_ns();
         head.back_ns = clock_ns();
-        relay->port.send(relay->port.user, 0, &head, sizeof head);
+        relay->port.send(relay->port.comm, 0, &head, sizeof head);
     }
 }
 
@@ -62,7 +62,7 @@ static void push(struct relay *relay)
         if (!all) left = most;
         memcpy(relay->message, &head, sizeof head);
         if (left) memcpy(relay->message + sizeof head, relay->waiting.at + relay->at, left);
-        if (!relay->port.send(relay->port.user, 0, relay->message, sizeof head + left)) break;
+        if (!relay->port.send(relay->port.comm, 0, relay->message, sizeof head + left)) break;
         relay->at += left;
         if (all) relay->told_ns = relay->whole_ns;
     }
@@ -85,9 +85,9 @@ static void finish(struct relay *relay)
     collect(relay, true);
     relay->ends = true;
     relay->whole_ns = UINT64_MAX;
-    while (has_news(relay) || !relay->port.sent(relay->port.user) || clock_ns() - relay->pinged_ns < spin_ns ||
+    while (has_news(relay) || !relay->port.sent(relay->port.comm) || clock_ns() - relay->pinged_ns < spin_ns ||
            !relay->pinged_ns) {
-        if (clock_ns() - since_ns > (relay->port.failed(relay->port.user) ? failed_ns : stop_ns)) return;
+        if (clock_ns() - since_ns > (relay->port.failed(relay->port.comm) ? failed_ns : stop_ns)) return;
         answer(relay);
         push(relay);
         usleep(1000);

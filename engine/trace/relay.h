@@ -7,17 +7,19 @@
 #include "engine/base/error.h"
 #include "engine/trace/merge.h"
 
-/* How messages get to another machine and back: in order, none blocks. Machine 0 is the writer's. */
+/* How messages get to another machine and back: in order, none blocks. Machine 0 is the writer's. The functions are those of the side
+ * channel between ranks (engine/comm/comm.h), or of a test. */
 enum { PORT_BYTES = 48 << 10 }; /* of the longest message */
+struct comm;
 struct trace_port {
+    struct comm *comm;
     int machines;
-    bool (*send)(void *user, int machine, const void *message, size_t bytes); /* copies it; false: try later */
-    size_t (*receive)(void *user, int machine, void *out);                    /* 0: no message has come */
-    bool (*sent)(void *user);                                                 /* all messages have left */
-    bool (*failed)(void *user);                                               /* the run has failed: wait for nobody long */
-    int (*leader)(void *user, int machine);                                   /* rank that sends for that machine */
-    const char *(*host)(void *user, int machine);
-    void *user;
+    bool (*send)(struct comm *comm, int machine, const void *message, size_t bytes); /* copies it; false: try later */
+    size_t (*receive)(struct comm *comm, int machine, void *out);                    /* 0: no message has come */
+    bool (*sent)(struct comm *comm);                                                 /* all messages have left */
+    bool (*failed)(const struct comm *comm);           /* the run has failed: wait for nobody long */
+    int (*leader)(const struct comm *comm, int machine); /* rank that sends for that machine */
+    const char *(*host)(const struct comm *comm, int rank);
 };
 
 /* ---- on the other machines ---- */

@@ -124,46 +124,16 @@ static int let_watch(struct rank *rank, struct error *err)
 
 _Static_assert((int)PORT_BYTES <= (int)COMM_SIDE_BYTES, "a message of the trace fits into one of the side channel");
 
-static bool port_send(void *user, int machine, const void *message, size_t bytes)
-{
-    return comm_side_send(user, machine, message, bytes);
-}
-
-static size_t port_receive(void *user, int machine, void *out)
-{
-    return comm_side_receive(user, machine, out);
-}
-
-static bool port_sent(void *user)
-{
-    return comm_side_sent(user);
-}
-
-static bool port_failed(void *user)
-{
-    return comm_has_failed(user);
-}
-
-static int port_leader(void *user, int machine)
-{
-    return comm_leader_of(user, machine);
-}
-
-static const char *port_host(void *user, int machine)
-{
-    return comm_host(user, comm_leader_of(user, machine));
-}
-
 static struct trace_port port_of(const struct rank *rank)
 {
-    return (struct trace_port){.machines = comm_machines(rank->comm),
-                               .send = port_send,
-                               .receive = port_receive,
-                               .sent = port_sent,
-                               .failed = port_failed,
-                               .leader = port_leader,
-                               .host = port_host,
-                               .user = rank->comm};
+    return (struct trace_port){.comm = rank->comm,
+                               .machines = comm_machines(rank->comm),
+                               .send = comm_side_send,
+                               .receive = comm_side_receive,
+                               .sent = comm_side_sent,
+                               .failed = comm_has_failed,
+                               .leader = comm_leader_of,
+                               .host = comm_host};
 }
 
 /* Whether this rank leads a machine other than rank 0's. */

@@ -179,7 +179,7 @@ static void records_wait_for_those_of_other_machines(void **state)
 /* ---- a relay and an inlet, joined by two queues ---- */
 
 enum { QUEUE = 64 };
-struct wire {
+struct comm {
     pthread_mutex_t lock;
     struct {
         size_t bytes;
@@ -189,7 +189,7 @@ struct wire {
     bool cut;
 };
 
-static bool send_to(struct wire *wire, int receiver, const void *message, size_t bytes)
+static bool send(struct comm *wire, int receiver, const void *message, size_t bytes)
 {
     pthread_mutex_lock(&wire->lock);
     const bool room = wire->head[receiver] - wire->tail[receiver] < QUEUE;
@@ -201,8 +201,9 @@ static bool send_to(struct wire *wire, int receiver, const void *message, size_t
     return room;
 }
 
-static size_t receive_at(struct wire *wire, int receiver, void *out)
+static size_t receive(struct comm *wire, int sender, void *out)
 {
+    const int receiver = !sender;
     size_t bytes = 0;
     pthread_mutex_lock(&wire->lock);
     if (wire->head[receiver] != wire->tail[receiver]) {
@@ -213,53 +214,32 @@ static size_t receive_at(struct wire *wire, int receiver, void *out)
     return bytes;
 }
 
-static bool send_far(void *user, int machine, const void *message, size_t bytes)
+static bool sent(struct comm *wire)
 {
-    (void)machine;
-    return send_to(user, 1, message, bytes);
-}
-static bool send_home(void *user, int machine, const void *message, size_t bytes)
-{
-    (void)machine;
-    return send_to(user, 0, message, bytes);
-}
-static size_t receive_home(void *user, int machine, void *out)
-{
-    (void)machine;
-    return receive_at(user, 0, out);
-}
-static size_t receive_far(void *user, int machine, void *out)
-{
-    (void)machine;
-    return receive_at(user, 1, out);
-}
-static bool sent(void *user)
-{
-    (void)user;
+    (void)wire;
     return true;
 }
-static bool failed(void *user)
+static bool failed(const struct comm *wire)
 {
-    return ((struct wire *)user)->cut;
+    return wire->cut;
 }
-static int leader(void *user, int machine)
+static int leader(const struct comm *wire, int machine)
 {
-    (void)user;
+    (void)wire;
     return 2 * machine;
 }
-static const char *host(void *user, int machine)
+static const char *host(const struct comm *wire, int rank)
 {
-    (void)user;
-    return machine ? "b" : "a";
+    (void)wire;
+    return rank ? "b" : "a";
 }
 
 static void every_record_of_another_machine_arrives_once(void **state)
 {
     (void)state;
     enum { RECORDS = 20000 };
-    struct wire *wire = calloc(1, sizeof *wire);
-    struct trace_port port = {2, send_far, receive_home, sent, failed, leader, host, wire}, back = port;
-    back.send = send_home, back.receive = receive_far;
+    struct comm *wire = calloc(1, sizeof *wire);
+    const struct trace_port port = {wire, 2, send, receive, sent, failed, leader, host};
     pthread_mutex_init(&wire->lock, NULL);
     struct merge *merge = merge_new();
     struct inlet *inlet = inlet_new(&port, merge);
@@ -267,7 +247,7 @@ static void every_record_of_another_machine_arrives_once(void **state)
     struct error err;
     static _Alignas(64) char memory[1 << 20];
     struct trace_ring *ring = trace_ring_init(memory, sizeof memory);
-    assert_int_equal(relay_start(&relay, &back, &err), 0);
+    assert_int_equal(relay_start(&relay, &port, &err), 0);
     relay_add_ring(relay, ring);
     for (uint32_t i = 0; i < RECORDS; i++) {
         const struct trace_record record = op_end(3, i, clock_ns());
@@ -303,8 +283,8 @@ static void every_record_of_another_machine_arrives_once(void **state)
 static void a_machine_that_is_gone_holds_up_nobody_long(void **state)
 {
     (void)state;
-    struct wire *wire = calloc(1, sizeof *wire);
-    struct trace_port port = {2, send_far, receive_home, sent, failed, leader, host, wire};
+    struct comm *wire = calloc(1, sizeof *wire);
+    const struct trace_port port = {wire, 2, send, receive, sent, failed, leader, host};
     pthread_mutex_init(&wire->lock, NULL);
     struct merge *merge = merge_new();
     struct inlet *inlet = inlet_new(&port, merge);
