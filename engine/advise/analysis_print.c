@@ -41,12 +41,10 @@ static void print_head(const struct analysis *analysis, FILE *out)
             (double)(model->now_ns - model->first_ns) / 1e9);
     if (analysis->defect[0]) fprintf(out, "%s\n", analysis->defect);
     else fprintf(out, "the run ended: %s\n", run_outcome_name(model->outcome));
-    struct run_machine machine;
-    char text[200];
-    for (int m = 0; run_machine(model, m, &machine); m++) {
-        run_machine_text(text, sizeof text, &machine);
-        fprintf(out, "%s\n", text);
-    }
+    const struct trace_machine *machine;
+    char text[TRACE_MACHINE_TEXT_BYTES];
+    for (int m = 0; (machine = trace_machine(&model->machines, m)); m++)
+        fprintf(out, "%s\n", trace_machine_text(text, machine));
     if (model->lost_records) fprintf(out, "%s records were lost\n", grouped(a, (int64_t)model->lost_records));
 }
 

@@ -292,15 +292,13 @@ static void add_processes(cJSON *report, const struct run_model *model)
 
 void report_hosts(cJSON *report, const struct run_model *model)
 {
-    struct run_machine machine;
-    cJSON *list = run_machine(model, 0, &machine) ? cJSON_AddArrayToObject(report, "hosts") : NULL;
-    for (int m = 0; list && run_machine(model, m, &machine); m++) {
-        const struct run_clock *clock = machine.clock;
-        json_put(json_item(list), TEXT("name", machine.host), NUMBER("first_rank", machine.first),
-                 NUMBER("last_rank", machine.last),
-                 NUMBER_IF("clock_offset_seconds", clock || !m, clock ? (double)clock->offset_ns / 1e9 : 0),
-                 NUMBER_IF("clock_within_seconds", clock || !m, clock ? (double)clock->off_ns / 1e9 : 0));
-    }
+    const struct trace_machine *machine = trace_machine(&model->machines, 0);
+    cJSON *list = machine ? cJSON_AddArrayToObject(report, "hosts") : NULL;
+    for (int m = 0; (machine = trace_machine(&model->machines, m)); m++)
+        json_put(json_item(list), TEXT("name", machine->host), NUMBER("first_rank", machine->first_rank),
+                 NUMBER("last_rank", machine->last_rank),
+                 NUMBER_IF("clock_offset_seconds", machine->measured || !m, (double)machine->offset_ns / 1e9),
+                 NUMBER_IF("clock_within_seconds", machine->measured || !m, (double)machine->off_ns / 1e9));
 }
 
 /* Proportional set size beside the allocator's own count, so that anybody can hold one against the other. */

@@ -112,22 +112,12 @@ void fold_outside(struct run_model *model, const struct trace_record *record)
 
 void fold_host(struct run_model *model, const struct trace_record *record)
 {
-    struct run_rank *rank = model_rank(model, record->rank);
-    if (!rank || record->host.machine > RUN_RANKS_MAX) return;
-    rank->host = (struct run_host){.known = true, .machine = (int)record->host.machine};
-    text_into(rank->host.name, sizeof rank->host.name, record->host.name);
+    trace_machines_note(&model->machines, record);
 }
 
 void fold_clock(struct run_model *model, const struct trace_record *record)
 {
-    const struct trace_of_clock *from = &record->clock;
-    struct run_rank *rank = model_rank(model, record->rank);
-    if (!rank) return;
-    const uint64_t adjusted_ns = (uint64_t)from->adjusted_ns,
-                   wrong_ns = from->adjusted_ns < 0 ? -adjusted_ns : adjusted_ns;
-    const uint64_t off_ns = from->within_ns + wrong_ns;
-    const uint64_t most_ns = rank->clock.off_ns;
-    rank->clock = (struct run_clock){true, from->offset_ns, from->within_ns, off_ns > most_ns ? off_ns : most_ns};
+    trace_machines_note(&model->machines, record);
 }
 
 void fold_quantized(struct run_model *model, const struct trace_record *record)

@@ -14,7 +14,7 @@
 #include "engine/config/command.h"
 #include "engine/config/config.h"
 #include "engine/plan/schedule.h"
-#include "engine/trace/record.h"
+#include "engine/trace/clocks.h"
 
 enum {
     RUN_UNKNOWN = -1,
@@ -154,13 +154,6 @@ struct run_gpu { bool known; int gpu, first_rank, ranks; uint64_t total_bytes; c
 /* Bytes in use on the GPU and in no tier, as measured by first_rank. */
 struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
 
-/* ---- machines: HOST and CLOCK records ------------------------------------------------------------------------------ */
-
-/* Where a rank is; and of the first rank of a machine other than rank 0's, its clock. off_ns: how far the times of its records may be
- * off, at most, in any of its records so far: the bound of a measurement and what it found to be wrong before. */
-struct run_host { bool known; int machine; char name[64]; };
-struct run_clock { bool known; int64_t offset_ns; uint64_t within_ns, off_ns; };
-
 /* The kernel's figures of a rank's memory, and the allocator's at the same moment. */
 enum { RUN_MARKS = 8 };
 struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
@@ -173,8 +166,6 @@ struct run_rank {
     struct run_flows flows;
     struct run_gpu gpu;
     struct run_outside outside;
-    struct run_host host;
-    struct run_clock clock;
     struct run_mark mark[RUN_MARKS]; /* the first ones; the last place holds the newest */
     int marks;
     struct { /* the step in progress */
@@ -283,6 +274,7 @@ struct run_model {
     struct run_pace pace;
     int ranks; /* the header's number, or as many as records have named */
     struct run_rank *rank;
+    struct trace_machines machines;
 
     bool has_state;
     enum run_state state;

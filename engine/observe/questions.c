@@ -200,31 +200,6 @@ void append_ranks(char *text, size_t room, uint64_t ranks)
     }
 }
 
-bool run_machine(const struct run_model *model, int number, struct run_machine *machine)
-{
-    *machine = (struct run_machine){.first = -1};
-    for (int r = 0; r < model->ranks; r++) {
-        const struct run_rank *rank = &model->rank[r];
-        if (!rank->host.known || rank->host.machine != number) continue;
-        machine->last = r;
-        if (machine->first < 0) machine->first = r, machine->host = rank->host.name;
-        if (rank->clock.known) machine->clock = &rank->clock;
-    }
-    return machine->first >= 0;
-}
-
-void run_machine_text(char *text, size_t room, const struct run_machine *machine)
-{
-    const struct run_clock *clock = machine->clock;
-    *text = '\0';
-    text_append(text, room, "host %s: rank", machine->host);
-    if (machine->last > machine->first) text_append(text, room, "s %d-%d", machine->first, machine->last);
-    else text_append(text, room, " %d", machine->first);
-    if (clock)
-        text_append(text, room, ", clock %+.3f s, within %.2f ms", (double)clock->offset_ns / 1e9,
-                    (double)clock->off_ns / 1e6);
-}
-
 void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes)
 {
     char wanted[32], budget[32], left[32];

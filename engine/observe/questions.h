@@ -62,13 +62,6 @@ const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
 /* Memory in use outside of all tiers on a rank's GPU, one figure for all ranks on it; NULL: no GPU, or not known. */
 const struct run_outside *run_outside_of(const struct run_model *model, int rank);
 
-/* A machine of a run on several: its ranks, and its clock beside that of the first one's. clock NULL: it is the first, or not measured.
- * False: there is no such machine, or the run is on one. */
-struct run_machine { int first, last; const char *host; const struct run_clock *clock; };
-bool run_machine(const struct run_model *model, int number, struct run_machine *machine);
-/* "host b: ranks 2-3, clock +5.000 s, within 0.04 ms". */
-void run_machine_text(char *text, size_t room, const struct run_machine *machine);
-
 /* The planned peak in bytes of a rank's whole tier. False: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
 

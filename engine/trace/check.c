@@ -89,27 +89,6 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
     if (step > part->last_step) part->last_step = step;
 }
 
-static void count_host(struct trace_check *check, uint16_t rank, const struct trace_of_host *host)
-{
-    if (host->machine >= TRACE_CHECK_MACHINES) return;
-    struct trace_check_machine *machine = &check->machine[host->machine];
-    if (!machine->host[0] || rank < machine->first_rank) machine->first_rank = rank;
-    if (rank > machine->last_rank) machine->last_rank = rank;
-    snprintf(machine->host, sizeof machine->host, "%.*s", (int)host->name.bytes, host->name.at);
-    if (check->machines <= (int)host->machine) check->machines = (int)host->machine + 1;
-}
-
-static void count_clock(struct trace_check *check, const struct trace_of_clock *clock)
-{
-    if (clock->machine >= TRACE_CHECK_MACHINES) return;
-    struct trace_check_machine *machine = &check->machine[clock->machine];
-    const uint64_t adjusted_ns = (uint64_t)clock->adjusted_ns;
-    const uint64_t off_ns = clock->within_ns + (clock->adjusted_ns < 0 ? -adjusted_ns : adjusted_ns);
-    machine->measured = true;
-    machine->offset_ns = clock->offset_ns;
-    if (off_ns > machine->off_ns) machine->off_ns = off_ns;
-}
-
 /* The text of the event, as file_sink.c writes it. */
 static bool is_limit(struct trace_text json)
 {
@@ -134,8 +113,8 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
         walk->ops_open[record->rank]--;
         check->ops_homeless += !has_schedule(walk, record->op_end.schedule);
         break;
-    case TRACE_HOST: count_host(check, record->rank, &record->host); break;
-    case TRACE_CLOCK: count_clock(check, &record->clock); break;
+    case TRACE_HOST:
+    case TRACE_CLOCK: trace_machines_note(&check->machines, record); break;
     case TRACE_EVENT: check->limited |= is_limit(record->event.json); break;
     case TRACE_GAP:
         check->gaps++;
@@ -271,18 +250,6 @@ static void print_defects(const struct trace_check *check, FILE *out)
         fprintf(out, "  %" PRIu64 " records of kinds that this version does not know, skipped\n", check->unknown_kinds);
 }
 
-static void print_machine(const struct trace_check_machine *machine, FILE *out)
-{
-    if (!machine->host[0]) return;
-    fprintf(out, "  host %s: rank%s %u", machine->host, machine->last_rank > machine->first_rank ? "s" : "",
-            machine->first_rank);
-    if (machine->last_rank > machine->first_rank) fprintf(out, "-%u", machine->last_rank);
-    if (machine->measured)
-        fprintf(out, ", clock %+.3f s, within %.2f ms", (double)machine->offset_ns / 1e9,
-                (double)machine->off_ns / 1e6);
-    fputc('\n', out);
-}
-
 static void print_part(const struct trace_check_part *part, int number, FILE *out)
 {
     fprintf(out, "  part %d: %u rank%s", number + 1, part->ranks, plural(part->ranks));
@@ -298,7 +265,10 @@ void trace_check_print(const struct trace_check *check, FILE *out)
     if (check->ended) fprintf(out, "; the run ended: %s", outcome_text(check->outcome));
     fputs("\n", out);
     for (int i = 0; check->parts > 1 && i < check->parts; i++) print_part(&check->part[i], i, out);
-    for (int i = 0; i < check->machines; i++) print_machine(&check->machine[i], out);
+    const struct trace_machine *machine;
+    char text[TRACE_MACHINE_TEXT_BYTES];
+    for (int i = 0; (machine = trace_machine(&check->machines, i)); i++)
+        fprintf(out, "  %s\n", trace_machine_text(text, machine));
     print_defects(check, out);
     fputs("usable for\n", out);
     for (int use = 0; use < TRACE_USES; use++)

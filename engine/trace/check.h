@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
-#include "engine/trace/record.h"
+#include "engine/trace/clocks.h"
 
 /* id, name, what it needs */
 #define TRACE_USE_TABLE(X)                                                    \
@@ -24,19 +24,10 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64, TRACE_CHECK_MACHINES = 64 }; /* kind numbers are lower; later parts count into the last */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; later parts count into the last */
 
 /* The records from one run header to the next. A run that was relaunched has several parts. */
 struct trace_check_part { uint32_t ranks, first_step, last_step; };
-
-/* A machine of a run on several, and its clock (the CLOCK records). */
-struct trace_check_machine {
-    char host[64];
-    uint32_t first_rank, last_rank;
-    bool measured;
-    int64_t offset_ns;
-    uint64_t off_ns; /* the times of its records may be off by this, at most */
-};
 
 struct trace_check {
     uint64_t records, by_kind[TRACE_CHECK_KINDS], unknown_kinds;
@@ -47,8 +38,7 @@ struct trace_check {
     uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: of so many that its header tells, and the lowest */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
-    struct trace_check_machine machine[TRACE_CHECK_MACHINES]; /* the first ones */
-    int machines;
+    struct trace_machines machines;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
     uint8_t outcome;    /* enum outcome; valid if `ended` */

@@ -1,7 +1,9 @@
 #include "engine/trace/clocks.h"
 
-#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "engine/base/words.h"
 
 /* NTP may slow or speed up each of two clocks by this much: in parts per million. */
 enum { DRIFT_PPM = 500 };
@@ -68,4 +70,48 @@ int64_t clock_map_aim(struct clock_map *map, int64_t offset_ns)
                               .over_ns = over_ns > OVER_NS ? over_ns : OVER_NS,
                               .newest_ns = map->newest_ns};
     return change;
+}
+
+/* ---- machines ---- */
+
+static void note_host(struct trace_machine *machine, int rank, struct trace_text name)
+{
+    if (!machine->host[0] || rank < machine->first_rank) machine->first_rank = rank;
+    if (rank > machine->last_rank) machine->last_rank = rank;
+    snprintf(machine->host, sizeof machine->host, "%.*s", (int)name.bytes, name.at);
+}
+
+static void note_clock(struct trace_machine *machine, const struct trace_of_clock *clock)
+{
+    const uint64_t adjusted_ns = (uint64_t)clock->adjusted_ns;
+    const uint64_t off_ns = clock->within_ns + (clock->adjusted_ns < 0 ? -adjusted_ns : adjusted_ns);
+    machine->measured = true;
+    machine->offset_ns = clock->offset_ns;
+    if (off_ns > machine->off_ns) machine->off_ns = off_ns;
+}
+
+void trace_machines_note(struct trace_machines *machines, const struct trace_record *record)
+{
+    const bool host = record->kind == TRACE_HOST;
+    const uint32_t number = host ? record->host.machine : record->clock.machine;
+    if (number >= TRACE_MACHINES_MAX) return;
+    if (machines->count <= (int)number) machines->count = (int)number + 1;
+    if (host) note_host(&machines->at[number], record->rank, record->host.name);
+    else note_clock(&machines->at[number], &record->clock);
+}
+
+const struct trace_machine *trace_machine(const struct trace_machines *machines, int number)
+{
+    return number < machines->count && machines->at[number].host[0] ? &machines->at[number] : NULL;
+}
+
+const char *trace_machine_text(char text[TRACE_MACHINE_TEXT_BYTES], const struct trace_machine *machine)
+{
+    enum { ROOM = TRACE_MACHINE_TEXT_BYTES };
+    const int first = machine->first_rank, last = machine->last_rank;
+    snprintf(text, ROOM, last > first ? "host %s: ranks %d-%d" : "host %s: rank %d", machine->host, first, last);
+    if (machine->measured)
+        text_append(text, ROOM, ", clock %+.3f s, within %.2f ms", (double)machine->offset_ns / 1e9,
+                    (double)machine->off_ns / 1e6);
+    return text;
 }
