@@ -122,9 +122,14 @@ int front_check(const struct cli *cli, struct error *err)
 {
     struct trace_check check;
     int status = trace_check(&check, cli->operand, err);
-    FILE *out = status ? NULL : front_open(cli->output, err);
-    if (!out) return err->status;
-    (cli->json ? trace_check_print_json : trace_check_print)(&check, out);
-    status = front_close(out, cli->output, err);
+    if (status) return status;
+    if (cli->json) {
+        status = front_give(cli->output, trace_check_json(&check), err);
+    } else {
+        FILE *out = front_open(cli->output, err);
+        if (!out) return err->status;
+        trace_check_print(&check, out);
+        status = front_close(out, cli->output, err);
+    }
     return status ? status : trace_check_status(&check);
 }

@@ -280,39 +280,25 @@ void trace_check_print(const struct trace_check *check, FILE *out)
             fprintf(out, "  %-12s %12" PRIu64 "\n", trace_kind_name((enum trace_kind)kind), check->by_kind[kind]);
 }
 
-static const char *truth(bool value)
+char *trace_check_json(const struct trace_check *check)
 {
-    return value ? "true" : "false";
-}
-
-void trace_check_print_json(const struct trace_check *check, FILE *out)
-{
-    fprintf(out,
-            "{\"whole\": %s, \"records\": %" PRIu64
-            ", \"ranks\": %u, \"ranks_missing\": %u, \"first_step\": %u, \"last_step\": %u, \"seconds\": %.9f,\n",
-            truth(trace_check_status(check) == STATUS_OK), check->records, check->ranks, check->ranks_missing,
-            check->first_step, check->last_step, (double)(check->last_ns - check->first_ns) / 1e9);
-    fprintf(out, " \"header\": %s, \"ended\": %s, \"outcome\": ", truth(check->header_first), truth(check->ended));
-    if (check->ended) fprintf(out, "\"%s\"", outcome_text(check->outcome));
-    else fputs("null", out);
-    fprintf(out, ", \"torn\": %s, \"damaged\": %s, \"gaps\": %" PRIu64 ", \"lost\": %" PRIu64 ",\n", truth(check->torn),
-            truth(check->damage[0]), check->gaps, check->lost);
-    fprintf(out,
-            " \"steps_unfinished\": %u, \"operations_open\": %" PRIu64 ", \"operations_without_schedule\": %" PRIu64
-            ", \"out_of_order\": %" PRIu64 ", \"unknown_kinds\": %" PRIu64 ",\n \"usable\": {",
-            check->steps_unfinished, check->ops_open, check->ops_homeless, check->out_of_order, check->unknown_kinds);
-    for (int use = 0; use < TRACE_USES; use++)
-        fprintf(out, "%s\"%s\": %s", use ? ", " : "", uses[use].name, truth(check->usable[use]));
-    fputs("},\n \"kinds\": {", out);
-    const char *comma = "";
+    cJSON *json = cJSON_CreateObject();
+    json_put(json, TRUTH("whole", trace_check_status(check) == STATUS_OK), NUMBER("records", check->records),
+             NUMBER("ranks", check->ranks), NUMBER("ranks_missing", check->ranks_missing),
+             NUMBER("first_step", check->first_step), NUMBER("last_step", check->last_step),
+             NUMBER("seconds", (double)(check->last_ns - check->first_ns) / 1e9), TRUTH("header", check->header_first),
+             TRUTH("ended", check->ended), TEXT_IF("outcome", check->ended ? outcome_text(check->outcome) : NULL),
+             TRUTH("torn", check->torn), TRUTH("damaged", check->damage[0]), NUMBER("gaps", check->gaps),
+             NUMBER("lost", check->lost), NUMBER("steps_unfinished", check->steps_unfinished),
+             NUMBER("operations_open", check->ops_open), NUMBER("operations_without_schedule", check->ops_homeless),
+             NUMBER("out_of_order", check->out_of_order), NUMBER("unknown_kinds", check->unknown_kinds));
+    cJSON *usable = cJSON_AddObjectToObject(json, "usable"), *kinds = cJSON_AddObjectToObject(json, "kinds"),
+          *parts = cJSON_AddArrayToObject(json, "parts");
+    for (int use = 0; use < TRACE_USES; use++) json_put(usable, TRUTH(uses[use].name, check->usable[use]));
     for (int kind = 0; kind < TRACE_CHECK_KINDS; kind++)
-        if (check->by_kind[kind]) {
-            fprintf(out, "%s\"%s\": %" PRIu64, comma, trace_kind_name((enum trace_kind)kind), check->by_kind[kind]);
-            comma = ", ";
-        }
-    fputs("},\n \"parts\": [", out);
-    for (int i = 0; i < check->parts; i++)
-        fprintf(out, "%s{\"ranks\": %u, \"first_step\": %u, \"last_step\": %u}", i ? ", " : "", check->part[i].ranks,
-                check->part[i].first_step, check->part[i].last_step);
-    fputs("]}\n", out);
+        if (check->by_kind[kind]) json_put(kinds, NUMBER(trace_kind_name((enum trace_kind)kind), check->by_kind[kind]));
+    for (const struct trace_check_part *part = check->part; part < check->part + check->parts; part++)
+        json_put(json_item(parts), NUMBER("ranks", part->ranks), NUMBER("first_step", part->first_step),
+                 NUMBER("last_step", part->last_step));
+    return json_lines(json);
 }

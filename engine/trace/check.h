@@ -57,6 +57,6 @@ bool trace_has_end(const char *path);
 int trace_check_status(const struct trace_check *check);
 
 void trace_check_print(const struct trace_check *check, FILE *out);
-void trace_check_print_json(const struct trace_check *check, FILE *out);
+char *trace_check_json(const struct trace_check *check); /* the caller frees; NULL: no memory */
 
 #endif
