@@ -134,17 +134,17 @@ static int measure_pair(const struct host *a, const struct host *b, const char *
                         struct figures *figures, struct error *err)
 {
     enum { PATIENCE_MS = 60000 };
-    char hosts[2 * HOST_NAME_BYTES + 2], hello[4096], text[8192];
+    char hosts[2 * HOST_NAME_BYTES + 2], hello[4096], *text;
     snprintf(hosts, sizeof hosts, "%s,%s", a->name, b->name);
     snprintf(hello, sizeof hello, DOCTOR_LINK "%.4000s", folder);
     const struct launch_trial trial = {&launcher_mpirun, 2, hello, hosts, agent, PATIENCE_MS};
-    const int status = launch_try(&trial, text, sizeof text, err);
-    const char *line = status ? NULL : strstr(text, FIGURES);
-    if (status) return status;
-    if (line && sscanf(line, FIGURES "%lf %lf %lf %lf %d", &figures->latency_us, &figures->gigabytes_per_s,
-                       &figures->ahead_us, &figures->within_us, &figures->shared) == 5)
-        return STATUS_OK;
-    return error_set(err, STATUS_RUN, "two ranks met, but gave no figures");
+    int status = launch_try(&trial, &text, err);
+    const char *line = status || !text ? NULL : strstr(text, FIGURES);
+    if (!status && (!line || sscanf(line, FIGURES "%lf %lf %lf %lf %d", &figures->latency_us, &figures->gigabytes_per_s,
+                                    &figures->ahead_us, &figures->within_us, &figures->shared) != 5))
+        status = error_set(err, STATUS_RUN, "two ranks met, but gave no figures");
+    free(text);
+    return status;
 }
 
 static void tell_host(struct host_row *rows, int *count, const char *host, const char *first, const char *folder,

@@ -46,17 +46,19 @@ void launch_environment(const struct launcher *launcher, const struct config *co
 
 /* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe.
  * When the front end dies, the kernel asks the engine to stop, because no other process could. */
-static void become_engine(const struct launcher *launcher, const struct run_spec *spec, const struct config *config,
-                          const char *program, const char *folder, bool passes, int output_fd, pid_t front)
+static void become_engine(const struct launch_order *order, const char *program, bool passes, int output_fd,
+                          pid_t front)
 {
+    const struct launcher *launcher = order->launcher;
+    const char *folder = order->dir->path;
     struct launch_args args = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != front) _exit(STATUS_RUN);
-    launch_environment(launcher, config, passes, folder);
-    if (launcher->prefix) launcher->prefix(&args, config->topology.ranks, program, folder, spec->hosts, spec->agent);
+    launch_environment(launcher, order->config, passes, folder);
+    if (launcher->prefix) launcher->prefix(&args, order->config->topology.ranks, program, folder, order->spec);
     launch_add(&args, program);
-    launch_add(&args, launcher->worker);
-    launch_add(&args, folder);
+    launch_add(&args, order->verb);
+    launch_add(&args, order->operand);
     setsid();
     int null_fd = open("/dev/null", O_RDONLY);
     dup2(null_fd, STDIN_FILENO);
@@ -79,13 +81,13 @@ int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err)
     return STATUS_OK;
 }
 
-static int fork_engine(struct engine *engine, const struct rundir *dir, const struct run_spec *spec,
-                       const struct config *config, struct capture_log *log, struct error *err)
+static int fork_engine(struct engine *engine, const struct launch_order *order, struct capture_log *log,
+                       struct error *err)
 {
     char program[LAUNCH_PROGRAM_ROOM];
     int status = launch_program(program, err);
     if (status) return status;
-    const bool passes = gpu_passes(config); /* CUDA cannot be asked after a fork */
+    const bool passes = gpu_passes(order->config); /* CUDA cannot be asked after a fork */
 
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
@@ -93,8 +95,7 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t front = getpid();
     engine->pid = fork();
-    if (engine->pid == 0)
-        become_engine(engine->launcher, spec, config, program, dir->path, passes, output[1], front);
+    if (engine->pid == 0) become_engine(order, program, passes, output[1], front);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);
@@ -105,12 +106,19 @@ static int fork_engine(struct engine *engine, const struct rundir *dir, const st
 int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec,
                  const struct config *config, struct capture_log *log, struct error *err)
 {
+    const struct launcher *launcher = launcher_of(spec, config);
+    const struct launch_order order = {launcher, launcher->worker, dir->path, dir, spec, config};
+    return engine_launch(out, &order, log, err);
+}
+
+int engine_launch(struct engine **out, const struct launch_order *order, struct capture_log *log, struct error *err)
+{
     struct engine *engine = calloc(1, sizeof *engine);
     if (!engine) return error_set(err, STATUS_RUN, "no memory to start the engine");
     engine->home_fd = -1;
-    engine->launcher = launcher_of(spec, config);
-    int status = home_listen(dir, &engine->home_fd, err);
-    if (!status) status = fork_engine(engine, dir, spec, config, log, err);
+    engine->launcher = order->launcher;
+    int status = home_listen(order->dir, &engine->home_fd, err);
+    if (!status) status = fork_engine(engine, order, log, err);
     if (!status) return *out = engine, STATUS_OK;
 
     if (engine->pid > 0) kill(engine->pid, SIGKILL), waitpid(engine->pid, NULL, 0);
@@ -246,7 +254,7 @@ static bool wait_for_end(struct engine *engine, int grace_ms)
     return true;
 }
 
-int engine_end(struct engine *engine, int grace_ms, struct error *err)
+int engine_end(struct engine *engine, int grace_ms, char **out, struct error *err)
 {
     const bool forced = !wait_for_end(engine, grace_ms), left = !forced && !capture_wait(engine->capture, 0);
     if (forced) force_end(engine);
@@ -256,7 +264,8 @@ int engine_end(struct engine *engine, int grace_ms, struct error *err)
     char *printed = capture_finish(engine->capture);
     int status = forced ? failure_explain_forced(printed, err)
                         : failure_explain(left ? 0 : engine->wait_status, printed, engine->launcher->name, err);
-    free(printed);
+    if (out) *out = printed;
+    else free(printed);
     if (engine->home_fd >= 0) close(engine->home_fd);
     free(engine);
     return status;

@@ -4,7 +4,7 @@
  *     engine_start(&engine, &dir, &spec, &config, log, &err)
  *     engine_call(engine, &fd, &err)        waits for rank 0; what it writes to fd is the trace
  *     ... until the trace ends ...
- *     engine_end(engine, grace_ms, &err)    waits, kills the remaining processes, says in one line what went wrong
+ *     engine_end(engine, grace_ms, NULL, &err)    waits, kills the remaining processes, says in one line what went wrong
  *
  * No process outlives the run. The kernel ends a rank with SIGKILL when the process that started it is gone. Orphans
  * become children of the front end, which waits for them. Rank 0 ends the run when its owner is gone (director.h).
@@ -32,6 +32,16 @@ void launch_environment(const struct launcher *launcher, const struct config *co
 /* spec: the order in dir, with its configuration. */
 int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec, const struct config *config, struct capture_log *log, struct error *err);
 
+/* The same for another verb and operand than the launcher's own: of `spec` only hosts and agent are read. */
+struct launch_order {
+    const struct launcher *launcher;
+    const char *verb, *operand;
+    const struct rundir *dir;
+    const struct run_spec *spec;
+    const struct config *config;
+};
+int engine_launch(struct engine **out, const struct launch_order *order, struct capture_log *log, struct error *err);
+
 /* Waits until rank 0 calls; *connected_fd (the caller closes it) is -1 when a signal came on signal_fd first.
  * STATUS_RUN: the engine ended before it called, or did not call within two minutes. */
 int engine_call(struct engine *engine, int signal_fd, int *connected_fd, struct error *err);
@@ -48,8 +58,8 @@ bool engine_wait(struct engine *engine, int timeout_ms);
 void engine_kill(struct engine *engine);
 
 /* Waits at most grace_ms for all of the engine's processes, then ends them by force; frees the engine. Returns the
- * status of failure_explain(), with its line in err. */
-int engine_end(struct engine *engine, int grace_ms, struct error *err);
+ * status of failure_explain(), with its line in err. *printed: what they printed (capture_finish()); NULL: not wanted. */
+int engine_end(struct engine *engine, int grace_ms, char **printed, struct error *err);
 
 /* From what a dead engine left behind (its wait status and all that it printed) to one clear line. */
 

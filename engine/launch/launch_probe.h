@@ -10,9 +10,10 @@
 struct launcher;
 
 /* Starts `ranks` ranks that run `--worker-hello HELLO`, on `hosts` through `agent` (as in struct run_spec), and waits until they have
- * ended. text: what they printed, cut to `room`. STATUS_RUN: they did not start, did not end in time, or failed. */
+ * ended. *printed: what they printed; the caller frees it, also after an error. STATUS_RUN: they did not start, did not end in time, or
+ * failed. */
 struct launch_trial { const struct launcher *launcher; int ranks; const char *hello, *hosts, *agent; int timeout_ms; };
-int launch_try(const struct launch_trial *trial, char *text, size_t room, struct error *err);
+int launch_try(const struct launch_trial *trial, char **printed, struct error *err);
 
 /* launcher: launcher_local or launcher_mpirun. STATUS_RUN: the ranks could not be started, or did not meet within
  * timeout_ms; the text says why. */

@@ -25,8 +25,8 @@ struct launcher {
     const char *worker; /* the verb that it runs, with the run's folder as operand */
     bool has_children;  /* ranks are its child processes: once they have ended, it should end too */
     int (*check)(struct error *err); /* can it start ranks here? STATUS_USAGE and why not. NULL: always */
-    /* Words before the program; hosts, agent: as in struct run_spec. NULL: none. Called after `environment`. */
-    void (*prefix)(struct launch_args *args, int ranks, const char *program, const char *folder, const char *hosts, const char *agent);
+    /* Words before the program; of `spec` it reads hosts and agent. NULL: none. Called after `environment`. */
+    void (*prefix)(struct launch_args *args, int ranks, const char *program, const char *folder, const struct run_spec *spec);
     void (*environment)(const char *folder); /* in the child, before exec; folder: for its own files. NULL: nothing */
 };
 

@@ -68,9 +68,10 @@ static int count_words(const char *text)
     return count;
 }
 
-static void prefix(struct launch_args *args, int ranks, const char *program, const char *folder, const char *hosts,
-                   const char *agent)
+static void prefix(struct launch_args *args, int ranks, const char *program, const char *folder,
+                   const struct run_spec *spec)
 {
+    const char *hosts = spec->hosts, *agent = spec->agent;
     launch_add(args, "mpirun");
     if (geteuid() == 0) launch_add(args, "--allow-run-as-root");
     add_all(args, always);

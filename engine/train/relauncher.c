@@ -159,7 +159,7 @@ static void await_end(struct relauncher *relauncher)
 {
     struct error err;
     if (!engine_wait(relauncher->engine, 0) && !is_late(relauncher, END_PATIENCE_MS)) return;
-    engine_end(relauncher->engine, 0, &err); /* all of its records have been read */
+    engine_end(relauncher->engine, 0, NULL, &err); /* all of its records have been read */
     relauncher->engine = NULL;
     start_next(relauncher);
 }
@@ -171,7 +171,7 @@ static void await_call(struct relauncher *relauncher)
     if (fd >= 0) {
         give_handover(relauncher, fd);
     } else if (engine_wait(relauncher->engine, 0) || is_late(relauncher, CALL_PATIENCE_MS)) {
-        bool silent = engine_end(relauncher->engine, 0, &err) == STATUS_OK;
+        bool silent = engine_end(relauncher->engine, 0, NULL, &err) == STATUS_OK;
         relauncher->engine = NULL;
         go_back(relauncher, silent ? "it ended before it began" : err.text);
     }
@@ -204,7 +204,7 @@ void relauncher_kill(struct relauncher *relauncher)
 
 int relauncher_end(struct relauncher *relauncher, int grace_ms, struct error *err)
 {
-    int status = relauncher->engine ? engine_end(relauncher->engine, grace_ms, err) : STATUS_OK;
+    int status = relauncher->engine ? engine_end(relauncher->engine, grace_ms, NULL, err) : STATUS_OK;
     if (relauncher->state == RELAUNCHER_FAILED) status = STATUS_OK; /* the trace has said why */
     relauncher->engine = NULL;
     handover_release(&relauncher->held);
