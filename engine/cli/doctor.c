@@ -57,9 +57,9 @@ void doctor_say(struct finding *finding, enum verdict verdict, const char *next,
 
 enum { NAME_COLUMN = 6, FOUND_COLUMN = 21 };
 
-static void print_finding(FILE *out, const struct check *check, const struct finding *finding)
+static void print_finding(FILE *out, const struct finding *finding)
 {
-    fprintf(out, "%-*s%-*s", NAME_COLUMN, verdicts[finding->verdict], FOUND_COLUMN - NAME_COLUMN, check->name);
+    fprintf(out, "%-*s%-*s", NAME_COLUMN, verdicts[finding->verdict], FOUND_COLUMN - NAME_COLUMN, finding->name);
     words_print(out, FOUND_COLUMN, FOUND_COLUMN, finding->found);
     if (!*finding->next) return;
     fprintf(out, "%*s-> ", FOUND_COLUMN, "");
@@ -72,11 +72,9 @@ static void print_end(FILE *out, const int counts[3])
             counts[VERDICT_BAD] ? "a run would stop at what is bad" : "nothing here stops a run");
 }
 
-/* What was checked, and what was found. */
 struct answer {
-    const struct check *checks;
-    const struct finding *findings;
-    int count, counts[3];
+    struct finding *findings;
+    int count, counts[3]; /* counts: by verdict */
 };
 
 static void print_text(FILE *out, const struct answer *answer)
@@ -84,10 +82,10 @@ static void print_text(FILE *out, const struct answer *answer)
     struct utsname system;
     uname(&system);
     fprintf(out, "zerolab " ZEROLAB_VERSION " on %s %s, %s\n", system.sysname, system.release, system.machine);
-    for (int c = 0; c < answer->count; c++) {
-        const char *group = answer->checks[c].group;
-        if (!c || strcmp(group, answer->checks[c - 1].group) != 0) fprintf(out, "\n%s\n", group);
-        print_finding(out, &answer->checks[c], &answer->findings[c]);
+    for (int f = 0; f < answer->count; f++) {
+        const struct finding *finding = &answer->findings[f];
+        if (!f || strcmp(finding->group, finding[-1].group) != 0) fprintf(out, "\n%s\n", finding->group);
+        print_finding(out, finding);
     }
     print_end(out, answer->counts);
 }
@@ -95,12 +93,10 @@ static void print_text(FILE *out, const struct answer *answer)
 static char *json_of(const struct answer *answer)
 {
     cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
-    for (int c = 0; c < answer->count; c++) {
-        const struct finding *finding = &answer->findings[c];
-        json_put(json_item(list), TEXT("group", answer->checks[c].group), TEXT("name", answer->checks[c].name),
+    for (const struct finding *finding = answer->findings; finding < answer->findings + answer->count; finding++)
+        json_put(json_item(list), TEXT("group", finding->group), TEXT("name", finding->name),
                  TEXT("verdict", verdicts[finding->verdict]), TEXT("found", finding->found),
                  TEXT_IF("next", finding->next));
-    }
     cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
     for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], answer->counts[v]);
     return json_lines(json);
@@ -142,21 +138,10 @@ static int look_at_hosts(const struct cli *cli, const char *folder, struct error
     if (!status && hosts.count < 2) status = error_set(err, STATUS_USAGE, "give two hosts at least, such as --hosts a,b");
     if (!status) status = launcher_mpirun.check(err);
     if (status) return status;
-    const size_t room = (size_t)DOCTOR_HOST_ROWS(hosts.count);
-    struct host_row *rows = calloc(room, sizeof *rows);
-    struct check *names = calloc(room, sizeof *names);
-    struct finding *findings = calloc(room, sizeof *findings);
-    struct answer answer = {names, findings, 0, {0}};
-    if (!rows || !names || !findings) status = error_set(err, STATUS_RUN, "no memory for what was found");
-    else answer.count = doctor_hosts(&hosts, cli->agent, folder, rows);
-    for (int r = 0; r < answer.count; r++) {
-        names[r] = (struct check){.group = "hosts", .name = rows[r].name};
-        findings[r] = rows[r].finding;
-    }
-    if (!status) status = tell(cli, &answer, err);
-    free(findings);
-    free(names);
-    free(rows);
+    struct answer answer = {0};
+    answer.findings = doctor_hosts(&hosts, cli->agent, folder, &answer.count);
+    status = answer.findings ? tell(cli, &answer, err) : error_set(err, STATUS_RUN, "no memory for what was found");
+    free(answer.findings);
     return status;
 }
 
@@ -167,9 +152,11 @@ int front_doctor(const struct cli *cli, struct error *err)
     if (cli->storage) return measure_storage(cli, folder, err);
     if (cli->hosts || cli->hostfile) return look_at_hosts(cli, folder, err);
     struct finding findings[CHECKS] = {0};
-    struct answer answer = {checks, findings, CHECKS, {0}};
+    struct answer answer = {findings, CHECKS, {0}};
     for (int c = 0; c < CHECKS; c++) {
         findings[c].folder = folder;
+        findings[c].group = checks[c].group;
+        snprintf(findings[c].name, sizeof findings[c].name, "%s", checks[c].name);
         checks[c].look(&findings[c]);
     }
     return tell(cli, &answer, err);

@@ -12,7 +12,9 @@
 enum verdict { VERDICT_GOOD, VERDICT_NOTE, VERDICT_BAD };
 
 struct finding {
-    const char *folder; /* set by the caller: the folder whose storage is checked */
+    const char *folder; /* the folder whose storage is checked; set by the caller, as are group and name */
+    const char *group;
+    char name[2 * HOST_NAME_BYTES + 4];
     enum verdict verdict;
     char found[256];
     char next[256]; /* the remedy; "": none */
@@ -37,10 +39,8 @@ doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look
 doctor_look look_gpu_memory, look_gpu_link;
 
 /* doctor_hosts.c: `zerolab doctor --hosts`. Starts a rank on each host of every pair and measures their link; pairs with the first host
- * also show version, clock and whether `folder` is shared. rows: room for DOCTOR_HOST_ROWS(hosts->count); returns how many. */
-struct host_row { char name[2 * HOST_NAME_BYTES + 4]; struct finding finding; };
-#define DOCTOR_HOST_ROWS(hosts) ((hosts) * ((hosts) - 1) / 2 + 3 * (hosts))
-int doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, struct host_row *rows);
+ * also show version, clock and whether `folder` is shared. Returns `count` findings, which the caller frees; NULL: no memory. */
+struct finding *doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, int *count);
 /* One rank of such a pair, which mpirun started as `zerolab --worker-hello DOCTOR_LINK FOLDER`. */
 #define DOCTOR_LINK "link:"
 int doctor_link_process(const char *folder);

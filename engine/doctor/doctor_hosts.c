@@ -1,14 +1,11 @@
 /* Checks of several hosts, pair by pair: two ranks that mpirun starts meet, compare clocks and a folder, and move data as
  * collectives of a run do. Rank 0 prints one line of figures, which the front end turns into findings. */
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/version.h"
@@ -88,46 +85,35 @@ static int measure_moves(struct comm *comm, struct figures *figures, struct erro
     return status;
 }
 
-static int look_for_folder(struct comm *comm, const char *folder, struct figures *figures, struct error *err)
-{
-    char probe[4096] = "";
-    const int rank = comm_layout(comm)->rank;
-    snprintf(probe, sizeof probe, "%.4000s/.zerolab-probe-XXXXXX", folder);
-    const int fd = rank == 0 ? mkostemp(probe, O_CLOEXEC) : -1;
-    if (fd >= 0) close(fd);
-    int status = comm_broadcast_control(comm, probe, sizeof probe, err), sees = access(probe, F_OK) == 0, both[2];
-    if (!status) status = comm_exchange(comm, &sees, both, sizeof sees, NULL, err);
-    if (fd >= 0) unlink(probe);
-    if (!status) figures->shared = both[0] && both[1];
-    return status;
-}
-
 int doctor_link_process(const char *folder)
 {
     struct figures figures = {0};
     struct error err;
     struct comm *comm;
+    char sees[2];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int status = comm_open_mpi(&comm, 0, &err);
     const bool first = !status && comm_layout(comm)->rank == 0;
     if (!status && comm_layout(comm)->ranks != 2) status = error_set(&err, STATUS_RUN, "MPI has not started two ranks");
-    if (!status) status = look_for_folder(comm, folder, &figures, &err);
+    if (!status) status = launch_probe_folder(comm, folder, sees, &err);
     if (!status) status = measure_messages(comm, &figures, &err);
     if (!status) status = measure_moves(comm, &figures, &err);
     if (status) fprintf(stderr, "zerolab: %s\n", err.text);
     else if (first)
         printf(FIGURES "%.9g %.9g %.9g %.9g %d\n", figures.latency_us, figures.gigabytes_per_s, figures.ahead_us,
-               figures.within_us, figures.shared);
+               figures.within_us, sees[0] && sees[1]);
     return status;
 }
 
 /* ---- the front end ---- */
 
-static struct finding *new_row(struct host_row *rows, int *count, const char *format, const char *host,
-                               const char *other)
+static struct finding *add(struct finding *findings, int *count, const char *format, const char *host,
+                           const char *other)
 {
-    snprintf(rows[*count].name, sizeof rows->name, format, host, other);
-    return &rows[(*count)++].finding;
+    struct finding *finding = &findings[(*count)++];
+    finding->group = "hosts";
+    snprintf(finding->name, sizeof finding->name, format, host, other);
+    return finding;
 }
 
 static int measure_pair(const struct host *a, const struct host *b, const char *agent, const char *folder,
@@ -147,13 +133,13 @@ static int measure_pair(const struct host *a, const struct host *b, const char *
     return status;
 }
 
-static void tell_host(struct host_row *rows, int *count, const char *host, const char *first, const char *folder,
+static void tell_host(struct finding *findings, int *count, const char *host, const char *first, const char *folder,
                       const struct figures *figures)
 {
     enum { FAR_US = 1000000 };
-    doctor_good(new_row(rows, count, "%s", host, ""), "zerolab " ZEROLAB_VERSION ", as on %s", first);
-    struct finding *clock = new_row(rows, count, "clock %s", host, ""),
-                   *shared = new_row(rows, count, "folder %s", host, "");
+    doctor_good(add(findings, count, "%s", host, ""), "zerolab " ZEROLAB_VERSION ", as on %s", first);
+    struct finding *clock = add(findings, count, "clock %s", host, ""),
+                   *shared = add(findings, count, "folder %s", host, "");
     const double off_us = figures->ahead_us < 0 ? -figures->ahead_us : figures->ahead_us;
     doctor_say(clock, off_us > FAR_US ? VERDICT_NOTE : VERDICT_GOOD,
                off_us > FAR_US ? "set it by NTP; times of files and logs differ" : "", "%.3f ms %s %s, within %.3f ms",
@@ -164,21 +150,23 @@ static void tell_host(struct host_row *rows, int *count, const char *host, const
                     "%.150s is not that of %s", folder, first);
 }
 
-int doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, struct host_row *rows)
+struct finding *doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, int *count)
 {
-    int count = 0;
-    for (int a = 0; a < hosts->count; a++)
+    const int most = hosts->count * (hosts->count - 1) / 2 + 3 * hosts->count;
+    struct finding *findings = calloc((size_t)most, sizeof *findings);
+    *count = 0;
+    for (int a = 0; findings && a < hosts->count; a++)
         for (int b = a + 1; b < hosts->count; b++) {
             struct figures figures = {0};
             struct error err;
             const struct host *first = &hosts->at[a], *other = &hosts->at[b];
             const int failed = measure_pair(first, other, agent, folder, &figures, &err);
-            if (!failed && a == 0) tell_host(rows, &count, other->name, first->name, folder, &figures);
-            struct finding *link = new_row(rows, &count, "%s, %s", first->name, other->name);
+            if (!failed && a == 0) tell_host(findings, count, other->name, first->name, folder, &figures);
+            struct finding *link = add(findings, count, "%s, %s", first->name, other->name);
             if (failed) doctor_bad(link, "a run on these hosts would fail likewise", "%.250s", err.text);
             else
                 doctor_good(link, "%.0f us until both have a message, %.2f GB/s each way", figures.latency_us,
                             figures.gigabytes_per_s);
         }
-    return count;
+    return findings;
 }

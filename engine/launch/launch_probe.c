@@ -1,10 +1,12 @@
 #include "engine/launch/launch_probe.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/comm/comm.h"
@@ -24,6 +26,34 @@ static int say_hello(struct comm *comm, struct error *err)
         if (everybody[r] != r) status = error_set(err, STATUS_RUN, "rank %d calls itself %d", r, everybody[r]);
     if (!status) printf("hello from rank %d of %d\n", layout->rank, layout->ranks), fflush(stdout);
     comm_close(comm);
+    return status;
+}
+
+/* Makes a file for the others to look for, in `dir` or, before that is made, in the nearest folder above it; "": it cannot. */
+static void make_probe(char *probe, size_t room, const char *dir)
+{
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", dir);
+    while (access(folder, F_OK) != 0) {
+        char *slash = strrchr(folder, '/');
+        if (!slash) strcpy(folder, ".");
+        else slash[slash == folder] = '\0';
+    }
+    snprintf(probe, room, "%s/.zerolab-probe-XXXXXX", folder);
+    const int fd = mkostemp(probe, O_CLOEXEC);
+    if (fd >= 0) close(fd);
+    else *probe = '\0';
+}
+
+int launch_probe_folder(struct comm *comm, const char *dir, char *sees, struct error *err)
+{
+    char probe[4096 + 32] = "";
+    const bool first = comm_layout(comm)->rank == 0;
+    if (first) make_probe(probe, sizeof probe, dir);
+    int status = comm_broadcast_control(comm, probe, sizeof probe, err);
+    const char mine = *probe && access(probe, F_OK) == 0;
+    if (!status) status = comm_exchange(comm, &mine, sees, sizeof mine, NULL, err);
+    if (first && *probe) unlink(probe);
     return status;
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 
+struct comm;
 struct launcher;
 
 /* Starts `ranks` ranks that run `--worker-hello HELLO`, on `hosts` through `agent` (as in struct run_spec), and waits until they have
@@ -18,6 +19,10 @@ int launch_try(const struct launch_trial *trial, char **printed, struct error *e
 /* launcher: launcher_local or launcher_mpirun. STATUS_RUN: the ranks could not be started, or did not meet within
  * timeout_ms; the text says why. */
 int launch_probe(const struct launcher *launcher, int timeout_ms, double *seconds, struct error *err);
+
+/* Collective: which ranks see a file that rank 0 makes in folder `dir`, or, before that is made, in the nearest folder above it. sees: by
+ * rank; rank 0's is 0 if it cannot write there. */
+int launch_probe_folder(struct comm *comm, const char *dir, char *sees, struct error *err);
 
 /* `zerolab --worker-hello LAUNCHER`: one rank that mpirun started, or the supervisor with all ranks. launcher: its
  * name. */

@@ -1,10 +1,8 @@
 #include "engine/train/shared.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/file.h"
 #include "engine/base/words.h"
@@ -12,6 +10,7 @@
 #include "engine/checkpoint/crc32c.h"
 #include "engine/data/data.h"
 #include "engine/launch/capacity.h"
+#include "engine/launch/launch_probe.h"
 
 static bool is_one_machine(const struct rank *rank)
 {
@@ -19,22 +18,6 @@ static bool is_one_machine(const struct rank *rank)
 }
 
 /* ---- folders ---- */
-
-/* Makes a file for the others to look for, in `dir` or, before that is made, in the nearest folder above it. */
-static void make_probe(char *probe, size_t room, const char *dir)
-{
-    char folder[CHECKPOINT_FOLDER_BYTES];
-    snprintf(folder, sizeof folder, "%s", dir);
-    while (access(folder, F_OK) != 0) {
-        char *slash = strrchr(folder, '/');
-        if (!slash) strcpy(folder, ".");
-        else slash[slash == folder] = '\0';
-    }
-    snprintf(probe, room, "%s/.zerolab-probe-XXXXXX", folder);
-    const int fd = mkostemp(probe, O_CLOEXEC);
-    if (fd >= 0) close(fd);
-    else *probe = '\0'; /* the folder cannot be written: saving says why */
-}
 
 /* "host b does not see what host a writes there, so shards 2 and 3 of 4 would be lost". */
 static int refuse_folder(const struct rank *rank, const char *dir, const char *sees, struct error *err)
@@ -55,14 +38,11 @@ static int refuse_folder(const struct rank *rank, const char *dir, const char *s
 
 int shared_check_folder(struct rank *rank, const char *dir, struct error *err)
 {
-    char probe[CHECKPOINT_FOLDER_BYTES + 32] = "", sees = 0, all[rank->ranks];
+    char sees[rank->ranks];
     if (is_one_machine(rank) || !*dir) return STATUS_OK;
-    if (rank->rank == 0) make_probe(probe, sizeof probe, dir);
-    int status = comm_broadcast_control(rank->comm, probe, sizeof probe, err);
-    sees = !*probe || access(probe, F_OK) == 0;
-    if (!status) status = comm_exchange(rank->comm, &sees, all, sizeof sees, NULL, err);
-    if (rank->rank == 0 && *probe) unlink(probe);
-    return status || !memchr(all, 0, sizeof all) ? status : refuse_folder(rank, dir, all, err);
+    const int status = launch_probe_folder(rank->comm, dir, sees, err);
+    if (status || !sees[0] || !memchr(sees, 0, sizeof sees)) return status; /* not on rank 0: saving says why */
+    return refuse_folder(rank, dir, sees, err);
 }
 
 /* ---- input ---- */
