@@ -107,26 +107,27 @@ void side_close(struct wire *wire, bool healthy)
     pthread_mutex_destroy(&wire->calls);
 }
 
-/* A slot whose message has left; -1: none. */
-static int find_slot(struct wire *wire)
+/* How many slots have a message that has left, or none; *slot: one of them. */
+static int free_slots(struct wire *wire, int *slot)
 {
     struct side *side = wire->side;
+    int count = 0;
     for (int s = 0; s < SIDE_SLOTS; s++) {
         int done = 1;
         if (side->sending[s] != MPI_REQUEST_NULL &&
             WIRE_CALL(wire, MPI_Test(&side->sending[s], &done, MPI_STATUS_IGNORE)))
             side->sending[s] = MPI_REQUEST_NULL;
-        if (done) return s;
+        if (done) count++, *slot = s;
     }
-    return -1;
+    return count;
 }
 
 bool comm_side_send(struct comm *comm, int machine, const void *message, size_t bytes)
 {
     struct wire *wire = comm->wire_state;
     struct side *side = wire->side;
-    const int slot = find_slot(wire);
-    if (slot < 0) return false;
+    int slot;
+    if (!free_slots(wire, &slot)) return false;
     if (side->peer[machine].request == MPI_REQUEST_NULL) return true;
     memcpy(side->out[slot], message, bytes);
     if (WIRE_CALL(wire, MPI_Isend(side->out[slot], (int)bytes, MPI_BYTE, side->peer[machine].rank, SIDE_TAG,
@@ -155,15 +156,8 @@ size_t comm_side_receive(struct comm *comm, int machine, void *out)
 
 bool comm_side_sent(struct comm *comm)
 {
-    struct wire *wire = comm->wire_state;
-    bool all = true;
-    for (int s = 0; s < SIDE_SLOTS; s++) {
-        int done = 1;
-        if (wire->side->sending[s] != MPI_REQUEST_NULL)
-            WIRE_CALL(wire, MPI_Test(&wire->side->sending[s], &done, MPI_STATUS_IGNORE));
-        all = all && done;
-    }
-    return all;
+    int slot;
+    return free_slots(comm->wire_state, &slot) == SIDE_SLOTS;
 }
 
 #endif

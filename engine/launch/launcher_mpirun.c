@@ -12,49 +12,27 @@
 #include "engine/comm/comm.h"
 #include "engine/launch/launcher.h"
 
-/* What mpirun is told, and why. */
-static const char *const always[] = {
-    "--oversubscribe", /* more ranks than cores is our normal case */
-    "--bind-to",
-    "none", /* with one core a rank, four ranks would share core 0 */
-    "--mca",
-    "orte_base_help_aggregate",
-    "0",
-    "--mca",
-    "odls_base_sigkill_timeout",
-    "2", /* when a rank has died, rank 0 needs a second to end the trace properly */
-    NULL,
-};
-
-static const char *const on_this_machine[] = {
-    "--mca", "plm", "^rsh,slurm", /* Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
-    "--mca", "pml", "ob1",        "--mca", "btl", "self,vader", "--mca", "btl_vader_single_copy_mechanism",
-    "none", /* needs ptrace rights that containers lack */
-    NULL,
-};
-
-static const char *const on_hosts[] = {
-    "--map-by",
-    "slot", /* the ranks of a host are consecutive */
-    "--mca",
-    "oob_tcp_keepalive_time", /* a host that is silent for 2 + 3 x 1 s is lost; the defaults need 8 minutes */
-    "2",
-    "--mca",
-    "oob_tcp_keepalive_intvl",
-    "1",
-    "--mca",
-    "oob_tcp_keepalive_probes",
-    "3",
-    NULL,
+/* What Open MPI is told, and why. */
+static const struct {
+    enum { ALWAYS, ON_THIS_MACHINE, ON_HOSTS } when;
+    const char *name, *value;
+} options[] = {
+    {ALWAYS, "orte_base_help_aggregate", "0"},
+    {ALWAYS, "odls_base_sigkill_timeout",
+     "2"}, /* when a rank has died, rank 0 needs a second to end the trace properly */
+    {ON_THIS_MACHINE, "plm",
+     "^rsh,slurm"}, /* Open MPI 4 needs neither ssh nor a network then, and 5 uses ssh for no local rank */
+    {ON_THIS_MACHINE, "pml", "ob1"},
+    {ON_THIS_MACHINE, "btl", "self,vader"},
+    {ON_THIS_MACHINE, "btl_vader_single_copy_mechanism", "none"}, /* needs ptrace rights that containers lack */
+    {ON_HOSTS, "oob_tcp_keepalive_time",
+     "2"}, /* a host that is silent for 2 + 3 x 1 s is lost; the defaults need 8 minutes */
+    {ON_HOSTS, "oob_tcp_keepalive_intvl", "1"},
+    {ON_HOSTS, "oob_tcp_keepalive_probes", "3"},
 };
 
 /* Variables that ranks on other hosts need; mpirun hands on no other. */
 static const char *const handed_on[] = {"OMP_NUM_THREADS", "OMP_DYNAMIC", "OMP_WAIT_POLICY", "PMIX_MCA_gds"};
-
-static void add_all(struct launch_args *args, const char *const *words)
-{
-    for (; *words; words++) launch_add(args, *words);
-}
 
 static void add_option(struct launch_args *args, const char *name, const char *value)
 {
@@ -74,8 +52,12 @@ static void prefix(struct launch_args *args, int ranks, const char *program, con
     const char *hosts = spec->hosts, *agent = spec->agent;
     launch_add(args, "mpirun");
     if (geteuid() == 0) launch_add(args, "--allow-run-as-root");
-    add_all(args, always);
-    add_all(args, hosts ? on_hosts : on_this_machine);
+    launch_add(args, "--oversubscribe");                     /* more ranks than cores is our normal case */
+    launch_add(args, "--bind-to"), launch_add(args, "none"); /* with one core a rank, four ranks would share core 0 */
+    if (hosts) launch_add(args, "--map-by"), launch_add(args, "slot"); /* the ranks of a host are consecutive */
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (options[i].when == ALWAYS || (options[i].when == ON_HOSTS) == (hosts != NULL))
+            add_option(args, options[i].name, options[i].value);
     /* All that Open MPI leaves in files goes where one removal takes it. Other hosts lack that folder: there it is TMPDIR's, which ssh
      * does not hand on (launch_on()) but srun would. */
     if (hosts && !getenv("SLURM_JOB_ID")) setenv("TMPDIR", folder, 1);

@@ -68,10 +68,7 @@ static struct trace_text text_of(const struct trace_record *record)
     return (struct trace_text){NULL, 0};
 }
 
-static uint8_t *put_time(uint8_t *at, uint64_t time_ns)
-{
-    return put_u64(at, time_ns);
-}
+#define put_time put_u64
 
 static uint8_t *put_text(uint8_t *at, struct trace_text text)
 {
@@ -161,16 +158,6 @@ unsigned trace_kind_traits(unsigned kind)
     return kind_of(kind)->traits;
 }
 
-#define TIME_u8(at)
-#define TIME_u16(at)
-#define TIME_u32(at)
-#define TIME_u64(at)
-#define TIME_i64(at)
-#define TIME_f32(at)
-#define TIME_f64(at)
-#define TIME_text(at)
-#define TIME_time(at) replace_time(at, replace, user);
-
 static void replace_time(uint8_t *at, uint64_t (*replace)(void *user, uint64_t time_ns), void *user)
 {
     uint64_t time_ns;
@@ -185,7 +172,9 @@ void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t t
     if (head.bytes < kind_of(head.kind)->fixed_bytes) return;
     replace_time((uint8_t *)bytes + 8, replace, user);
     switch ((unsigned)head.kind) {
-#define F(type, field, help) TIME_##type(at) at += BYTES_##type;
+#define F(type, field, help)                                        \
+    if (strcmp(#type, "time") == 0) replace_time(at, replace, user); \
+    at += BYTES_##type;
 #define TRACE_KIND(number, ID, name, FIELDS, traits, help) case number: FIELDS(F) break;
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
