@@ -81,29 +81,18 @@ static void become(const struct agent *agent, int fd, const char *command)
     _exit(127);
 }
 
-/* The last line that the agent printed; "": none. */
-static void last_line(const struct agent *agent, char *out, size_t room)
-{
-    char text[4096];
-    const off_t length = lseek(agent->said_fd, 0, SEEK_END), most = sizeof text - 1;
-    const ssize_t count = pread(agent->said_fd, text, (size_t)most, length > most ? length - most : 0);
-    text[count > 0 ? count : 0] = '\0';
-    for (char *end = text + strlen(text); end > text && strchr(" \r\n", end[-1]);) *--end = '\0';
-    const char *newline = strrchr(text, '\n'), *line = newline ? newline + 1 : text;
-    if (strncmp(line, "zerolab: ", 9) == 0) line += 9;
-    snprintf(out, room, "%s", line);
-}
-
+/* Says why the agent has ended. A status of zerolab on that host is kept, if it is the user's fault. */
 static int explain(const struct agent *agent, struct error *err)
 {
-    char said[256];
+    char said[16384], name[320];
     int ended = 0;
     waitpid(agent->pid, &ended, 0);
-    last_line(agent, said, sizeof said);
-    const int code = WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended);
-    if (code == STATUS_USAGE || code == STATUS_INPUT) return error_set(err, code, "host %s: %s", agent->host, said);
-    return error_set(err, STATUS_INPUT, "host %s: the launch agent \"%s\" ended with status %d: %s", agent->host,
-                     agent->command, code, *said ? said : "it printed nothing");
+    const ssize_t count = pread(agent->said_fd, said, sizeof said - 1, 0);
+    said[count > 0 ? count : 0] = '\0';
+    snprintf(name, sizeof name, "the launch agent \"%.256s\"", agent->command);
+    if (!failure_explain(ended, said, name, err)) error_set(err, STATUS_INPUT, "%s ended", name);
+    if (err->status != STATUS_USAGE) err->status = STATUS_INPUT;
+    return error_prefix(err, "host %s", agent->host);
 }
 
 /* The first bytes come when the agent is in, after a password perhaps. */

@@ -28,7 +28,7 @@ ends() { # NAME STATUS PATTERN ARGS...: attach ends with this status and one lin
     check "$name" eval "comes 'status $status' && has err '$pattern' && [ \$(grep -c . err) -eq 1 ]"
 }
 ends "a host without that run" 3 '^zerolab: host b: no run 1 goes on' --launch-agent ./agent b:1
-ends "an agent that fails" 3 'host b: the launch agent "false" ended with status 1: it printed nothing' --launch-agent false b:$run
+ends "an agent that fails" 3 'host b: the launch agent "false" ended with status 1 and said nothing' --launch-agent false b:$run
 ends "an agent that says why" 3 'host b: the launch agent .* ended with status 255: no route' --launch-agent "sh -c 'echo no route >&2; exit 255'" b:$run
 ends "an agent that is not there" 3 'host b: the launch agent "./none" ended with status 127' --launch-agent ./none b:$run
 ends "a name that is no run's" 2 'b:x is not HOST:RUN' b:x
