@@ -13,6 +13,7 @@
 #include "engine/cli/headless.h"
 #include "engine/config/command.h"
 #include "engine/trace/check.h"
+#include "engine/trace/file.h"
 #include "engine/train/save_claims.h"
 
 /* How long the engine's processes may take to end: giving back much memory takes a while, dying does not. (mpirun
@@ -150,11 +151,30 @@ static int show_live(struct session *session, struct source *source, struct erro
     return status;
 }
 
-static void fold_end(struct run_model *model, enum outcome outcome, const char *text)
+static struct trace_record end_record(enum outcome outcome, const char *text)
 {
     struct trace_record record = {.kind = TRACE_END, .rank = TRACE_RANK_ALL, .time_ns = clock_ns()};
     record.end = (struct trace_of_end){.outcome = outcome, .error = {text, strlen(text)}};
+    return record;
+}
+
+static void fold_end(struct run_model *model, enum outcome outcome, const char *text)
+{
+    const struct trace_record record = end_record(outcome, text);
     run_model_fold(model, &record);
+}
+
+/* Rank 0 sees only that mpirun ends the ranks: its END names one of its neighbours, or is missing. mpirun says which host was lost. The
+ * report gets that reason, and the trace another END, which readers take in place of the first. */
+static void correct_reason(struct session *session, const char *reason)
+{
+    struct run_model *model = session->model;
+    const struct trace_record record = end_record(OUTCOME_FAILED, reason);
+    struct trace_file *file;
+    snprintf(model->error, sizeof model->error, "%s", reason);
+    if (!session->spec.trace || trace_file_append(&file, session->spec.trace, NULL)) return; /* a pipe, or a disk that is full */
+    trace_file_put(file, &record, NULL);
+    trace_file_close(file, NULL);
 }
 
 void session_call_off(struct session *session)
@@ -221,10 +241,10 @@ int session_finish(struct session *session, int shown, struct error *err)
         status = error_set(&ended, STATUS_RUN, "%s", model->error);
     if (!status && !model->ended)
         status = error_set(&ended, STATUS_RUN, "the engine ended without saying why");
+    const bool told = model->ended && strcmp(model->error, ended.text) == 0;
     if (!model->ended) fold_end(model, OUTCOME_FAILED, ended.text); /* so that the report says it, too */
     if (model->outcome != OUTCOME_FAILED) return shown;
-    /* Rank 0 sees only that mpirun ends the ranks; mpirun says which host was lost. */
-    if (session->spec.hosts) snprintf(model->error, sizeof model->error, "%s", ended.text);
+    if (session->spec.hosts && !told) correct_reason(session, ended.text);
     *err = ended;
     return status;
 }

@@ -111,8 +111,8 @@ static bool hold_at_once(struct director *director, const struct command *comman
     int rank;
     const enum fault fault = command_fault(command, &rank);
     const bool acts = fault == FAULT_NONE || (fault == FAULT_HELD && atomic_load(&director->stepping));
-    if (acts && director->options.gate) gate_hold(director->options.gate, rank);
-    return acts;
+    if (!acts || !director->options.gate) return false;
+    return gate_hold(director->options.gate, rank), true;
 }
 
 /* `stop` also ends slow motion, so that the run does not wait for a slow step; it takes the newest place of a full queue. */

@@ -75,8 +75,11 @@ unset TWO_HOSTS_BIND
 check "a folder for checkpoints that b does not see" lack refused 2 'host b does not see what host a writes there, so shards 2, 3 of 4 would be lost' \
     $tiny $two --set checkpoint.path=own/ck
 check "... which nobody has made" [ "$(ls -A own)" = text ]
-check "... set in a run: the save is refused, the run goes on" lack train late $tiny $two --steps 4 --at 2:set\ checkpoint.path=own/ck --at 3:stage=3
+check "... set in a run: the save is refused, the run goes on" lack train late $tiny $two --steps 4 --at 2:set\ checkpoint.path=own/ck --at 3:stage=3 \
+    --at "3:fault=held 2" --at "4:fault=held 0"
 check "... by name" has late.out 'host b does not see what host a writes there'
+check "a rank cannot be held: far ones" has late.out 'command fault=held 2 refused: .*share no memory with rank 0'
+check "... nor others, because far ones could not be released" has late.out 'command fault=held 0 refused: .*share no memory with rank 0'
 
 doctor() { TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" "$zerolab" doctor --launch-agent "$agent" "$@" >out 2>err; }
 check "doctor looks at both" doctor --hosts a,b --path "$work"
@@ -93,7 +96,7 @@ check "... by name" has out '^bad   a, c +the connection to host c'
 # A lost host: the run ends in time, says which, and goes on from its checkpoint.
 lose() { # HOW
     rm -rf ck lost.json
-    timeout 60 "$zerolab" train --headless $tiny $two --steps 100000 --report lost.json --set checkpoint.path=ck --set checkpoint.every=20 >out 2>err &
+    timeout 60 "$zerolab" train --headless $tiny $two --steps 100000 --report lost.json --trace lost.zlt --set checkpoint.path=ck --set checkpoint.every=20 >out 2>err &
     local pid=$! begun
     eventually [ -e ck/latest ] || { cat out err; kill $pid; return 1; }
     echo "$1" >/run/control
@@ -101,7 +104,8 @@ lose() { # HOW
     wait $pid
     local status=$?
     echo "# $1: status $status after $((SECONDS - begun)) s: $(grep zerolab: err)"
-    [ $status -eq 4 ] && [ $((SECONDS - begun)) -le 30 ] && has err 'host b was lost' && has lost.json '"error":.*host b was lost'
+    [ $status -eq 4 ] && [ $((SECONDS - begun)) -le 30 ] && has err 'host b was lost' && has lost.json '"error":.*host b was lost' &&
+        "$zerolab" replay lost.zlt --frame 160x40 --at end >lost && has lost 'ENDED +failed: .*host b was lost'
 }
 check "the link taken down" lose down
 check "... leaves nothing" eventually quiet

@@ -1,5 +1,5 @@
-/* Hosts and their slots: lists of the command line, hostfiles of DeepSpeed and Open MPI, environments that Slurm 22 and 23 set
- * (recorded from its documentation; a real Slurm has not been run), and how another launcher is found in the environment. */
+/* Hosts and their slots: lists of the command line, hostfiles of DeepSpeed and Open MPI, environments of Slurm
+ * (written from the documentation of versions 22 and 23; none was recorded, and no real Slurm has been run), and how another launcher is found in the environment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
