@@ -37,6 +37,9 @@ touch -d '2 hours ago' "$XDG_RUNTIME_DIR"/*/socket
 check "... for how long they have gone on, whatever the wall clock says" [ "$("$zerolab" attach --json | grep -cE '"seconds":[0-9]{1,3},')" -eq 2 ]
 "$zerolab" attach >out 2>err
 check "... and one must be named" [ $? -eq 2 ]
+timeout 20 "$zerolab" attach $number </dev/null >out 2>err
+check "... on a terminal: with other input it ends at once" [ $? -eq 2 ]
+check "... and says so" grep -q 'not a terminal' err
 for run in $(runs); do kill "$run"; done
 check "SIGTERM ends them" eventually no_runs
 check "... as stopped" eventually grep -q '"outcome":.*"stopped"' long.json
