@@ -252,8 +252,8 @@ void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of
 const char *run_rank_text(char out[RANK_TEXT_ROOM], const struct run_model *model, int rank)
 {
     const int node = model->header.ranks_per_node;
-    const struct run_host *host = rank < model->ranks ? &model->rank[rank].host : NULL;
-    if (host && host->known) snprintf(out, RANK_TEXT_ROOM, "rank %d on %.24s", rank, host->name);
+    const char *host = trace_host_of(&model->machines, rank);
+    if (*host) snprintf(out, RANK_TEXT_ROOM, "rank %d on host %.24s", rank, host);
     else
         snprintf(out, RANK_TEXT_ROOM, node > 0 && node < model->ranks ? "rank %d of node %d" : "rank %d", rank,
                  node > 0 ? rank / node : 0);

@@ -1,5 +1,7 @@
 #include "engine/observe/waiting.h"
 
+#include <string.h>
+
 #include "engine/base/words.h"
 #include "engine/observe/questions.h"
 
@@ -70,6 +72,15 @@ bool run_is_stuck(const struct run_model *model)
     return stuck;
 }
 
+/* The host of these ranks, if all are of one. */
+static void append_host(char *text, size_t room, const struct trace_machines *machines, uint64_t ranks)
+{
+    const char *host = trace_host_of(machines, __builtin_ctzll(ranks));
+    for (int r = 0; r < 64; r++)
+        if (ranks >> r & 1 && strcmp(trace_host_of(machines, r), host) != 0) return;
+    if (*host) text_append(text, room, " on host %s", host);
+}
+
 void run_waiting_text(char *text, size_t room, const struct run_model *model, const struct run_waiting *waiting)
 {
     const struct op *op = run_op(run_schedule_numbered(model, waiting->schedule), waiting->op);
@@ -78,6 +89,7 @@ void run_waiting_text(char *text, size_t room, const struct run_model *model, co
     text[0] = '\0';
     if (one) text_append(text, room, "%s", run_rank_text(rank, model, __builtin_ctzll(waiting->missing)));
     else append_ranks(text, room, waiting->missing);
+    if (!one) append_host(text, room, &model->machines, waiting->missing);
     text_append(text, room, " %s not come to %s", one ? "has" : "have", op_name(op->kind, op->use));
     if (op->unit >= 0 && op->unit < model->header.unit_count)
         text_append(text, room, " %s", model->header.units[op->unit].name);

@@ -105,6 +105,14 @@ const struct trace_machine *trace_machine(const struct trace_machines *machines,
     return number < machines->count && machines->at[number].host[0] ? &machines->at[number] : NULL;
 }
 
+const char *trace_host_of(const struct trace_machines *machines, int rank)
+{
+    const struct trace_machine *machine;
+    for (int m = 0; (machine = trace_machine(machines, m)); m++)
+        if (rank >= machine->first_rank && rank <= machine->last_rank) return machine->host;
+    return "";
+}
+
 const char *trace_machine_text(char text[TRACE_MACHINE_TEXT_BYTES], const struct trace_machine *machine)
 {
     enum { ROOM = TRACE_MACHINE_TEXT_BYTES };

@@ -47,6 +47,9 @@ void trace_machines_note(struct trace_machines *machines, const struct trace_rec
 /* NULL: the run has not so many machines, is on one, or no record has named that one. */
 const struct trace_machine *trace_machine(const struct trace_machines *machines, int number);
 
+/* The host of a rank; "": not known, or the run is on one machine. */
+const char *trace_host_of(const struct trace_machines *machines, int rank);
+
 /* "host b: ranks 2-3, clock +5.000 s, within 0.04 ms". */
 const char *trace_machine_text(char text[TRACE_MACHINE_TEXT_BYTES], const struct trace_machine *machine);
 

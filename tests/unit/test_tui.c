@@ -120,6 +120,34 @@ static void a_peak_of_no_known_step_has_no_number(void **state)
     run_model_free(past.model);
 }
 
+/* Two ranks each on hosts a and b. Many hosts are only counted. */
+static void hosts_of_ranks_are_named(void **state)
+{
+    struct record_buffer past = {run_model_new(&(struct run_model_options){0}), history_new(0)};
+    struct synthetic run;
+    const struct view_state view_state = {.view = VIEW_OVERVIEW};
+    static const char *const said[] = {" 4 ranks ×", " 4 ranks on a 0-1, b 2-3 ×", " 4 ranks on 40 hosts ×"};
+    (void)state;
+    synthetic_story(&run, 4, STORY_STAGE0, fold_past, &past);
+    for (int hosts = 0; hosts < 3; hosts++) {
+        struct surface surface;
+        for (int m = 0; m < (hosts == 2 ? 40 : 2 * hosts); m++)
+            for (int rank = 2 * m; rank < 2 * m + 2; rank++)
+                synthetic_put(&run, rank,
+                              (struct trace_record){
+                                  .kind = TRACE_HOST,
+                                  .host = {(uint32_t)m, synthetic_text(m ? hosts == 2 ? "another" : "b" : "a")}});
+        assert_true(surface_init(&surface, 160, 40, THEME_MONO, false));
+        view_draw(past.model, past.history, &view_state, &surface);
+        assert_true(says(&surface, said[hosts]));
+        surface_release(&surface);
+    }
+    assert_string_equal(trace_host_of(&past.model->machines, 1), "a");
+    assert_string_equal(trace_host_of(&past.model->machines, 80), "");
+    history_free(past.history);
+    run_model_free(past.model);
+}
+
 static struct surface painted(int columns, int rows, enum theme theme, bool ascii)
 {
     struct surface surface;
@@ -364,6 +392,7 @@ int main(void)
         cmocka_unit_test(paragraphs_break_between_words),
         cmocka_unit_test(bars_add_up),
         cmocka_unit_test(a_peak_of_no_known_step_has_no_number),
+        cmocka_unit_test(hosts_of_ranks_are_named),
         cmocka_unit_test(bars_have_letters_and_patterns),
         cmocka_unit_test(numbers_keep_their_width),
         cmocka_unit_test(curves_span_lowest_to_highest),

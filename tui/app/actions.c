@@ -179,7 +179,9 @@ static void act_bars(struct app *app, const struct key_row *row)
 static void act_rank(struct app *app, const struct key_row *row)
 {
     const struct scene scene = app_scene(app);
-    if (rank_act(&app->state, &scene, row)) app_say(app, "rank %d", app->state.rank);
+    if (!rank_act(&app->state, &scene, row)) return;
+    const char *host = trace_host_of(&scene.model->machines, app->state.rank);
+    app_say(app, "rank %d%s%s", app->state.rank, *host ? ", on host " : "", host);
 }
 
 static void act_units(struct app *app, const struct key_row *row)

@@ -34,6 +34,21 @@ static int draw_backend(struct canvas canvas, int x, const struct run_header *he
                                                      : "");
 }
 
+/* Where the ranks are, if on several hosts: " on a 0-1, b 2-3", or as much of that as there is room for. */
+static int draw_hosts(struct canvas canvas, int x, const struct run_model *model)
+{
+    const struct trace_machine *machine;
+    int hosts = 0;
+    char text[160] = "";
+    while ((machine = trace_machine(&model->machines, hosts))) {
+        text_append(text, sizeof text, "%s%s %d", hosts++ ? ", " : " on ", machine->host, machine->first_rank);
+        if (machine->last_rank > machine->first_rank) text_append(text, sizeof text, "-%d", machine->last_rank);
+    }
+    if (hosts < 2) return x;
+    const int end = strlen(text) < sizeof text - 1 ? add(canvas, x, STYLE_TEXT, text) : x;
+    return end > x ? end : add_format(canvas, x, " on %d hosts", hosts);
+}
+
 static void draw_identity(struct canvas canvas, const struct run_model *model)
 {
     const struct run_header *header = &model->header;
@@ -48,6 +63,7 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
         x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
     if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, plural(header->ranks));
+    x = draw_hosts(canvas, x, model);
     if (header->threads_per_rank > 0)
         x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, plural(header->threads_per_rank));
     if (header->backend[0]) x = draw_backend(canvas, x, header);
