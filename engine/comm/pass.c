@@ -7,6 +7,7 @@
  * it. A large bucket needs several rounds: in each, every owner receives as much of its parts as fits into a strip. */
 #include <stdlib.h>
 
+#include "engine/base/bytes.h"
 #include "engine/comm/internal.h"
 
 static int no_memory(struct comm *comm)
@@ -18,13 +19,8 @@ static int no_memory(struct comm *comm)
 static int add(struct comm *comm, struct transfer transfer)
 {
     if (transfer.bytes == 0) return STATUS_OK;
-    if (comm->transfer_count == comm->transfer_room) {
-        const int room = comm->transfer_room ? 2 * comm->transfer_room : 64;
-        struct transfer *larger = realloc(comm->transfers, (size_t)room * sizeof *larger);
-        if (!larger) return no_memory(comm);
-        comm->transfers = larger;
-        comm->transfer_room = room;
-    }
+    if (!array_grow((void **)&comm->transfers, comm->transfer_count, &comm->transfer_room, sizeof transfer))
+        return no_memory(comm);
     comm->transfers[comm->transfer_count++] = transfer;
     return STATUS_OK;
 }

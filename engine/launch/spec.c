@@ -2,93 +2,100 @@
 
 #include <cjson/cJSON.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void put_text(cJSON *json, const char *name, const char *text)
+#include "engine/base/file.h"
+
+/* What the order's JSON holds: a member each, under its name in struct run_spec. A time is written as text, because a JSON number
+ * would be rounded. */
+static const struct field {
+    const char *name;
+    enum { FIELD_TEXT, FIELD_LIST, FIELD_COUNT, FIELD_NUMBER, FIELD_TRUTH, FIELD_TIME } kind;
+    size_t at;
+} fields[] = {
+#define FIELD(kind, member) {#member, FIELD_##kind, offsetof(struct run_spec, member)}
+    FIELD(TEXT, config_path),
+    FIELD(TEXT, config_text),
+    FIELD(LIST, sets),
+    FIELD(LIST, at),
+    FIELD(COUNT, steps),
+    FIELD(COUNT, sample_tokens),
+    FIELD(TEXT, trace),
+    FIELD(COUNT, trace_limit_bytes),
+    FIELD(TRUTH, trace_tells),
+    FIELD(TEXT, resume),
+    FIELD(TRUTH, weights_only),
+    FIELD(LIST, own),
+    FIELD(TRUTH, interactive),
+    FIELD(TRUTH, detached),
+    FIELD(TEXT, hosts),
+    FIELD(TEXT, agent),
+    FIELD(TRUTH, external),
+    FIELD(NUMBER, part.number),
+    FIELD(COUNT, part.steps_done),
+    FIELD(TEXT, part.state),
+    FIELD(LIST, part.lines),
+    FIELD(TRUTH, part.paused),
+    FIELD(TEXT, part.key),
+    FIELD(TEXT, part.from),
+    FIELD(TEXT, part.wanted),
+    FIELD(TEXT, part.failure),
+    FIELD(TIME, part.since_ns),
+#undef FIELD
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static void put_field(cJSON *json, const char *name, int kind, const void *at)
 {
-    if (text) cJSON_AddStringToObject(json, name, text);
+    const struct text_list *list = at;
+    const char *const *text = at;
+    char time[24];
+    switch (kind) {
+    case FIELD_TEXT:
+        if (*text) cJSON_AddStringToObject(json, name, *text);
+        break;
+    case FIELD_LIST: cJSON_AddItemToObject(json, name, cJSON_CreateStringArray(list->at, list->count)); break;
+    case FIELD_COUNT: cJSON_AddNumberToObject(json, name, (double)*(const int64_t *)at); break;
+    case FIELD_NUMBER: cJSON_AddNumberToObject(json, name, *(const int *)at); break;
+    case FIELD_TRUTH: cJSON_AddBoolToObject(json, name, *(const bool *)at); break;
+    case FIELD_TIME:
+        snprintf(time, sizeof time, "%llu", (unsigned long long)*(const uint64_t *)at);
+        cJSON_AddStringToObject(json, name, time);
+        break;
+    }
 }
 
-static void put_list(cJSON *json, const char *name, const struct text_list *list)
-{
-    cJSON_AddItemToObject(json, name, cJSON_CreateStringArray(list->at, list->count));
-}
-
-static const char *get_text(const cJSON *json, const char *name)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItem(json, name));
-}
-
-static void get_list(const cJSON *json, const char *name, struct text_list *list)
+static void get_list(const cJSON *items, struct text_list *list)
 {
     const cJSON *item;
-    cJSON_ArrayForEach(item, cJSON_GetObjectItem(json, name))
+    cJSON_ArrayForEach(item, items)
     {
         if (list->count < TEXT_LIST_MAX && cJSON_IsString(item)) list->at[list->count++] = item->valuestring;
     }
 }
 
-static int64_t get_count(const cJSON *json, const char *name)
+static void get_field(const cJSON *item, int kind, void *at)
 {
-    const cJSON *item = cJSON_GetObjectItem(json, name);
-    return cJSON_IsNumber(item) ? (int64_t)item->valuedouble : 0;
-}
-
-static void put_part(cJSON *json, const struct run_spec *spec)
-{
-    char since[24];
-    cJSON *part = cJSON_AddObjectToObject(json, "part");
-    snprintf(since, sizeof since, "%llu", (unsigned long long)spec->part.since_ns);
-    cJSON_AddNumberToObject(part, "number", spec->part.number);
-    cJSON_AddNumberToObject(part, "steps_done", (double)spec->part.steps_done);
-    put_text(part, "state", spec->part.state);
-    put_list(part, "lines", &spec->part.lines);
-    cJSON_AddBoolToObject(part, "paused", spec->part.paused);
-    put_text(part, "key", spec->part.key);
-    put_text(part, "from", spec->part.from);
-    put_text(part, "wanted", spec->part.wanted);
-    put_text(part, "failure", spec->part.failure);
-    put_text(part, "since_ns", since); /* as text: a JSON number would be rounded */
-}
-
-static void get_part(const cJSON *part, struct run_spec *spec)
-{
-    const char *since = get_text(part, "since_ns");
-    spec->part.number = (int)get_count(part, "number");
-    spec->part.steps_done = get_count(part, "steps_done");
-    spec->part.state = get_text(part, "state");
-    get_list(part, "lines", &spec->part.lines);
-    spec->part.paused = cJSON_IsTrue(cJSON_GetObjectItem(part, "paused"));
-    spec->part.key = get_text(part, "key");
-    spec->part.from = get_text(part, "from");
-    spec->part.wanted = get_text(part, "wanted");
-    spec->part.failure = get_text(part, "failure");
-    spec->part.since_ns = since ? strtoull(since, NULL, 10) : 0;
+    const char *text = cJSON_GetStringValue(item);
+    const double number = cJSON_IsNumber(item) ? item->valuedouble : 0;
+    switch (kind) {
+    case FIELD_TEXT: *(const char **)at = text; break;
+    case FIELD_LIST: get_list(item, at); break;
+    case FIELD_COUNT: *(int64_t *)at = (int64_t)number; break;
+    case FIELD_NUMBER: *(int *)at = (int)number; break;
+    case FIELD_TRUTH: *(bool *)at = cJSON_IsTrue(item); break;
+    case FIELD_TIME: *(uint64_t *)at = text ? strtoull(text, NULL, 10) : 0; break;
+    }
 }
 
 char *spec_text(const struct run_spec *spec)
 {
     cJSON *json = cJSON_CreateObject();
-    put_text(json, "config", spec->config_path);
-    put_text(json, "config_text", spec->config_text);
-    put_list(json, "sets", &spec->sets);
-    put_list(json, "at", &spec->at);
-    cJSON_AddNumberToObject(json, "steps", (double)spec->steps);
-    cJSON_AddNumberToObject(json, "sample_tokens", (double)spec->sample_tokens);
-    put_text(json, "trace", spec->trace);
-    cJSON_AddNumberToObject(json, "trace_limit_bytes", (double)spec->trace_limit_bytes);
-    cJSON_AddBoolToObject(json, "trace_tells", spec->trace_tells);
-    put_text(json, "resume", spec->resume);
-    cJSON_AddBoolToObject(json, "weights_only", spec->weights_only);
-    put_list(json, "own", &spec->own);
-    cJSON_AddBoolToObject(json, "interactive", spec->interactive);
-    cJSON_AddBoolToObject(json, "detached", spec->detached);
-    put_text(json, "hosts", spec->hosts);
-    put_text(json, "agent", spec->agent);
-    cJSON_AddBoolToObject(json, "external", spec->external);
-    put_part(json, spec);
+    for (const struct field *field = fields; field < fields + FIELDS; field++)
+        put_field(json, field->name, field->kind, (const char *)spec + field->at);
     char *text = cJSON_Print(json);
     cJSON_Delete(json);
     return text;
@@ -105,47 +112,23 @@ int spec_write(const struct run_spec *spec, const struct rundir *dir, const char
     return written ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %s: %s", path, strerror(errno));
 }
 
-static char *read_all(const char *path)
-{
-    char *text = NULL;
-    size_t room = 0;
-    FILE *file = fopen(path, "re");
-    if (file && getdelim(&text, &room, '\0', file) < 0) free(text), text = NULL;
-    if (file) fclose(file);
-    return text;
-}
-
 int spec_parse(struct run_spec *spec, const char *text, struct error *err)
 {
     cJSON *json = cJSON_Parse(text);
     *spec = (struct run_spec){.storage = json};
     if (!json) return error_set(err, STATUS_RUN, "the order to the engine is damaged");
-    spec->config_path = get_text(json, "config");
-    spec->config_text = get_text(json, "config_text");
-    get_list(json, "sets", &spec->sets);
-    get_list(json, "at", &spec->at);
-    spec->steps = get_count(json, "steps");
-    spec->sample_tokens = get_count(json, "sample_tokens");
-    spec->trace = get_text(json, "trace");
-    spec->trace_limit_bytes = get_count(json, "trace_limit_bytes");
-    spec->trace_tells = cJSON_IsTrue(cJSON_GetObjectItem(json, "trace_tells"));
-    spec->resume = get_text(json, "resume");
-    spec->weights_only = cJSON_IsTrue(cJSON_GetObjectItem(json, "weights_only"));
-    get_list(json, "own", &spec->own);
-    spec->interactive = cJSON_IsTrue(cJSON_GetObjectItem(json, "interactive"));
-    spec->detached = cJSON_IsTrue(cJSON_GetObjectItem(json, "detached"));
-    spec->hosts = get_text(json, "hosts");
-    spec->agent = get_text(json, "agent");
-    spec->external = cJSON_IsTrue(cJSON_GetObjectItem(json, "external"));
-    get_part(cJSON_GetObjectItem(json, "part"), spec);
+    for (const struct field *field = fields; field < fields + FIELDS; field++)
+        get_field(cJSON_GetObjectItem(json, field->name), field->kind, (char *)spec + field->at);
     return STATUS_OK;
 }
 
 int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name, struct error *err)
 {
-    char path[96];
+    enum { MOST_BYTES = 64 << 20 };
+    char path[96], *text = NULL;
+    size_t length;
     rundir_path(dir, name, path, sizeof path);
-    char *text = read_all(path);
+    file_read(&text, &length, path, MOST_BYTES, false, NULL);
     int status = spec_parse(spec, text ? text : "", NULL);
     free(text);
     return status ? error_set(err, status, "cannot read %s; was the run's folder removed?", path) : STATUS_OK;

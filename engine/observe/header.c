@@ -118,6 +118,7 @@ static void forget_ranks(struct run_model *model)
     free(model->rank);
     model->rank = NULL;
     model->ranks = 0;
+    model->machines.count = 0;
     model->has_training = false;
     model->traffic_step = model->traffic_steps = 0;
     memset(model->traffic, 0, sizeof model->traffic);

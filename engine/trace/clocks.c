@@ -95,7 +95,8 @@ void trace_machines_note(struct trace_machines *machines, const struct trace_rec
     const bool host = record->kind == TRACE_HOST;
     const uint32_t number = host ? record->host.machine : record->clock.machine;
     if (number >= TRACE_MACHINES_MAX) return;
-    if (machines->count <= (int)number) machines->count = (int)number + 1;
+    for (; machines->count <= (int)number; machines->count++)
+        machines->at[machines->count] = (struct trace_machine){.host = ""};
     if (host) note_host(&machines->at[number], record->rank, record->host.name);
     else note_clock(&machines->at[number], &record->clock);
 }

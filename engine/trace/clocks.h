@@ -34,7 +34,7 @@ int64_t clock_map_aim(struct clock_map *map, int64_t offset_ns);
 
 /* ---- for readers of a trace: the machines of a run on several, from its HOST and CLOCK records ---- */
 
-enum { TRACE_MACHINES_MAX = 256, TRACE_HOST_BYTES = 64, TRACE_MACHINE_TEXT_BYTES = 192 };
+enum { TRACE_MACHINES_MAX = 128, TRACE_HOST_BYTES = 64, TRACE_MACHINE_TEXT_BYTES = 192 };
 
 /* measured: it has another clock than the first machine, which is ahead by offset_ns; the times of its
  * records may be off by off_ns, at most: the bound of a measurement and what it found to be wrong before. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/bytes.h"
+
 /* Folding some steps again takes a millisecond; a snapshot of each would take more memory than the records. */
 enum { SPACING_AT_START = 4 };
 
@@ -34,22 +36,12 @@ static void thin_out(struct keyframes *keyframes)
     keyframes->count = kept;
 }
 
-static bool make_room(struct keyframes *keyframes)
-{
-    if (keyframes->count < keyframes->room) return true;
-    int room = keyframes->room ? 2 * keyframes->room : 64;
-    struct keyframe *larger = realloc(keyframes->at, (size_t)room * sizeof *larger);
-    if (!larger) return false;
-    keyframes->at = larger;
-    keyframes->room = room;
-    return true;
-}
-
 void keyframes_put(struct keyframes *keyframes, uint32_t step, uint64_t time_ns, struct run_model *model)
 {
     const struct keyframe *last = keyframes->count ? &keyframes->at[keyframes->count - 1] : NULL;
     if (last && step < last->step + keyframes->spacing) return;
-    struct run_snapshot *snapshot = make_room(keyframes) ? run_snapshot_take(model) : NULL;
+    const bool room = array_grow((void **)&keyframes->at, keyframes->count, &keyframes->room, sizeof *keyframes->at);
+    struct run_snapshot *snapshot = room ? run_snapshot_take(model) : NULL;
     if (!snapshot) return;
     keyframes->at[keyframes->count++] = (struct keyframe){step, time_ns, snapshot};
     keyframes->bytes += run_snapshot_bytes(snapshot);
