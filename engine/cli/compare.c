@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/cli/front.h"
+#include "engine/launch/launcher.h"
 #include "engine/trace/source.h"
 
 enum { NAME_ROOM = 256, PATH_ROOM = 512 };
@@ -73,7 +74,10 @@ static int await_run(struct side *side, char letter, struct error *err)
 
 static int train_both(struct side sides[2], const struct cli *cli, struct error *err)
 {
+    struct launcher_outer outer;
     int status = STATUS_OK;
+    if (launcher_outer(&outer))
+        return error_set(err, STATUS_USAGE, "compare trains two runs; start it once, without mpirun or srun");
     for (int s = 0; s < 2 && !status; s++) {
         fprintf(stderr, "training run %c: %s\n", 'A' + s, sides[s].name);
         status = start_run(&sides[s], cli, s, err);

@@ -128,6 +128,8 @@ check "no trace" says 3 "none.zlt" "$one" none.zlt --json
 check "no run of that number" says 2 "run 123 goes on; --frame and --json are for traces" "$one" 123 --json
 check "another --by" says 2 "--by op: give step or time" "$one" "$one" --by op --json
 check "--set of two traces" says 2 "are for one CONFIG, which is trained twice" "$one" "$one" --b a=1 --json
+as_task() { OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 says "$@"; }
+check "in another mpirun" as_task 2 "compare trains two runs; start it once, without mpirun or srun" "$root/configs/nano.json" --b zero_optimization.stage=1 --frame 80x24
 check "--view without --frame" says 2 "belong to --frame" "$one" "$one" --view memory --json
 cp "$one" copy.zlt
 check "an output onto B" says 2 "copy.zlt cannot be both B and --output" "$one" copy.zlt --json -o copy.zlt
