@@ -1,6 +1,5 @@
 /* Checks of several hosts, pair by pair: two ranks that mpirun starts meet, compare clocks and a folder, and move data as
  * collectives of a run do. Rank 0 prints one line of figures, which the front end turns into findings. */
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "engine/launch/launch_probe.h"
 #include "engine/launch/launcher.h"
 #include "engine/memory/memory.h"
+#include "engine/trace/clocks.h"
 
 #define FIGURES "link: "
 
@@ -30,29 +30,31 @@ enum { ROUNDS = 51, MOVES = 5, MOVE_BYTES = 8 << 20 };
 
 static int by_value(const void *a, const void *b)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
-/* Rank 1 reads its clock after it has rank 0's message of the round before, and before rank 0 has its message of this one. */
+/* Rank 1 reads its clock after it has rank 0's message of the round before, and before rank 0 has its message of this one: that is a
+ * ping from rank 0's reading in the round before to its reading after this one. */
 static int measure_messages(struct comm *comm, struct figures *figures, struct error *err)
 {
-    double took_us[ROUNDS], before_us = 0;
-    figures->within_us = HUGE_VAL;
+    uint64_t took_ns[ROUNDS], before_ns = 0;
+    struct clock_ping ping[ROUNDS];
+    struct clock_offset offset = {0};
     for (int i = 0; i < ROUNDS; i++) {
-        const double mine_us = (double)clock_read_ns(CLOCK_REALTIME) * 1e-3;
-        const uint64_t began_ns = clock_ns();
-        double both[2];
-        const int status = comm_exchange(comm, &mine_us, both, sizeof mine_us, NULL, err);
+        const uint64_t mine_ns = clock_read_ns(CLOCK_REALTIME), began_ns = clock_ns();
+        uint64_t both_ns[2];
+        const int status = comm_exchange(comm, &mine_ns, both_ns, sizeof mine_ns, NULL, err);
         if (status) return status;
-        took_us[i] = (double)(clock_ns() - began_ns) * 1e-3;
-        const double after_us = (double)clock_read_ns(CLOCK_REALTIME) * 1e-3, within_us = (after_us - before_us) / 2;
-        if (i && within_us < figures->within_us)
-            figures->within_us = within_us, figures->ahead_us = both[1] - (after_us + before_us) / 2;
-        before_us = mine_us;
+        took_ns[i] = clock_ns() - began_ns;
+        ping[i] = (struct clock_ping){before_ns, both_ns[1], both_ns[1], clock_read_ns(CLOCK_REALTIME)};
+        before_ns = mine_ns;
     }
-    qsort(took_us, ROUNDS, sizeof *took_us, by_value);
-    figures->latency_us = took_us[ROUNDS / 2];
+    clock_offset_measure(&offset, ping + 1, ROUNDS - 1);
+    figures->ahead_us = (double)offset.ns * 1e-3;
+    figures->within_us = (double)offset.within_ns * 1e-3;
+    qsort(took_ns, ROUNDS, sizeof *took_ns, by_value);
+    figures->latency_us = (double)took_ns[ROUNDS / 2] * 1e-3;
     return STATUS_OK;
 }
 
