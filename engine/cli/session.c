@@ -1,6 +1,5 @@
 #include "engine/cli/session.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -251,13 +250,9 @@ int session_finish(struct session *session, int shown, struct error *err)
 
 __attribute__((format(printf, 2, 3))) static void lose(struct session *session, const char *format, ...)
 {
-    char *line = session->lost;
-    size_t used = strlen(line), room = sizeof session->lost;
-    if (used) used += (size_t)snprintf(line + used, room - used, "; ");
-    va_list args;
-    va_start(args, format);
-    if (used < room) vsnprintf(line + used, room - used, format, args);
-    va_end(args);
+    char text[sizeof session->lost];
+    FORMAT_ARGUMENTS(text, sizeof text, format);
+    text_append(session->lost, sizeof session->lost, "%s%s", *session->lost ? "; " : "", text);
 }
 
 /* A run trains to its end even if a checkpoint or the trace cannot be written. `lost` says what is missing. */

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -13,6 +12,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/futex.h"
+#include "engine/base/words.h"
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
@@ -76,30 +76,14 @@ static void end_waits(struct barrier *barrier)
     futex_wake_all(&barrier->round);
 }
 
-static void fail(struct node *node, int status, const char *format, va_list args)
+void node_fail_as(struct node *node, int status, const char *format, ...)
 {
     if (atomic_exchange(&node->failing, 1)) return;
     node->failure.status = status;
-    vsnprintf(node->failure.text, sizeof node->failure.text, format, args);
+    FORMAT_ARGUMENTS(node->failure.text, sizeof node->failure.text, format);
     end_waits(&node->all);
     for (int seat = 0; seat < node->seats; seat++)
         for (int kind = 0; kind < GROUPS; kind++) end_waits(&node->seat[seat].group[kind]);
-}
-
-void node_fail(struct node *node, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fail(node, STATUS_RUN, format, args);
-    va_end(args);
-}
-
-void node_fail_as(struct node *node, int status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fail(node, status, format, args);
-    va_end(args);
 }
 
 /* Sleeps until the round is over (true) or the node fails (false). */

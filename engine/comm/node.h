@@ -78,7 +78,7 @@ int node_meet(struct node *node, struct barrier *barrier, int members, struct wa
 
 /* Ends all waits of the node, now and later. Only the first reason and status are kept; status becomes the program's
  * exit code. node_fail() fails with STATUS_RUN. */
-void node_fail(struct node *node, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define node_fail(node, ...) node_fail_as(node, STATUS_RUN, __VA_ARGS__)
 void node_fail_as(struct node *node, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool node_has_failed(const struct node *node);
 int node_error(const struct node *node, struct error *err); /* sets the reason; returns its status */
