@@ -85,7 +85,7 @@ waits_for "... beside the keys that lead out of it" '[?] help  q quit'
 keys d
 waits_for "a letter does nothing to a view that cannot be seen" 'nothing to choose here'
 keys q
-waits_for "quitting says how far one is" '[23] of [67] parts (that you played )?are right'
+waits_for "quitting says how far one is" '2 of 7 parts are right|3 of 7 parts are right'
 
 begin 120 40
 waits_for "coming back goes on at the same step" 'part 3 of 7'

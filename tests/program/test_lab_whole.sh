@@ -55,12 +55,12 @@ told "... and then it is" 'at stage 0 it must have all'
 keys n
 waits_for "the last page says what others do" 'DeepSpeed all-reduces each bucket at stages 1 and 2'
 keys n
-waits_for "the last step was the last" 'This was the last part: 4 of 5 parts that you played are right'
+waits_for "the last step was the last" 'This was the last part: 4 of 6 parts are right'
 keys q
-waits_for "zero-1 is done" 'zero-1: 4 of 5 parts that you played are right'
+waits_for "zero-1 is done" 'zero-1: 4 of 6 parts are right'
 XDG_STATE_HOME="$work/state" "$zerolab" class "$work/state" >beliefs
-check "a teacher sees what was believed at step 1" grep -q '^  1 of 1   zero-1, step 1: That is once all gradients' beliefs
-check "... and what was chosen at step 2" grep -q '^  1 of 1   zero-1, step 2: nothing$' beliefs
+check "a teacher sees what was believed at step 1" grep -q '^  1 of 1   zero-1, part 1: That is once all gradients' beliefs
+check "... and what was chosen at step 2" grep -q '^  1 of 1   zero-1, part 2: nothing$' beliefs
 [ -s "$work/sent" ] && [ "$(screens_opened)" -eq "$opened" ]
 ok "the screen stayed up while runs were started anew" $?
 "$zerolab" lab list >/dev/null 2>&1
