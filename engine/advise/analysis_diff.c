@@ -114,33 +114,30 @@ static uint32_t last_step_of(const struct analysis *analysis)
     return last;
 }
 
-/* By step; NaN where there is none. NULL: no memory. */
-static float *losses_by_step(const struct analysis *analysis, uint32_t last)
+static void note_losses(struct analysis_losses *by_step, uint32_t last, const struct analysis *analysis, int side)
 {
-    float *by_step = malloc(((size_t)last + 1) * sizeof *by_step);
-    for (uint32_t step = 0; by_step && step <= last; step++) by_step[step] = NAN;
-    for (int s = 0; by_step && s < analysis->section_count; s++)
+    for (int s = 0; s < analysis->section_count; s++)
         for (int i = 0; i < analysis->sections[s].loss_count; i++) {
             const struct analysis_loss *of = &analysis->sections[s].losses[i];
-            if (of->step <= last) by_step[of->step] = of->loss;
+            if (of->step <= last) *(side ? &by_step[of->step].b : &by_step[of->step].a) = of->loss;
         }
-    return by_step;
 }
 
 int analysis_losses(struct analysis_losses **losses, const struct analysis *left, const struct analysis *right)
 {
     const uint32_t lefts = last_step_of(left), rights = last_step_of(right), last = lefts < rights ? lefts : rights;
-    float *a = losses_by_step(left, last), *b = losses_by_step(right, last);
+    struct analysis_losses *by_step = *losses = malloc(((size_t)last + 1) * sizeof *by_step);
     int count = 0;
-    *losses = malloc(((size_t)last + 1) * sizeof **losses);
-    const bool whole = a && b && *losses;
-    for (uint32_t step = 0; whole && step <= last; step++)
-        if (!isnan(a[step]) && !isnan(b[step]))
-            (*losses)[count++] = (struct analysis_losses){step, a[step], b[step],
-                                                          ((double)b[step] - (double)a[step]) / fabs((double)a[step])};
-    free(a);
-    free(b);
-    return whole ? count : -1;
+    if (!by_step) return -1;
+    for (uint32_t step = 0; step <= last; step++) by_step[step] = (struct analysis_losses){step, NAN, NAN, 0};
+    note_losses(by_step, last, left, 0);
+    note_losses(by_step, last, right, 1);
+    for (uint32_t step = 0; step <= last; step++) {
+        struct analysis_losses of = by_step[step];
+        of.relative = ((double)of.b - (double)of.a) / fabs((double)of.a);
+        if (!isnan(of.a) && !isnan(of.b)) by_step[count++] = of;
+    }
+    return count;
 }
 
 /* ---- keys ---- */

@@ -169,63 +169,38 @@ static void add_quantized(cJSON *report, const struct run_model *model)
         }
 }
 
-/* Exposed seconds of a kind's operations, of a rank and a step. */
-static bool exposed_of(const struct run_model *model, int kind, double *exposed)
+static struct link_use link_use_of(const struct run_model *model, int kind, int link)
 {
-    if (model->split_count) *exposed = seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count;
-    return model->split_count > 0;
-}
-
-/* The same of a link. */
-static bool link_exposed_of(const struct run_model *model, int kind, int link, double *exposed)
-{
-    const double rank_steps = (double)model->ranks * model->traffic_steps;
-    if (!exposed_of(model, kind, exposed)) return false;
-    *exposed = run_link_exposed(model->traffic_total[kind], link, *exposed * rank_steps * 1e9) * 1e-9 / rank_steps;
-    return *exposed >= 0;
+    return run_link_use(model->traffic_total, kind, link, (double)model->ranks * model->traffic_steps,
+                        model->split_total.exposed_by_ns, (double)model->split_count);
 }
 
 /* The operations of a kind are timed once, with its first link; each link is timed by its own use. */
 static void add_moved(cJSON *out, const struct run_model *model, int kind, int link)
 {
     const struct run_traffic *from = &model->traffic_total[kind][link];
-    const double rank_steps = (double)model->ranks * model->traffic_steps;
-    double exposed = 0, on_link = 0;
-    const bool first = link != LINK_INTER, known = exposed_of(model, kind, &exposed),
-               link_known = link_exposed_of(model, kind, link, &on_link);
-    json_put(out, TEXT_IF("kind", traffic_name(kind)), TEXT_IF("link", link_name(link)),
-             NUMBER("count", (double)from->count / model->ranks),
-             NUMBER("sent_bytes_per_step", (double)from->sent_bytes / rank_steps),
-             NUMBER_IF("seconds_per_step", first, seconds(from->busy_ns) / rank_steps),
-             NUMBER_IF("exposed_seconds_per_step", first && known, exposed),
-             NUMBER_IF("link_seconds_per_step", from->link_ns, seconds(from->link_ns) / rank_steps),
-             NUMBER_IF("link_exposed_seconds_per_step", link_known, on_link));
+    const struct link_use use = link_use_of(model, kind, link);
+    const bool first = link != LINK_INTER, exposed = first && model->split_count > 0;
+    json_put(
+        out, TEXT_IF("kind", traffic_name(kind)), TEXT_IF("link", link_name(link)),
+        NUMBER("count", (double)from->count / model->ranks), NUMBER("sent_bytes_per_step", use.sent_bytes),
+        NUMBER_IF("seconds_per_step", first, seconds(from->busy_ns) / ((double)model->ranks * model->traffic_steps)),
+        NUMBER_IF("exposed_seconds_per_step", exposed,
+                  exposed ? seconds(model->split_total.exposed_by_ns[kind]) / (double)model->split_count : 0),
+        NUMBER_IF("link_seconds_per_step", use.busy_ns > 0, use.busy_ns * 1e-9),
+        NUMBER_IF("link_exposed_seconds_per_step", use.exposed_ns >= 0, use.exposed_ns * 1e-9));
 }
 
 /* All kinds together, by class of link. */
 static void add_links(cJSON *report, const struct run_model *model)
 {
-    const double rank_steps = (double)model->ranks * model->traffic_steps;
     cJSON *list = cJSON_AddArrayToObject(report, "links");
     for (int link = 0; link < LINKS; link++) {
-        struct run_traffic sum = {0};
-        double all_exposed = 0, exposed = 0;
-        bool known = true;
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-            const struct run_traffic *from = &model->traffic_total[kind][link];
-            if (!from->ranks) continue;
-            sum.sent_bytes += from->sent_bytes;
-            sum.link_ns += from->link_ns;
-            sum.ranks = from->ranks;
-            if (!from->link_ns) continue;
-            known &= link_exposed_of(model, kind, link, &exposed);
-            all_exposed += exposed;
-        }
-        if (sum.ranks)
-            json_put(json_item(list), TEXT_IF("link", link_name(link)),
-                     NUMBER("sent_bytes_per_step", (double)sum.sent_bytes / rank_steps),
-                     NUMBER_IF("busy_seconds_per_step", sum.link_ns, seconds(sum.link_ns) / rank_steps),
-                     NUMBER_IF("exposed_seconds_per_step", known && sum.link_ns, all_exposed));
+        const struct link_use use = link_use_of(model, TRAFFIC_KINDS, link);
+        if (use.ranks)
+            json_put(json_item(list), TEXT_IF("link", link_name(link)), NUMBER("sent_bytes_per_step", use.sent_bytes),
+                     NUMBER_IF("busy_seconds_per_step", use.busy_ns > 0, use.busy_ns * 1e-9),
+                     NUMBER_IF("exposed_seconds_per_step", use.exposed_ns >= 0, use.exposed_ns * 1e-9));
     }
 }
 

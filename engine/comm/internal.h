@@ -122,14 +122,11 @@ static inline void comm_count_sent(struct comm *comm, int sender, enum link link
 /* A reduction has read the sources of all members for `ns`. Each link was in use for its share of the others' bytes. */
 static inline void comm_share_time(struct comm *comm, uint64_t ns)
 {
-    uint64_t others[2] = {0};
     for (int m = 0; m < comm->members.count; m++) {
         const int rank = member_rank(&comm->members, m);
-        if (rank != comm->layout.rank) others[comm_link(comm, rank)]++;
+        if (rank != comm->layout.rank)
+            comm->link_ns[comm_link(comm, rank)] += ns / (uint64_t)(comm->members.count - 1);
     }
-    const uint64_t all = others[LINK_INTRA] + others[LINK_INTER], near = all ? ns * others[LINK_INTRA] / all : 0;
-    comm->link_ns[LINK_INTRA] += near;
-    if (all) comm->link_ns[LINK_INTER] += ns - near;
 }
 
 /* Where this rank stores a part: at its destination or, if in_place, at the source offset in this rank's own segment. */

@@ -231,12 +231,24 @@ const char *run_no_fits(const struct run_shortage *shortage)
     return shortage->budget_bytes == 0 ? "no budget is set to try plans against" : "nothing that was tried would fit";
 }
 
-double run_link_exposed(const struct run_traffic by_link[LINKS], int link, double exposed_ns)
+struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], int kind, int link, double parts,
+                             const uint64_t exposed_by_ns[TRAFFIC_KINDS], double exposed_parts)
 {
-    double busy_ns = 0;
-    for (int l = 0; l < LINKS; l++) busy_ns += (double)by_link[l].busy_ns;
-    if (busy_ns <= 0 || !by_link[link].link_ns) return -1;
-    return (double)by_link[link].link_ns * (exposed_ns < busy_ns ? exposed_ns / busy_ns : 1);
+    struct link_use use = {0};
+    for (int k = 0; k < TRAFFIC_KINDS; k++) {
+        const struct run_traffic *of = &by[k][link];
+        double took_ns = 0;
+        if ((kind != TRAFFIC_KINDS && k != kind) || !of->ranks) continue;
+        for (int l = 0; l < LINKS; l++) took_ns += (double)by[k][l].busy_ns / parts;
+        const double exposed_ns = exposed_parts > 0 ? (double)exposed_by_ns[k] / exposed_parts : 0,
+                     busy_ns = (double)of->link_ns / parts;
+        use.ranks = of->ranks;
+        use.sent_bytes += (double)of->sent_bytes / parts;
+        use.busy_ns += busy_ns;
+        if (took_ns > 0) use.exposed_ns += busy_ns * (exposed_ns < took_ns ? exposed_ns / took_ns : 1);
+    }
+    if (exposed_parts <= 0 || use.busy_ns <= 0) use.exposed_ns = -1;
+    return use;
 }
 
 void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of)

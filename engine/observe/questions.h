@@ -50,9 +50,12 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 /* Adds what quantizing did to one unit to the sum over several. */
 void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of);
 
-/* The exposed time of a link, as a sum like link_ns: the part of it that no compute hid, by the kind's operations, which were exposed for
- * `exposed_ns` of their time (the same sum as busy_ns). Negative: unknown. */
-double run_link_exposed(const struct run_traffic by_link[LINKS], int link, double exposed_ns);
+/* The use of a link by a kind of traffic, or by all (kind TRAFFIC_KINDS): sums over `parts`, and exposed times over `exposed_parts`
+ * (0: unknown), become means. The part of a link's use that no compute hid is that of the kind's operations. ranks 0: it is not
+ * used; busy_ns 0, exposed_ns below 0: unknown. */
+struct link_use { int ranks; double sent_bytes, busy_ns, exposed_ns; };
+struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], int kind, int link, double parts,
+                             const uint64_t exposed_by_ns[TRAFFIC_KINDS], double exposed_parts);
 
 /* The kind of traffic of an operation that does not run on the compute lane. */
 enum traffic traffic_of_op(enum op_kind kind);

@@ -129,7 +129,7 @@ static bool window_open(struct window *window)
     int64_t count[LANES], moving = 0;
     for (int lane = 0; lane < LANES; lane++) {
         history_spans(window->history, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
-                   &window->end[lane]);
+                      &window->end[lane]);
         count[lane] = window->end[lane] - window->first[lane];
         if (lane != LANE_COMPUTE) moving += count[lane];
     }
@@ -315,10 +315,11 @@ static bool totals_of_rank(struct totals *out, const struct history *history, co
     return opened && out->temporal.window_ns > 0;
 }
 
-void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns,
-               uint64_t to_ns)
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+               uint64_t from_ns, uint64_t to_ns)
 {
-    const int first = rank < 0 ? 0 : rank, ranks = history_ranks(history, from_ns, to_ns), end = rank < 0 ? ranks : rank + 1;
+    const int first = rank < 0 ? 0 : rank, ranks = history_ranks(history, from_ns, to_ns),
+              end = rank < 0 ? ranks : rank + 1;
     int seen = 0;
     *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
     for (int r = first; r < end; r++) {
@@ -328,8 +329,8 @@ void totals_of(struct totals *out, const struct history *history, const struct r
     }
     if (seen > 1) totals_share(out, (uint64_t)seen);
     totals_bandwidths(out, ranks);
-    out->known =
-        seen == end - first && seen > 0 && from_ns >= history_whole_from(history) && !history_has_gap(history, from_ns, to_ns);
+    out->known = seen == end - first && seen > 0 && from_ns >= history_whole_from(history) &&
+                 !history_has_gap(history, from_ns, to_ns);
 }
 
 double percent(uint64_t part, uint64_t whole)
@@ -366,9 +367,17 @@ static void add_rank(struct op_times *times, const struct span *span, int rank)
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op,
                             uint64_t until_ns)
 {
+    return op_times_in_group(history, plan, step, op, until_ns, -1);
+}
+
+struct op_times op_times_in_group(const struct history *history, const struct run_schedule *plan, uint32_t step, int op,
+                                  uint64_t until_ns, int of)
+{
     struct op_times times = {0};
     const enum lane lane = plan->ops.ops[op].lane;
+    const struct process_group group = schedule_group(&plan->ops, plan->ops.ops[op].group, of < 0 ? 0 : of);
     for (int rank = 0; rank < history_ranks(history, 0, UINT64_MAX); rank++) {
+        if (of >= 0 && !group_has(&group, rank)) continue;
         const int64_t number = history_span_of(history, rank, lane, step, (uint32_t)op);
         const struct span *span = number >= 0 ? history_span(history, rank, lane, number) : NULL;
         if (!span || span->schedule != plan->number || !span->ended_ns || span->ended_ns > until_ns) continue;

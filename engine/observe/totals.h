@@ -86,7 +86,8 @@ struct op_times {
     int last_rank;                            /* the rank that started last: the others of a collective waited for it */
 };
 
-/* Counts the ranks that had ended it at `until_ns`. */
+/* Counts the ranks that had ended it at `until_ns`; op_times_in_group(): of the group that takes part with a rank. */
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
+struct op_times op_times_in_group(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns, int of);
 
 #endif

@@ -1,7 +1,6 @@
 /* Units x ranks: what each rank holds of each unit at the cursor. Few ranks get a picture of parameters, gradient and
  * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below, the chosen unit and
  * what the gathers of the chosen rank come to, against the limits of the configuration. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -190,18 +189,6 @@ static const char *parameters_words(const struct unit_keep *keep, const struct u
     return cell->let_go ? "own shard only (released)" : "own shard only";
 }
 
-/* RMS of the errors, as a share of that of the values. */
-static void pen_errors(struct pen *pen, int unit, const struct picture *picture)
-{
-    const struct run_header *header = &picture->scene->model->header;
-    for (int g = 0; g < 2; g++) {
-        if (!picture->quantized[g] || unit >= header->unit_count) continue;
-        const struct run_quantized *of = &header->units[unit].quantized[g];
-        if (of->of_squares > 0) pen_format(pen, 10, STYLE_TEXT, "%.2g %%", 100 * sqrt(of->squares / of->of_squares));
-        else pen_right(pen, 10, STYLE_TEXT, "n/a");
-    }
-}
-
 static void draw_figures(struct canvas canvas, int y, int rows, int top, const struct grid *grid,
                          const struct picture *picture)
 {
@@ -210,8 +197,6 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
     struct pen pen = pen_at(canvas, grid->end, y - 1);
     snprintf(head, sizeof head, "  P on rank %d", picture->rank);
     pen_heads(&pen, {11, "elements"}, {bytes_columns(units) + 2, "P here"}, {-32, head});
-    for (int g = 0; g < 2; g++)
-        if (picture->quantized[g]) pen_right(&pen, 10, STYLE_DIM, g ? "G error" : "P error");
     for (int unit = top; unit < picture->units && unit < top + rows; unit++) {
         const struct unit_keep *keep = &picture->keep[unit];
         const struct unit_cell *cell = &picture->cells[unit];
@@ -221,7 +206,6 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
         pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, true, (uint64_t)bytes));
         pen_left(&pen, 2, STYLE_TEXT, "");
         pen_left(&pen, 30, cell->used_by >= 0 ? STYLE_STRONG : STYLE_TEXT, parameters_words(keep, cell));
-        pen_errors(&pen, unit, picture);
     }
 }
 

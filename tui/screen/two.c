@@ -2,7 +2,6 @@
  * and peaks. They do not depend on the moment that is shown, except for the choice of the schedule. */
 #include "tui/screen/two.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,17 +122,15 @@ static void draw_differences(struct canvas canvas, const struct two *two)
 
 /* ---- losses ---- */
 
-/* Of the step of A, or the last one before it that both have: what B's loss is more than A's. Then the largest difference up to there, and
- * that of every step. */
+/* Of the step of A, or the last one before it that both have: what B's loss is more than A's. Then a curve of
+ * all steps up to there. */
 static void draw_losses(struct canvas canvas, const struct two *two)
 {
     const struct run_step *step = run_last_step(two->scene[0].model);
     struct analysis_losses *losses = NULL;
     const int all = analysis_losses(&losses, &two->analysis[0], &two->analysis[1]);
-    int count = 0, most = 0;
+    int count = 0;
     while (step && count < all && losses[count].step <= step->step) count++;
-    for (int i = 0; i < count; i++)
-        if (fabs(losses[i].relative) > fabs(losses[most].relative)) most = i;
     if (!count) {
         draw_text(canvas, 1, 0, STYLE_DIM, "loss B - A: no step that both have ended");
         free(losses);
@@ -141,10 +138,8 @@ static void draw_losses(struct canvas canvas, const struct two *two)
     }
     const struct analysis_losses *of = &losses[count - 1];
     int x = draw_format(canvas, 1, 0, STYLE_STRONG, "loss B - A");
-    x = draw_format(canvas, x, 0, STYLE_TEXT, " step %u: %+.4f (%+.3g %%)", of->step, (double)of->b - (double)of->a,
+    x = draw_format(canvas, x, 0, STYLE_TEXT, " step %u: %+.4f (%+.3g %%) ", of->step, (double)of->b - (double)of->a,
                     100 * of->relative);
-    x = draw_format(canvas, x, 0, STYLE_DIM, ", most %+.3g %% in step %u ", 100 * losses[most].relative,
-                    losses[most].step);
     float *curve = malloc((size_t)count * sizeof *curve);
     for (int i = 0; curve && i < count; i++) curve[i] = (float)losses[i].relative;
     if (curve && canvas.at.columns - x > 4)

@@ -57,18 +57,10 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
 static int last_to_come(const struct scene *scene, int rank, const struct span *span)
 {
     const struct run_schedule *plan = run_schedule_numbered(scene->model, span->schedule);
-    const struct op *op = run_op(plan, span->op);
-    uint64_t last_ns = 0;
-    int last = rank;
-    if (!op || op->lane != LANE_COMM) return rank;
-    const struct process_group group = schedule_group(&plan->ops, op->group, rank);
-    for (int m = 0; m < group.count; m++) {
-        const int member = member_rank(&group, m);
-        const struct span *of = history_span(scene->history, member, LANE_COMM,
-                                             history_span_of(scene->history, member, LANE_COMM, span->step, span->op));
-        if (of && of->schedule == span->schedule && of->started_ns > last_ns) last_ns = of->started_ns, last = member;
-    }
-    return last;
+    if (!run_op(plan, span->op)) return rank;
+    const struct op_times times =
+        op_times_in_group(scene->history, plan, span->step, (int)span->op, shown_now(scene), rank);
+    return times.ranks > 1 ? times.last_rank : rank;
 }
 
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)

@@ -319,15 +319,6 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
 
 /* ---- the view ---- */
 
-/* How buckets travel. */
-static const char *hops_text(const struct schedule *ops, const struct op *flush)
-{
-    if (flush->kind == OP_ALL_REDUCE) return ", all-reduce";
-    if (flush->group == GROUP_SHARDS) return ", reduce-scatter in shard groups, all-reduce of replicas";
-    if (flush->group == GROUP_NODE) return ", int4 blocks, reduced in nodes, then across";
-    return schedule_quantizes_gradients(ops) ? ", int4 blocks" : ", reduce-scatter";
-}
-
 static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
 {
     char title[128], moment[OP_TEXT_ROOM];
@@ -336,8 +327,11 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
     snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
              moment_text(moment, buckets->scene->model, &buckets->at),
-             first < 0 ? "" : hops_text(buckets->ops, &buckets->ops->ops[first]), earlier,
-             buckets->at.lost ? " (records lost)" : "");
+             first < 0                                        ? ""
+             : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
+             : schedule_quantizes_gradients(buckets->ops)     ? ", reduce-scatter of int4 blocks"
+                                                              : ", reduce-scatter",
+             earlier, buckets->at.lost ? " (records lost)" : "");
     draw_title(canvas, 0, focused, title);
 }
 

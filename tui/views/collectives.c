@@ -78,34 +78,13 @@ static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
     return true;
 }
 
-/* Of the kind over one of its links, a sum over ranks; negative: unknown. */
-static double link_exposed(const struct run_model *model, int kind, int link)
+/* In the step. */
+static struct link_use link_use_of(const struct run_model *model, int kind, int link)
 {
-    uint64_t exposed_ns = 0;
-    if (!exposed_time(model, kind, &exposed_ns)) return -1;
-    return run_link_exposed(model->traffic[kind], link, (double)exposed_ns * model->traffic[kind][link].ranks);
-}
-
-/* What of all kinds went over a link in the step; exposed_ns: its part that no compute hid, a sum over ranks (negative: unknown). */
-struct link_sum {
-    int ranks;
-    uint64_t sent_bytes, link_ns;
-    double exposed_ns;
-};
-
-static struct link_sum sum_of_link(const struct run_model *model, int link)
-{
-    struct link_sum sum = {0};
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        const struct run_traffic *of = &model->traffic[kind][link];
-        const double exposed_ns = link_exposed(model, kind, link);
-        if (!of->ranks) continue;
-        sum.ranks = of->ranks;
-        sum.sent_bytes += of->sent_bytes;
-        sum.link_ns += of->link_ns;
-        if (exposed_ns > 0) sum.exposed_ns += exposed_ns;
-    }
-    return sum;
+    static const uint64_t none[TRAFFIC_KINDS];
+    const struct run_step *step = run_last_step_here(model);
+    return run_link_use(model->traffic, kind, link, model->ranks, step ? step->split.exposed_by_ns : none,
+                        step ? step->timed : 0);
 }
 
 static bool crosses_nodes(const struct run_model *model)
@@ -120,7 +99,8 @@ static int rows_wanted(const struct scene *scene)
     const struct run_model *model = scene->model;
     int rows = 0;
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) rows += rows_of(model, kind);
-    for (int link = 0; link < LINKS && crosses_nodes(model); link++) rows += sum_of_link(model, link).ranks > 0;
+    for (int link = 0; link < LINKS && crosses_nodes(model); link++)
+        rows += link_use_of(model, TRAFFIC_KINDS, link).ranks > 0;
     return rows + 4 < 6 ? 6 : rows + 4; /* title, head, sum, theory */
 }
 
@@ -145,12 +125,17 @@ static void pen_sent(struct pen *pen, enum style style, enum units units, const 
               format_bytes(text, units, of->ranks, rounded(mean(of->sent_bytes, of->ranks))));
 }
 
-/* In which a link was in use, and its part that no compute hid: sums over ranks. */
-static void pen_link_times(struct pen *pen, enum style style, uint64_t link_ns, double exposed_ns, int ranks)
+/* What went over a link, and for how long. planned NULL: the plan does not say. */
+static void pen_link(struct pen *pen, enum style style, enum units units, const struct link_use *use,
+                     const struct run_traffic *planned)
 {
+    const int columns = bytes_columns(units) + 2;
     char text[FORMAT_ROOM];
-    pen_right(pen, 10, style, link_ns ? format_time(text, rounded(mean(link_ns, ranks))) : "n/a");
-    pen_right(pen, 10, style, link_ns && exposed_ns >= 0 ? format_time(text, rounded(exposed_ns / ranks)) : "n/a");
+    pen_right(pen, columns, style, format_bytes(text, units, use->ranks, rounded(use->sent_bytes)));
+    if (planned) pen_sent(pen, style, units, planned);
+    else pen_right(pen, columns, style, "");
+    pen_right(pen, 10, style, use->busy_ns > 0 ? format_time(text, rounded(use->busy_ns)) : "n/a");
+    pen_right(pen, 10, style, use->exposed_ns >= 0 ? format_time(text, rounded(use->exposed_ns)) : "n/a");
 }
 
 /* What of a kind went over each link. Returns the next row. */
@@ -158,14 +143,11 @@ static int draw_links(struct canvas canvas, int y, int kind, const struct scene 
 {
     const struct run_schedule *plan = kind == TRAFFIC_CONTROL ? NULL : plan_of(scene->model);
     for (int link = 0; link < LINKS; link++) {
-        const struct run_traffic *sent = &scene->model->traffic[kind][link];
-        if (!sent->ranks) continue;
+        const struct link_use use = link_use_of(scene->model, kind, link);
+        if (!use.ranks) continue;
         struct pen pen = pen_at(canvas, 1, y++);
         pen_format(&pen, 20, STYLE_DIM, "%s", link_name(link));
-        pen_sent(&pen, STYLE_DIM, scene->state->units, sent);
-        if (plan) pen_sent(&pen, STYLE_DIM, scene->state->units, &plan->traffic[kind][link]);
-        else pen_right(&pen, bytes_columns(scene->state->units) + 2, STYLE_DIM, "n/a");
-        pen_link_times(&pen, STYLE_DIM, sent->link_ns, link_exposed(scene->model, kind, link), sent->ranks);
+        pen_link(&pen, STYLE_DIM, scene->state->units, &use, plan ? &plan->traffic[kind][link] : NULL);
     }
     return y;
 }
@@ -212,17 +194,13 @@ static void draw_sum(struct canvas canvas, int y, enum units units, const struct
 static int draw_link_sums(struct canvas canvas, int y, const struct scene *scene)
 {
     for (int link = 0; link < LINKS && crosses_nodes(scene->model); link++) {
-        const struct link_sum sum = sum_of_link(scene->model, link);
-        const struct run_traffic sent = {.ranks = sum.ranks, .sent_bytes = sum.sent_bytes};
-        struct pen pen = pen_at(canvas, 1, y);
+        const struct link_use use = link_use_of(scene->model, TRAFFIC_KINDS, link);
         char name[24];
-        if (!sum.ranks) continue;
+        if (!use.ranks) continue;
+        struct pen pen = pen_at(canvas, 1, y++);
         snprintf(name, sizeof name, "%s, total", link_name(link));
         pen_left(&pen, 20, STYLE_STRONG, name);
-        pen_sent(&pen, STYLE_STRONG, scene->state->units, &sent);
-        pen_left(&pen, bytes_columns(scene->state->units) + 2, STYLE_STRONG, "");
-        pen_link_times(&pen, STYLE_STRONG, sum.link_ns, sum.exposed_ns, sum.ranks);
-        y++;
+        pen_link(&pen, STYLE_STRONG, scene->state->units, &use, NULL);
     }
     return y;
 }

@@ -103,7 +103,7 @@ static void write_group(char out[48], int room, const struct board_rank *of)
 /* "rank 2"; of a replica "rank 2 = 0", with the first rank that holds the same shards, or less of it. */
 static void write_rank(char out[48], int room, int rank, const struct board *board)
 {
-    static const char *const forms[] = {"rank %d = %d", "rank %d=%d", "%d=%d"};
+    static const char *const forms[] = {"rank %d = %d", "%d=%d"};
     snprintf(out, 48, "rank %d", rank);
     for (size_t form = 0; rank >= board->shards && form < sizeof forms / sizeof *forms; form++) {
         snprintf(out, 48, forms[form], rank, rank % board->shards);
