@@ -348,7 +348,7 @@ packets() {
     while read -r name true; do
         case $name in
         link.*) shown='^link .*plan [a-z ]*([0-9,]+ B)' ;;
-        within.*) shown='^in node .*plan [a-z ]*([0-9,]+ B)' ;;
+        within.*) shown='^in node[+][^+]*plan [a-z ]*([0-9,]+ B)' ;;
         between.*) shown='^between .*plan [a-z ]*([0-9,]+ B)' ;;
         lane2.*) shown='^v\^ plan v[^v^]* ([0-9,]+ B)' ;;
         lane3.*) shown='^v\^ plan *\^[^v^]* ([0-9,]+ B)' ;;
