@@ -59,7 +59,7 @@ static uint64_t run_ranks(int ranks, int ranks_per_node, void (*body)(struct com
 
 static void random_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, rounds());
+    *result = scenario_random(comm, memory, rounds(), true);
 }
 
 static void test_random_collectives(void **state)
@@ -70,7 +70,7 @@ static void test_random_collectives(void **state)
 
 static void more_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, 5 * rounds());
+    *result = scenario_random(comm, memory, 5 * rounds(), true);
 }
 
 /* Where the nodes' borders lie changes what is counted as what, and no bit. */
