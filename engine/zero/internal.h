@@ -211,6 +211,8 @@ bool zero_count_skips(struct zero *zero, bool skipped);
 int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err);
 
 /* reshard.c: moves the lasting state from the layout in force to the layout of `to`, on all ranks or on none. */
+/* STATUS_USAGE: the state cannot be resharded to this layout in one switch. */
+int zero_check_switch(const struct zero *zero, const struct schedule *to, struct error *err);
 int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage, struct error *err);
 int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct error *err); /* gathers small tensors from their owners */
 

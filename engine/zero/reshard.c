@@ -337,6 +337,23 @@ static int apply(struct zero *zero, const struct schedule *from, const struct sc
     return status == STATUS_OK ? zero_fill_tails(zero, to, err) : status;
 }
 
+static bool uses_nvme(const struct schedule *schedule)
+{
+    bool uses = false;
+    for (int b = 0; b < schedule->lasting_count; b++) uses |= zero_is_on_nvme(&schedule->buffers[b]);
+    return uses;
+}
+
+/* Slices of another grouping are gathered into memory. */
+int zero_check_switch(const struct zero *zero, const struct schedule *to, struct error *err)
+{
+    const struct schedule *from = &zero->plan.schedules[PURPOSE_TRAIN];
+    if (!zero->ready || !regroups(from, to) || !(uses_nvme(from) || uses_nvme(to))) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "zero_optimization.mics_shard_size: cannot change in a run while arrays lie on NVMe; offload to "
+                     "cpu first, or save and resume");
+}
+
 int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, struct zero_shortage *shortage,
                  struct error *err)
 {

@@ -227,7 +227,8 @@ int zero_switch(struct zero *zero, const struct config_zero *knobs, struct zero_
     result->outcome = ZERO_DONE;
     int status = zero_plan(zero, knobs, schedules, err);
     if (status) return status;
-    status = zero_make_room(zero, schedules, err);
+    status = zero_check_switch(zero, &schedules[PURPOSE_TRAIN], err);
+    if (status == STATUS_OK) status = zero_make_room(zero, schedules, err);
     if (status == STATUS_OK) zero_pin_host(zero, knobs);
     if (status == STATUS_OK)
         status = agree_on_storage(zero, &schedules[PURPOSE_TRAIN], &failed, &result->shortage, err);

@@ -231,6 +231,19 @@ static void test_hybrid_live(void **state)
     }
 }
 
+/* Slices are gathered into memory: with arrays on NVMe a switch of the grouping is refused, and nothing has changed. */
+static void test_hybrid_not_on_nvme(void **state)
+{
+    (void)state;
+    struct plan_of_run plan = base(3, "topology.ranks=4", ZERO "stage=3", true);
+    set(&plan, ZERO "offload_optimizer.device=nvme");
+    set(&plan, ZERO "offload_optimizer.nvme_path=/tmp");
+    plan.switches[0].before_step = 2, plan.switches[0].stage = 3, plan.switches[0].change = groups_of_two;
+    plan.switch_count = 1;
+    plan.fails_with = "cannot change in a run while arrays lie on NVMe";
+    run(&plan);
+}
+
 /* ---- quantized ---- */
 
 #define BUCKET_OF_ALL ZERO "reduce_bucket_size=100000000"
@@ -511,6 +524,7 @@ int main(void)
         cmocka_unit_test(test_hybrid_bits),
         cmocka_unit_test(test_hybrid_two_hops),
         cmocka_unit_test(test_hybrid_live),
+        cmocka_unit_test(test_hybrid_not_on_nvme),
         cmocka_unit_test(test_checker),
         cmocka_unit_test(test_checker_of_groups),
         cmocka_unit_test(test_quantized_bytes),
