@@ -34,10 +34,10 @@ check "... and was not before" holds "$(paced link 2) == 0 && $(paced link 3) > 
 # Two nodes: the link between them is in use for its latency and its bytes, the one in a node for far less; each has its own exposed time.
 if command -v jq >/dev/null; then
     check "a slow link between nodes" train nodes "$config" --steps 3 $threads -n 4 --set topology.ranks_per_node=2 \
-        --set topology.links.inter.bandwidth=20MB --set topology.links.inter.latency=1e-3 --set zero_optimization.mics_shard_size=2 --trace nodes.zlt
+        --set topology.links.inter.bandwidth=2MB --set topology.links.inter.latency=1e-3 --set zero_optimization.mics_shard_size=2 --trace nodes.zlt
     link_of() { jq ".links[] | select(.link == \"$1\") | .$2" nodes.json; }
     operations() { jq "[.traffic[] | select(.link == \"inter\") | .count] | add / 3" nodes.json; }
-    planned() { jq -n "$(operations) * 1e-3 + $(link_of inter sent_bytes_per_step) / 20e6"; }
+    planned() { jq -n "$(operations) * 1e-3 + $(link_of inter sent_bytes_per_step) / 2e6"; }
     check "... is in use for what it is paced to" holds "$(link_of inter busy_seconds_per_step) > 0.97 * $(planned) && $(link_of inter busy_seconds_per_step) < 1.03 * $(planned)"
     check "... the link in a node is in use for less" holds "$(link_of intra busy_seconds_per_step) > 0 && $(link_of intra busy_seconds_per_step) < 0.3 * $(planned)"
     each_is_covered() { jq -e '[.links[] | .exposed_seconds_per_step > 0 and .exposed_seconds_per_step <= .busy_seconds_per_step * 1.000001] | length == 2 and all' nodes.json >/dev/null; }
