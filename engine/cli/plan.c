@@ -88,6 +88,7 @@ static int plan(const struct cli *cli, bool *fits, struct error *err)
     int status = check_options(cli, err);
     if (!status) status = load(&config, cli, err);
     if (status) return status;
+    if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
     FILE *out = front_open(cli->output, err);
     status = out ? print(out, &config, cli, fits, err) : err->status;
     config_release(&config);

@@ -126,6 +126,16 @@ static int check_heads(const struct config_model *shape, const char *path, const
                      path);
 }
 
+/* The built-in default has settings for a small model from initial values, and its own length of a sample. */
+static void leave_the_default(struct resume *resume, const struct config_model *shape)
+{
+    static const char *const neutral[] = {"optimizer.params.lr", "optimizer.params.betas", "optimizer.params.eps",
+                                          "optimizer.params.weight_decay", "gradient_clipping"};
+    enum { SEQUENCE = 128 };
+    for (size_t n = 0; n < sizeof neutral / sizeof *neutral; n++) add(resume, "%s=auto", neutral[n]);
+    add(resume, "data.sequence_length=%d", shape->context < SEQUENCE ? shape->context : SEQUENCE);
+}
+
 int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err)
 {
     struct weights_file *file;
@@ -142,6 +152,7 @@ int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const c
     add(resume, "model.context=%d", shape.context);
     add(resume, "model.vocabulary=%d", shape.vocabulary);
     if (shape.heads) add(resume, "model.heads=%d", shape.heads);
+    if (!spec->config_path && !spec->config_text) leave_the_default(resume, &shape);
     snprintf(resume->folder, sizeof resume->folder, "%s", path);
     spec->resume = resume->folder;
     spec->weights_only = true;

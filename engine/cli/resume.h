@@ -6,7 +6,7 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/launch/spec.h"
 
-enum { RESUME_SETS = 6 };
+enum { RESUME_SETS = 16 };
 
 struct resume {
     char folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
@@ -24,7 +24,8 @@ struct resume {
  * is no good checkpoint. */
 int resume_prepare(struct resume *resume, struct run_spec *spec, const char *from, bool weights_only, struct error *err);
 
-/* The same for a run that begins with a file of weights: the file's sizes override CONFIG or the built-in default.
+/* The same for a run that begins with a file of weights: the file's sizes override CONFIG or the built-in default, whose optimizer
+ * settings, without CONFIG, give way to those that "auto" stands for.
  * STATUS_USAGE: neither the file nor the user gives the number of heads. */
 int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err);
 

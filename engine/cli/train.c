@@ -416,7 +416,7 @@ int front_train(const struct cli *cli, struct error *err)
     struct app *stage = NULL;
     struct session session = {.cli = cli, .signal_fd = -1, .dir.lock_fd = -1, .stage = &stage};
     int status = resolve(&session, err);
-    if (!status && session.config.notes) fputs(session.config.notes, stderr);
+    if (!status && cli->detach && session.config.notes) fputs(session.config.notes, stderr);
     if (!status && *session.resume.note) fprintf(stderr, "zerolab: %s\n", session.resume.note);
     if (offers_tour(&session)) session.offer = &offer;
     status = status ? front_fail(err) : train(&session, err);

@@ -95,6 +95,7 @@ struct config_scheduler {
     enum scheduler kind;
     double warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
     int64_t warmup_steps, total_steps;
+    bool steps_unknown;     /* total_num_steps is "auto" and needed: scheduler_settle() before training */
     enum warmup warmup_type;
     double cycle_min_lr, cycle_max_lr, decay_lr_rate, cycle_min_mom, cycle_max_mom, decay_mom_rate;
     int64_t cycle_first_steps, cycle_second_steps, cycle_first_stairs, cycle_second_stairs, decay_steps;
@@ -258,6 +259,9 @@ void config_show(const struct config *config, const char *key, char *text, size_
 
 /* Sets `path` to the full path of a typed key, which may be an older spelling. */
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
+/* Where total_num_steps is "auto", it becomes the steps of the run. STATUS_USAGE: they are not known (0). */
+int scheduler_settle(struct config *config, int64_t steps, struct error *err);
+
 bool config_is_set(const char *const *sets, int count, const char *path); /* whether one of "KEY=VALUE" is for it */
 
 /* Parses a number of bytes: "256MiB", "1.5GB", "5e8". */

@@ -158,12 +158,30 @@ static int elsewhere(const char *name, const char **paths)
     return count;
 }
 
+/* Keys and sections of any depth that have this very name: the places for it. */
+static int places_of(const char *name, char storage[][CONFIG_PATH_MAX], const char **paths)
+{
+    const size_t length = strlen(name);
+    int count = 0;
+    for (int k = 0; k < config_key_count && count < SUGGESTIONS_MAX; k++) {
+        const char *path = config_keys[k].path, *part = path;
+        while (part && (strncmp(part, name, length) != 0 || (part[length] && part[length] != '.')))
+            part = (part = strchr(part, '.')) ? part + 1 : NULL;
+        if (!part) continue;
+        snprintf(storage[count], CONFIG_PATH_MAX, "%.*s", (int)(part + length - path), path);
+        if (!count || strcmp(storage[count], storage[count - 1]) != 0) paths[count] = storage[count], count++;
+    }
+    return count;
+}
+
 int key_unknown(const char *path, struct error *err)
 {
     char storage[CONFIG_KEYS_MAX][CONFIG_PATH_MAX], text[SUGGESTIONS_MAX * CONFIG_PATH_MAX];
     const char *names[CONFIG_KEYS_MAX], *near[SUGGESTIONS_MAX];
     size_t parent = (size_t)(key_leaf(path) - path);
-    int count = nearest_names(path + parent, names, siblings(path, storage, names), near, SUGGESTIONS_MAX);
+    int count = places_of(path + parent, storage, near);
+    if (count) parent = 0;
+    else count = nearest_names(path + parent, names, siblings(path, storage, names), near, SUGGESTIONS_MAX);
     if (count == 0) count = elsewhere(path + parent, near), parent = 0;
     if (count)
         return error_set(err, STATUS_USAGE, "%s: unknown key; did you mean %s?", path,

@@ -82,7 +82,7 @@ static const struct {
     {"zero_optimization.stage3_param_persistence_threshold", NULL, "10*h", 10, 1, 1},
 };
 
-enum { AUTO_MICRO_BATCH = 8 }; /* the first of them */
+enum { AUTO_MICRO_BATCH = 8, /* the first of them */ UNSAID_MICRO_BATCH = 4 };
 
 static int resolve_auto(struct config_source *source, int row, struct error *err)
 {
@@ -90,6 +90,8 @@ static int resolve_auto(struct config_source *source, int row, struct error *err
     char value[32];
     size_t a = 0;
     if (strcmp(key->value, "auto") == 0) return STATUS_OK; /* a value of its own */
+    if (strcmp(key->path, "scheduler.params.total_num_steps") == 0)
+        return source->config->scheduler.steps_unknown = true, STATUS_OK;
     while (a < sizeof autos / sizeof *autos && strcmp(autos[a].path, key->path) != 0) a++;
     if (a == sizeof autos / sizeof *autos)
         return config_note(source->config, err, "%s: \"auto\" leaves the default, %s", key->path,
@@ -149,12 +151,12 @@ static int resolve_batch(struct config_source *source, struct error *err)
     const int64_t said_m = m, said_g = g;
     const bool is_auto = given(source, "train_batch_size") == GIVEN_AUTO;
     if (is_auto && !m && !g) m = AUTO_MICRO_BATCH;
+    const bool unsaid = !T && !m;
+    if (unsaid) m = UNSAID_MICRO_BATCH;
     if (T && m && !g) g = T / m / W;
     else if (T && g && !m) m = T / W / g;
     else if (T && !m) g = 1, m = T / W;
     else if (m && !T) g = g ? g : 1, T = m * g * W;
-    else if (!T)
-        return error_set(err, STATUS_USAGE, "no batch size; give train_micro_batch_size_per_gpu or train_batch_size");
     if (m <= 0 || g <= 0 || T != m * g * W) return refuse_batch(T, said_m, said_g, W, err);
     if (T > 1000000000 || m > 1000000 || g > 1000000) /* the table's ranges, for what is not given */
         return error_set(err, STATUS_USAGE,
@@ -162,6 +164,9 @@ static int resolve_batch(struct config_source *source, struct error *err)
                          "and accumulation at most 1000000",
                          (long long)T, (long long)m, (long long)g, (long long)W);
     config->train_batch_size = (int)T, config->micro_batch_size = (int)m, config->accumulation_steps = (int)g;
+    if (unsaid)
+        return config_note(config, err,
+                           "no batch size, which DeepSpeed refuses: train_micro_batch_size_per_gpu is taken as %lld", (long long)m);
     if (!is_auto) return STATUS_OK;
     return config_note(config, err,
                        "train_batch_size: \"auto\" is %lld (micro-batch %lld x accumulation %lld x %lld ranks)",

@@ -99,11 +99,8 @@ static int check_params(const struct config_source *source, struct error *err)
             return error_set(err, STATUS_USAGE, "%s: scheduler.type is not given", path);
         if (given(source, path) && !scheduler_has(source->config, path))
             return error_set(err, STATUS_USAGE, "%s: %s has no such parameter", path, scheduler->type);
-        if (params[p].needs >> scheduler->kind & 1 && given(source, path) != GIVEN_VALUE)
-            return error_set(err, STATUS_USAGE, "%s: %s; %s needs it: --set %s=N", path,
-                             given(source, path) ? "\"auto\" is the trainer's number of steps, which is not known here"
-                                                 : "not given",
-                             scheduler->type, path);
+        if (params[p].needs >> scheduler->kind & 1 && !given(source, path))
+            return error_set(err, STATUS_USAGE, "%s: not given; %s needs it: --set %s=N", path, scheduler->type, path);
     }
     return STATUS_OK;
 }
@@ -120,20 +117,39 @@ static void follow(const struct config_source *source)
         scheduler->cycle_second_stairs = scheduler->cycle_first_stairs;
 }
 
+static int note_short(struct config *config, struct error *err)
+{
+    const struct config_scheduler *scheduler = &config->scheduler;
+    if (!scheduler_has(config, PARAM "total_num_steps") || scheduler->kind == SCHEDULER_NONE || scheduler->steps_unknown ||
+        scheduler->total_steps >= scheduler->warmup_steps)
+        return STATUS_OK;
+    return config_note(config, err, PARAM "total_num_steps: %lld is less than warmup_num_steps, %lld",
+                       (long long)scheduler->total_steps, (long long)scheduler->warmup_steps);
+}
+
 static int notes(struct config_source *source, struct error *err)
 {
     const struct config_scheduler *scheduler = &source->config->scheduler;
     const enum optimizer rule = source->config->optimizer.rule;
-    int status = STATUS_OK;
-    if (scheduler_has(source->config, PARAM "total_num_steps") && scheduler->kind != SCHEDULER_NONE &&
-        scheduler->total_steps < scheduler->warmup_steps)
-        status = config_note(source->config, err, PARAM "total_num_steps: %lld is less than warmup_num_steps, %lld",
-                             (long long)scheduler->total_steps, (long long)scheduler->warmup_steps);
+    int status = note_short(source->config, err);
     if (!status && scheduler->kind == SCHEDULER_ONE_CYCLE && scheduler->cycle_momentum &&
         (rule == OPTIMIZER_SGD || rule == OPTIMIZER_MOMENTUM || rule == OPTIMIZER_ADAGRAD))
         status = config_note(source->config, err, PARAM "cycle_momentum: no effect, %s has no betas",
                              source->config->optimizer.type);
     return status;
+}
+
+int scheduler_settle(struct config *config, int64_t steps, struct error *err)
+{
+    if (!config->scheduler.steps_unknown) return STATUS_OK;
+    if (steps <= 0)
+        return error_set(err, STATUS_USAGE,
+                         PARAM "total_num_steps: \"auto\" is the trainer's number of steps; give --steps N, or --set " PARAM
+                         "total_num_steps=N");
+    config->scheduler.total_steps = steps;
+    config->scheduler.steps_unknown = false;
+    int status = note_short(config, err);
+    return status ? status : config_note(config, err, PARAM "total_num_steps: \"auto\" is %lld, the steps of this run", (long long)steps);
 }
 
 int scheduler_resolve(struct config_source *source, struct error *err)

@@ -134,7 +134,7 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, const char *name,
     return status ? error_set(err, status, "cannot read %s; was the run's folder removed?", path) : STATUS_OK;
 }
 
-int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err)
+static int load(const struct run_spec *spec, struct config *config, struct error *err)
 {
     const char *const *sets = spec->sets.at;
     if (!spec->config_text) return config_load(config, spec->config_path, sets, spec->sets.count, err);
@@ -143,6 +143,14 @@ int spec_load_config(const struct run_spec *spec, struct config *config, struct 
         return error_prefix(err, "%s%s", spec->config_path, spec->sets.count ? " with --set" : "");
     if (status && !spec->resume) return error_prefix(err, "the default%s", spec->sets.count ? " with --set" : "");
     return status ? error_prefix(err, "the configuration of %.150s", spec->resume) : STATUS_OK;
+}
+
+int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err)
+{
+    int status = load(spec, config, err);
+    if (status || !(status = scheduler_settle(config, spec->steps, err))) return status;
+    config_release(config);
+    return status;
 }
 
 void spec_release(struct run_spec *spec)

@@ -63,6 +63,20 @@ static void tell_resumed(struct rank *rank)
     record_log(rank->ring, 1, text);
 }
 
+enum { BYTE_TOKENS = 256 };
+
+/* What a token is must be what the model was made for. */
+static void record_bytes_note(const struct rank *rank)
+{
+    char line[200];
+    const struct config *config = &rank->config;
+    if (config->model.vocabulary <= BYTE_TOKENS || config->data.format == DATA_TOKENS || config->data.synthetic) return;
+    snprintf(line, sizeof line,
+             "data.format=bytes: tokens are bytes, %d of the %d that the model knows; zerolab data encode makes tokens of a text",
+             BYTE_TOKENS, config->model.vocabulary);
+    record_lines(rank->ring, line);
+}
+
 static void introduce(struct rank *rank)
 {
     const bool begins = rank->spec->part.number == 0;
@@ -79,6 +93,7 @@ static void introduce(struct rank *rank)
     if (begins) record_state(rank->ring, rank->steps_done, RUN_STARTING, "");
     record_lines(rank->ring, rank->config.notes);
     record_plan_notes(rank->ring, &rank->model, &rank->config.zero);
+    record_bytes_note(rank);
 }
 
 /* ---- the checkpoint or weights to begin from ---- */

@@ -153,4 +153,27 @@ check "refused: too small a vocabulary" refuses 2 "token 639 is not in model.voc
 check "refused: text as shards" refuses 3 "not a token shard" train --headless --set data.format=tokens --set data.path="$root/data/default.txt"
 check "refused: one file of two" refuses 2 "give data.merges_file too" train --headless --set "data.vocabulary_file=$bpe/vocab.json"
 check "refused: a damaged shard" eval 'head -c 5000 pieces.bin >cut.bin; refuses 3 "copy it again" data info cut.bin'
+
+# ---- files as they are found ----
+fragment='{"zero_optimization": {"stage": 1}, "model": {"name": "nano", "layers": 1}, "topology": {"ranks": 2}'
+echo "$fragment}" >fragment.ds.json
+echo "$fragment, \"scheduler\": {\"type\": \"WarmupDecayLR\", \"params\": {\"total_num_steps\": \"auto\", \"warmup_num_steps\": 2}}}" >auto.ds.json
+unsaid="no batch size, which DeepSpeed refuses: train_micro_batch_size_per_gpu is taken as 4"
+check "a fragment without a batch size plans and trains, once said" eval 'train fragment fragment.ds.json --steps 1 --set data.synthetic=false &&
+    [ "$(cat fragment.out fragment.err | grep -c "^$unsaid")" -eq 1 ] && quietly "$zerolab" plan fragment.ds.json && grep -q "^$unsaid" err'
+numbered() { train numbered auto.ds.json --set scheduler.params.total_num_steps=3 --steps 3 && train auto auto.ds.json --steps 3 && same_bits numbered auto; }
+check '"auto" for the steps of a schedule is --steps' numbered
+check "... which is said" grep -q 'total_num_steps: "auto" is 3' auto.out
+check "... and asked for where it is not known" refuses 2 'give --steps N' train auto.ds.json --detach
+check "a key in the wrong place names the right one" eval 'echo "{\"offload_optimizer\": {}}" >place.json
+    refuses 2 "did you mean zero_optimization.offload_optimizer?" plan place.json'
+without_config() {
+    (unset ZEROLAB_CONFIG && train neutral $few --steps 1 --from one.bin) || return 1
+    for key in optimizer.params.lr optimizer.params.betas optimizer.params.eps optimizer.params.weight_decay gradient_clipping; do
+        cat neutral.out neutral.err | grep -q "^$key: \"auto\" is " || return 1
+    done
+}
+check "weights without CONFIG: the settings of an optimizer are neutral ones, and said" without_config
+warned() { cat "$1.out" "$1.err" | grep -q "^data.format=bytes: tokens are bytes, 256 of the 640"; }
+check "bytes for a model of other tokens are warned of" eval 'train wide $few --steps 1 --set model.vocabulary=640 && warned wide && ! warned text'
 finish

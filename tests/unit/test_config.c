@@ -417,7 +417,7 @@ static void the_batch_triad(void **state)
     } cases[] = {
         {32, 4, 2, 4, 32, 4, 2}, {32, 4, 0, 4, 32, 4, 2}, {32, 0, 2, 4, 32, 4, 2}, {0, 4, 2, 4, 32, 4, 2},
         {32, 0, 0, 4, 32, 8, 1}, {0, 4, 0, 4, 16, 4, 1},  {33, 4, 2, 4, 0, 0, 0},  {33, 4, 0, 4, 0, 0, 0},
-        {33, 0, 2, 4, 0, 0, 0},  {33, 0, 0, 4, 0, 0, 0},  {0, 0, 2, 4, 0, 0, 0},   {0, 0, 0, 4, 0, 0, 0},
+        {33, 0, 2, 4, 0, 0, 0},  {33, 0, 0, 4, 0, 0, 0},  {0, 0, 2, 4, 32, 4, 2},  {0, 0, 0, 4, 16, 4, 1},
         {3, 0, 0, 4, 0, 0, 0},   {9, 0, 0, 3, 9, 3, 1},   {2, 4, 0, 1, 0, 0, 0},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -434,6 +434,8 @@ static void the_batch_triad(void **state)
         assert_int_equal(config.train_batch_size, cases[c].want_T);
         assert_int_equal(config.micro_batch_size, cases[c].want_m);
         assert_int_equal(config.accumulation_steps, cases[c].want_g);
+        const bool said = config.notes && strstr(config.notes, "no batch size, which DeepSpeed refuses");
+        assert_int_equal(said, !cases[c].T && !cases[c].m);
         config_release(&config);
     }
 }

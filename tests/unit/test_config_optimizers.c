@@ -99,8 +99,15 @@ static void schedules_have_their_own_parameters(void **state)
     refused("{" BATCH "}", "scheduler.params.cos_min_ratio=0.5", STATUS_USAGE, "scheduler.type is not given");
     refused("{" BATCH "}", "scheduler={\"type\": \"WarmupLR\", \"params\": {\"cos_min_ratio\": 1}}", STATUS_USAGE,
             "WarmupLR has no such parameter");
-    refused("{" BATCH "}", "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}",
-            STATUS_USAGE, "the trainer's number of steps");
+    config = loaded("{" BATCH "}", "scheduler={\"type\": \"WarmupCosineLR\", \"params\": {\"total_num_steps\": \"auto\"}}");
+    assert_null(strstr(config.notes ? config.notes : "", "total_num_steps"));
+    struct error err;
+    assert_int_equal(scheduler_settle(&config, 0, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "the trainer's number of steps"));
+    assert_int_equal(scheduler_settle(&config, 500, &err), STATUS_OK);
+    assert_int_equal(config.scheduler.total_steps, 500);
+    assert_non_null(strstr(config.notes, "total_num_steps: 500 is less than warmup_num_steps, 1000\n"));
+    config_release(&config);
 }
 
 int main(void)

@@ -118,12 +118,37 @@ static void the_file_says_so_too(void **state)
             "data_efficiency.enabled = true");
 }
 
+/* A key or section that stands at the top names its place, whatever it is nearest to there. */
+static void every_key_at_the_top_names_its_place(void **state)
+{
+    (void)state;
+    int moved = 0;
+    for (int k = 0; k < config_key_count; k++) {
+        struct error err = {.text = ""};
+        const char *leaf = key_leaf(config_keys[k].path);
+        if (leaf == config_keys[k].path || key_index(leaf) >= 0 || key_is_section(leaf)) continue;
+        assert_int_equal(key_unknown(leaf, &err), STATUS_USAGE);
+        int of_that_name = 0;
+        for (int other = 0; other < config_key_count; other++)
+            of_that_name += !strcmp(key_leaf(config_keys[other].path), leaf);
+        if (of_that_name <= 3 && !suggests(err.text, config_keys[k].path))
+            fail_msg("%s is not suggested: %s", config_keys[k].path, err.text);
+        moved++;
+    }
+    assert_true(moved > 150);
+    refused("{" BATCH "\"offload_optimizer\": {\"device\": \"cpu\"}}", NULL, STATUS_USAGE,
+            "did you mean zero_optimization.offload_optimizer?");
+    refused("{" BATCH "\"zero_optimization\": {\"betas\": [0.9, 0.95]}}", NULL, STATUS_USAGE,
+            "did you mean optimizer.params.betas?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_typo_is_refused_with_the_nearest_key),
         cmocka_unit_test(every_mistyped_key_is_found),
         cmocka_unit_test(the_file_says_so_too),
+        cmocka_unit_test(every_key_at_the_top_names_its_place),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
