@@ -101,6 +101,7 @@ char *analysis_json(const struct analysis *analysis);
 /* The last section of both reports: why each tier is as full as it is. */
 void analysis_print_why(const struct analysis *analysis, FILE *out);
 struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* the caller deletes it; a JSON null: the tier is empty, or unknown */
+struct cJSON *analysis_waits_array(const struct analysis *analysis); /* the caller deletes it */
 
 /* ---- two traces ---- */
 

@@ -296,5 +296,6 @@ char *analysis_json(const struct analysis *analysis)
     cJSON_AddItemToObject(out, "why", analysis_why_object(analysis, TIER_DEVICE));
     cJSON_AddItemToObject(out, "why_host", analysis_why_object(analysis, TIER_HOST));
     cJSON_AddItemToObject(out, "why_nvme", analysis_why_object(analysis, TIER_NVME));
+    cJSON_AddItemToObject(out, "waits", analysis_waits_array(analysis));
     return json_lines(out);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/advise/analysis.h"
+#include "engine/advise/present.h"
 #include "engine/advise/why.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
@@ -73,11 +74,11 @@ static int64_t more_elsewhere(const struct why *why, const struct why_change *ch
 }
 
 /* Beside the amounts what fits there of name and cost, the rest below; of two commands each on a line of its own. */
-static void print_name(const struct why *why, const struct why_change *change, const char *name, FILE *out)
+static void print_name(const struct why_plan *now, const struct why_change *change, const char *name, FILE *out)
 {
     enum { AMOUNTS = 48, BESIDE = 32 };
     char cost[100];
-    why_cost(cost, sizeof cost, &why->plan, &change->plan, write_bytes);
+    why_cost(cost, sizeof cost, now, &change->plan, write_bytes);
     const bool beside = strlen(name) <= BESIDE, both = *cost && beside;
     if (beside) fprintf(out, "  %s\n", name);
     else if (*cost && strlen(cost) <= BESIDE) fprintf(out, "  %s\n", cost);
@@ -99,7 +100,7 @@ static void print_change(const struct why *why, const struct why_change *change,
     const bool device = why->tier == TIER_DEVICE;
     fprintf(out, "  %14s %14s %14s", grouped(a, (int64_t)change->plan.peak_bytes), more ? grouped(b, more) : "=",
             !device && !elsewhere ? "=" : grouped(c, device ? (int64_t)change->plan.sent_bytes : elsewhere));
-    print_name(why, change, name, out);
+    print_name(&why->plan, change, name, out);
 }
 
 /* One knob may be the answer for several tenants. */
@@ -153,6 +154,52 @@ static void print_tier(const struct why *why, FILE *out)
     print_changes(why, out);
 }
 
+/* ---- waits ---- */
+
+enum { STALLS_SHOWN = 4 };
+
+/* Of the last section, with their changes. Returns how many; *now: the present plan. */
+static int stalls_of(struct why_stall stalls[STALLS_SHOWN], struct why_plan *now, const struct analysis *analysis)
+{
+    struct totals sum;
+    struct config config;
+    struct error err;
+    const struct analysis_section *last = analysis->section_count ? &analysis->sections[analysis->section_count - 1] : NULL;
+    const double parts = last ? analysis_sum(&sum, last, -1) : 0;
+    if (parts <= 0 || present_config(&config, analysis->model, &err)) return 0;
+    int count = why_stalls(stalls, STALLS_SHOWN, &sum, parts);
+    for (int s = 0; s < count; s++)
+        if (why_stall_changes(&stalls[s], now, &config, &err)) count = 0;
+    config_release(&config);
+    return count;
+}
+
+static void print_difference(FILE *out, uint64_t now, uint64_t then)
+{
+    char text[32];
+    const int64_t more = (int64_t)then - (int64_t)now;
+    if (more) grouped(text, more);
+    fprintf(out, " %14s", !more ? "=" : text);
+}
+
+static void print_stall(FILE *out, const struct why_stall *stall, const struct why_plan *now)
+{
+    char knob[64];
+    const int column = fprintf(out, "  %c %-12s %9.3f ms %5.1f %%  ", stall_letter(stall->stall), stall_name(stall->stall),
+                               stall->ns / 1e6, 100 * stall->share);
+    if (stall->knob) key_short_name(knob, sizeof knob, stall->knob), fprintf(out, "owned by %s\n%*s", knob, column, "");
+    words_print(out, column, column, stall->how);
+    if (stall->change_count) fprintf(out, "  %14s %14s %14s  by plan, with\n", "peak", "sent a step", "to other nodes");
+    for (int c = 0; c < stall->change_count; c++) {
+        const struct why_change *change = &stall->changes[c];
+        fputc(' ', out);
+        print_difference(out, now->peak_bytes, change->plan.peak_bytes);
+        print_difference(out, now->sent_bytes, change->plan.sent_bytes);
+        print_difference(out, now->across_bytes, change->plan.across_bytes);
+        print_name(now, change, change->command, out);
+    }
+}
+
 void analysis_print_why(const struct analysis *analysis, FILE *out)
 {
     for (enum tier tier = 0; tier < TIERS; tier++) {
@@ -160,6 +207,11 @@ void analysis_print_why(const struct analysis *analysis, FILE *out)
         if (why) print_tier(why, out);
         free(why);
     }
+    struct why_stall stalls[STALLS_SHOWN];
+    struct why_plan now;
+    const int count = stalls_of(stalls, &now, analysis);
+    if (count) fprintf(out, "\nWhat a step waits for, and what makes another step of it\n");
+    for (int s = 0; s < count; s++) print_stall(out, &stalls[s], &now);
 }
 
 /* ---- JSON ---- */
@@ -172,6 +224,7 @@ static void add_change(cJSON *out, const struct why_change *change)
     for (enum tier tier = 0; tier < TIERS; tier++)
         json_put(peaks, NUMBER(tier_name(tier), change->plan.tier_peak_bytes[tier]));
     json_put(out, NUMBER("sent_bytes_per_step", change->plan.sent_bytes),
+             NUMBER("sent_to_other_nodes_bytes_per_step", change->plan.across_bytes), NUMBER("collectives_per_step", change->plan.collectives),
              NUMBER("bus_bytes_per_step", change->plan.bus_bytes),
              NUMBER("nvme_bytes_per_step", change->plan.nvme_bytes),
              NUMBER("recomputed_products", change->plan.recomputed));
@@ -204,5 +257,21 @@ struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tie
     for (int stage = 0; stage < WHY_STAGES; stage++)
         if (why->stages[stage].plan.known) add_change(json_item(stages), &why->stages[stage]);
     free(why);
+    return out;
+}
+
+struct cJSON *analysis_waits_array(const struct analysis *analysis)
+{
+    struct why_stall stalls[STALLS_SHOWN];
+    struct why_plan now;
+    cJSON *out = cJSON_CreateArray();
+    const int count = stalls_of(stalls, &now, analysis);
+    for (int s = 0; s < count; s++) {
+        cJSON *item = json_item(out);
+        json_put(item, TEXT("wait", stall_name(stalls[s].stall)), NUMBER("seconds_per_step", stalls[s].ns / 1e9),
+                 NUMBER("share", stalls[s].share), TEXT("knob", stalls[s].knob ? stalls[s].knob : ""));
+        cJSON *changes = cJSON_AddArrayToObject(item, "changes");
+        for (int c = 0; c < stalls[s].change_count; c++) add_change(json_item(changes), &stalls[s].changes[c]);
+    }
     return out;
 }

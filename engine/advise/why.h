@@ -11,6 +11,7 @@
 
 #include "engine/base/grouped.h"
 #include "engine/observe/questions.h"
+#include "engine/observe/totals.h"
 
 enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4, WHY_STAGES = 4 };
 
@@ -22,6 +23,7 @@ struct why_plan {
     bool known;
     uint64_t peak_bytes, resting_bytes, sent_bytes; /* of the whole tier; sent: per step */
     uint64_t bus_bytes, nvme_bytes;                 /* per step: over the bus to the host and back; over NVMe */
+    uint64_t across_bytes, collectives;             /* per step: of what is sent, to other nodes; operations of the lane comm */
     double recomputed;                              /* recomputed products, as a share of forward's and backward's */
     uint64_t at_peak_bytes[CATEGORIES];             /* at the instant of the tier's peak */
     uint64_t tier_peak_bytes[TIERS];                /* of all tiers: bytes that leave one tier may go to another */
@@ -77,6 +79,24 @@ void why_tier_sentence(char *text, size_t room, const struct why *why, bytes_wri
 
 /* A change's costs per step other than memory: "bus +15.0 MB a step, matmul FLOPs +22.2 %". "": no such cost. */
 void why_cost(char *text, size_t room, const struct why_plan *now, const struct why_plan *then, bytes_writer *bytes);
+
+/* ---- what compute waited for ---- */
+
+/* One reason to stand still (STALL_PEERS: in all lanes), the key that decides how long, and what would make another step of it. */
+struct why_stall {
+    enum stall stall;
+    double ns, share;               /* of a step of a rank; of its window */
+    const char *knob, *how;         /* NULL: no key decides; one sentence */
+    int change_count;
+    struct why_change changes[WHY_CHANGES_MAX]; /* the most promising first */
+};
+
+/* The longest waits first, at most `room`, each at least this share of the step. `totals`: sums over `parts` steps of ranks. */
+#define WHY_STALL_LEAST 0.01
+int why_stalls(struct why_stall out[], int room, const struct totals *totals, double parts);
+/* Plans the changes that are offered against a wait, and keeps those that lead to another step; *now: the present plan. Of rank 0's
+ * device tier. Memory and bytes are planned, time is not. STATUS_USAGE, STATUS_RUN: the configuration cannot be planned. */
+int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struct config *config, struct error *err);
 
 /* Measured effect of a switch of stage or key: the last steps before it and the first after it. Memory is the fullest
  * rank's at its fullest instant in these steps; the other figures are means over steps and ranks. */

@@ -1,5 +1,5 @@
-/* Which key owns a category of a tier, which changes are offered for it (the rows MOVE and OWNER of knobs.def), and what
- * each would give: the configuration is planned with that one change. */
+/* Which key owns a category of a tier, or a wait; which changes are offered for it (the rows MOVE, OWNER and WAIT of knobs.def), and
+ * what each would give: the configuration is planned with that one change. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "engine/plan/sizes.h"
 
 enum { MOVES_MAX = 8 };
-enum how { HOW_NOT, HOW_TO, HOW_FLIP, HOW_TWICE, HOW_HALF, HOW_EVEN, HOW_BLOCK, HOW_SMALLER };
+enum how { HOW_NOT, HOW_TO, HOW_FLIP, HOW_TWICE, HOW_HALF, HOW_EVEN, HOW_BLOCK, HOW_SMALLER, HOW_NODE };
 
 struct set {
     const char *key;
@@ -47,6 +47,15 @@ static const struct owner {
 };
 enum { OWNERS = sizeof owners / sizeof *owners };
 
+static const struct wait {
+    const char *key, *how;
+    enum move_id moves[MOVES_MAX];
+} waits[STALLS] = {
+#define MOVE(ID, from, ...)
+#define WAIT(stall, key, how, ...) [STALL_##stall] = {key, how, {__VA_ARGS__}},
+#include "engine/advise/knobs.def"
+};
+
 /* ---- one change ---- */
 
 static void smaller_size(char value[64], const struct set *set, const struct config *config, const char *now)
@@ -75,6 +84,10 @@ static bool value_of(char value[64], const struct set *set, const struct config 
     case HOW_HALF:
         if (whole) snprintf(value, 64, "%" PRId64, number - number / 2);
         else snprintf(value, 64, "%g", strtod(now, NULL) / 2);
+        break;
+    case HOW_NODE:
+        if (config->topology.ranks_per_node <= 1) return false;
+        snprintf(value, 64, "%d", config->topology.ranks_per_node);
         break;
     case HOW_BLOCK:
     case HOW_SMALLER: smaller_size(value, set, config, now); break;
@@ -145,13 +158,17 @@ bool why_move(struct why_change *change, struct config *config, enum move_id id)
     return true;
 }
 
-/* The changes to offer for a category, in the order of knobs.def. Returns how many. */
+/* The changes to offer for a category, each once, in the order of knobs.def. Returns how many. */
 static int moves_of(enum move_id list[MOVES_MAX], enum tier tier, enum category category)
 {
+    bool listed[MOVES] = {false};
     int count = 0;
     for (int o = 0; o < OWNERS; o++)
-        for (int m = 0; owners[o].tier == tier && owners[o].category == category && owners[o].moves[m]; m++)
-            list[count++] = owners[o].moves[m];
+        for (int m = 0; owners[o].tier == tier && owners[o].category == category && owners[o].moves[m]; m++) {
+            const enum move_id move = owners[o].moves[m];
+            if (!listed[move]) list[count++] = move;
+            listed[move] = true;
+        }
     return count;
 }
 
@@ -198,6 +215,10 @@ struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tie
                             .nvme_bytes =
                                 (uint64_t)(sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes),
                             .recomputed = flops.recomputed / (flops.forward + flops.backward)};
+    int64_t across[TRAFFIC_KINDS];
+    traffic_across(across, &setup->schedule, &setup->model, rank, setup->schedule.node_ranks);
+    for (int k = 0; k < TRAFFIC_KINDS; k++) plan.across_bytes += (uint64_t)across[k];
+    for (int o = 0; o < setup->schedule.op_count; o++) plan.collectives += setup->schedule.ops[o].lane == LANE_COMM;
     for (int t = 0; t < TIERS; t++) plan.tier_peak_bytes[t] = (uint64_t)footprint->peak_bytes[t];
     for (int c = 0; c < CATEGORIES; c++) plan.at_peak_bytes[c] = (uint64_t)footprint->category[tier][c].at_peak_bytes;
     return plan;
@@ -259,4 +280,50 @@ void why_stages(struct why *why, const struct config *config)
             why_plan_of(&change->plan, &changed, why->rank, why->tier);
         if (stage == why->stage) change->plan = why->plan;
     }
+}
+
+/* ---- waits ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct why_stall *one = a, *other = b;
+    return (one->ns < other->ns) - (one->ns > other->ns);
+}
+
+int why_stalls(struct why_stall out[], int room, const struct totals *totals, double parts)
+{
+    struct why_stall all[STALLS];
+    int count = 0;
+    for (enum stall stall = STALL_NONE + 1; stall < STALLS; stall++) {
+        const double share = percent(totals->stall_ns[stall], totals->temporal.window_ns) / 100;
+        if (share >= WHY_STALL_LEAST && waits[stall].how) /* compute does not wait for itself */
+            all[count++] = (struct why_stall){.stall = stall,
+                                              .ns = (double)totals->stall_ns[stall] / parts,
+                                              .share = share,
+                                              .knob = waits[stall].key,
+                                              .how = waits[stall].how};
+    }
+    qsort(all, (size_t)count, sizeof *all, by_time);
+    if (count > room) count = room;
+    memcpy(out, all, (size_t)count * sizeof *out);
+    return count;
+}
+
+int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struct config *config, struct error *err)
+{
+    struct setup setup, then;
+    int status = setup_init(&setup, config, err);
+    if (status) return status;
+    *now = why_plan_from(&setup, 0, TIER_DEVICE);
+    stall->change_count = 0;
+    for (int m = 0; waits[stall->stall].moves[m] && stall->change_count < WHY_CHANGES_MAX; m++) {
+        struct why_change *change = &stall->changes[stall->change_count];
+        struct config changed = *config;
+        if (!why_move(change, &changed, waits[stall->stall].moves[m]) || setup_init(&then, &changed, NULL)) continue;
+        change->plan = why_plan_from(&then, 0, TIER_DEVICE);
+        stall->change_count += !schedule_same(&setup.schedule, &then.schedule);
+        setup_release(&then);
+    }
+    setup_release(&setup);
+    return STATUS_OK;
 }

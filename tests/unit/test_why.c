@@ -57,6 +57,7 @@ static const struct setting settings[] = {
     {{"zero_optimization.stage=3", "model.mlp_tiles=4"}},
     {{"zero_optimization.stage=2", "bf16.enabled=true", "model.mlp_tiles=2", "model.recompute=full"}},
     {{"zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=2", "gradient_accumulation_steps=2"}},
+    {{"zero_optimization.stage=3", "zero_optimization.stage3_max_live_parameters=300000"}},
 };
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -507,6 +508,63 @@ static void test_switches(void **state)
     run_model_free(model);
 }
 
+/* Waits come by length, the short ones are left out, and what is offered against one is planned as it says. */
+static void test_waits(void **state)
+{
+    (void)state;
+    struct totals totals = {.temporal.window_ns = 4000};
+    struct why_stall stalls[STALLS];
+    for (int s = 1; s < STALLS; s++) totals.stall_ns[s] = (uint64_t)(100 * s);
+    totals.stall_ns[STALL_GATHER] = 3000, totals.stall_ns[STALL_AGREE] = 39;
+    int count = why_stalls(stalls, STALLS, &totals, 4);
+    assert_int_equal(count, STALLS - 3); /* none, compute, and what is less than a hundredth */
+    assert_int_equal(stalls[0].stall, STALL_GATHER);
+    assert_true(stalls[0].ns == 750 && stalls[0].share == 0.75);
+    for (int s = 1; s < count; s++) assert_true(stalls[s].ns <= stalls[s - 1].ns && stalls[s].stall != STALL_AGREE);
+    assert_int_equal(why_stalls(stalls, 2, &totals, 4), 2);
+    assert_int_equal(stalls[1].stall, STALLS - 1);
+    totals.stall_ns[STALL_AGREE] = 400;
+    count = why_stalls(stalls, STALLS, &totals, 4);
+
+    int against[STALLS] = {0}, offered = 0;
+    for (int n = 0; n < SETTINGS; n++) {
+        struct config config = config_of(&settings[n]);
+        for (int s = 0; s < count; s++) {
+            struct why_plan now;
+            assert_int_equal(why_stall_changes(&stalls[s], &now, &config, NULL), STATUS_OK);
+            assert_planned(&now, &config, TIER_DEVICE);
+            for (int c = 0; c < stalls[s].change_count; c++) {
+                struct config changed = config_of(&settings[n]);
+                obey(&changed, &settings[n], &stalls[s].changes[c]);
+                assert_planned(&stalls[s].changes[c].plan, &changed, TIER_DEVICE);
+                config_release(&changed);
+                against[stalls[s].stall]++, offered++;
+            }
+        }
+        config_release(&config);
+    }
+    assert_true(offered > 60);
+    for (int s = 1; s < STALLS; s++)
+        if (against[s] == 0 && s != STALL_COMPUTE && s != STALL_PEERS && s != STALL_AGREE && s != STALL_POOL && s != STALL_PINNED)
+            fail_msg("nothing is offered against %s", stall_name((enum stall)s));
+}
+
+/* Groups of a node are offered where there are nodes, and lower what crosses between them. */
+static void test_waits_between_nodes(void **state)
+{
+    (void)state;
+    const struct setting nodes = {{"zero_optimization.stage=3", "topology.ranks=4", "topology.ranks_per_node=2"}};
+    struct config config = config_of(&nodes);
+    struct why_stall stall = {.stall = STALL_GATHER};
+    struct why_plan now;
+    int less = 0;
+    assert_int_equal(why_stall_changes(&stall, &now, &config, NULL), STATUS_OK);
+    for (int c = 0; c < stall.change_count; c++)
+        less += strstr(stall.changes[c].command, "=2") && stall.changes[c].plan.across_bytes < now.across_bytes;
+    assert_true(now.across_bytes > 0 && less >= 1);
+    config_release(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +582,8 @@ int main(void)
         cmocka_unit_test(test_each_category_has_a_knob_that_moves_it),
         cmocka_unit_test(test_unknown_is_said),
         cmocka_unit_test(test_switches),
+        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_waits_between_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,28 @@
 /* Why is this rank's memory as full as it is, and why did a higher stage not use less? Above, one sentence, the tenants of
- * the peak and all four stages by plan; below, what the chosen tenant is made of and what its knobs would give, or what a
- * switch of stage or knob changed. */
+ * the peak and all four stages by plan; below, what the chosen tenant is made of and what its knobs would give, what
+ * would change a wait, or what a switch of stage or knob changed. */
 #include "tui/views/why.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "engine/advise/present.h"
 #include "engine/observe/flows.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
 
-enum { SWITCHES_SHOWN = 8, SENTENCE_ROWS = 3, TALL = 36, LINES_MAX = TIERS * (CATEGORIES + 1) + SWITCHES_SHOWN };
+enum {
+    SWITCHES_SHOWN = 8,
+    STALLS_SHOWN = 3,
+    SENTENCE_ROWS = 3,
+    TALL = 36,
+    LINES_MAX = TIERS * (CATEGORIES + 1) + STALLS_SHOWN + SWITCHES_SHOWN
+};
 
-/* A line of the list: what a tier holds in all, where there are several; a tenant of a tier's peak; a switch. */
+/* A line of the list: what a tier holds in all, where there are several; a tenant of a tier's peak; a switch; a wait of the last
+ * step. */
 struct line {
-    enum { LINE_TIER, LINE_TENANT, LINE_SWITCH } kind;
+    enum { LINE_TIER, LINE_TENANT, LINE_SWITCH, LINE_STALL } kind;
     enum tier tier;
     int number;
 };
@@ -22,6 +31,7 @@ struct line {
 struct rows {
     const struct why *why[TIERS]; /* NULL: nothing is there; of the device, not known, because: */
     struct error err;
+    struct why_stall stalls[STALLS_SHOWN];
     struct why_switch switches[SWITCHES_SHOWN];
     struct line lines[LINES_MAX];
     int line_count, count;
@@ -53,6 +63,17 @@ static int grown_tenant(const struct why *why)
     return best;
 }
 
+/* Of the last whole step before the cursor, on the chosen rank. */
+static int stalls_of(struct why_stall stalls[STALLS_SHOWN], const struct scene *scene)
+{
+    struct totals totals;
+    const struct run_step *step = run_last_step(scene->model);
+    const struct history_step *when = step ? history_step_numbered(scene->history, step->step) : NULL;
+    if (!when || !when->ended_ns) return 0;
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, when->begun_ns, when->ended_ns);
+    return totals.known ? why_stalls(stalls, STALLS_SHOWN, &totals, 1) : 0;
+}
+
 /* The plans behind an answer take milliseconds, a frame should not: the last answers stay, and are made anew when what they
  * were made from has changed. So this is still a function of the scene alone. */
 static struct rows rows_of(const struct scene *scene)
@@ -76,6 +97,8 @@ static struct rows rows_of(const struct scene *scene)
     }
     const int switches = why_switches(scene->model, rows.switches, SWITCHES_SHOWN);
     for (int i = 0; i < switches; i++) add_line(&rows, LINE_SWITCH, TIER_DEVICE, i);
+    const int stalls = stalls_of(rows.stalls, scene);
+    for (int i = 0; i < stalls; i++) add_line(&rows, LINE_STALL, TIER_DEVICE, i);
     return rows;
 }
 
@@ -153,6 +176,15 @@ static void draw_tenant_row(struct canvas canvas, int y, const struct scene *sce
     draw_amounts(&pen, scene->state->units, style, tenant->measured, tenant->bytes, tenant->planned_bytes);
 }
 
+static void draw_stall_row(struct canvas canvas, int y, const struct why_stall *stall, bool chosen)
+{
+    char time[FORMAT_ROOM];
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
+    draw_character(canvas, 1, y, STYLE_STRONG, (uint32_t)stall_letter(stall->stall));
+    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%", stall_name(stall->stall),
+                format_time_bare(time, (uint64_t)stall->ns), 100 * stall->share);
+}
+
 static void draw_switch_row(struct canvas canvas, int y, const struct why_switch *change, bool chosen)
 {
     char text[160];
@@ -169,6 +201,7 @@ static void draw_line(struct canvas canvas, int y, const struct scene *scene, co
     switch (line->kind) {
     case LINE_TIER: draw_tier_row(canvas, y, scene, rows->why[line->tier]); break;
     case LINE_TENANT: draw_tenant_row(canvas, y, scene, &rows->why[line->tier]->tenants[line->number], chosen); break;
+    case LINE_STALL: draw_stall_row(canvas, y, &rows->stalls[line->number], chosen); break;
     case LINE_SWITCH: draw_switch_row(canvas, y, &rows->switches[line->number], chosen); break;
     }
 }
@@ -255,11 +288,36 @@ static int list_columns(const struct canvas *canvas, enum units units)
     return list + (left < SWITCH_COLUMNS ? left : SWITCH_COLUMNS);
 }
 
+/* What would make another step of it, planned once for each configuration. */
+static void draw_stall(struct canvas canvas, const struct scene *scene, const struct why *why, const struct why_stall *stall)
+{
+    static struct { uint64_t made_from; struct why_stall stall; struct why now; } kept;
+    struct config config;
+    struct error err;
+    if (!why) return;
+    if (kept.made_from != why->made_from || kept.stall.stall != stall->stall) {
+        kept.made_from = why->made_from, kept.stall = *stall, kept.now = (struct why){.tier = TIER_DEVICE};
+        if (present_config(&config, scene->model, &err) == STATUS_OK) {
+            why_stall_changes(&kept.stall, &kept.now.plan, &config, &err);
+            config_release(&config);
+        }
+    }
+    struct why_tenant tenant = {.knob = stall->knob ? stall->knob : "no key", .how = stall->how, .change_count = kept.stall.change_count};
+    memcpy(tenant.changes, kept.stall.changes, sizeof tenant.changes);
+    why_draw_tenant(canvas, scene, &kept.now, stall_name(stall->stall), &tenant);
+}
+
 static void draw_chosen(struct canvas canvas, const struct scene *scene, const struct rows *rows, int chosen)
 {
     const struct line *line = &rows->lines[chosen];
-    if (line->kind == LINE_SWITCH) why_draw_switch(canvas, scene, &rows->switches[line->number]);
-    else why_draw_tenant(canvas, scene, rows->why[line->tier], &rows->why[line->tier]->tenants[line->number]);
+    switch (line->kind) {
+    case LINE_STALL: draw_stall(canvas, scene, rows->why[TIER_DEVICE], &rows->stalls[line->number]); break;
+    case LINE_SWITCH: why_draw_switch(canvas, scene, &rows->switches[line->number]); break;
+    default: {
+        const struct why_tenant *tenant = &rows->why[line->tier]->tenants[line->number];
+        why_draw_tenant(canvas, scene, rows->why[line->tier], category_look(tenant->category)->name, tenant);
+    }
+    }
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
@@ -309,7 +367,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     int used =
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_TEXT, text);
     draw_list_head(canvas_part(canvas, 0, 1 + used, canvas.at.columns, 1), scene);
-    for (int i = 0; i < rows.line_count && rows.lines[i].kind != LINE_SWITCH; i++)
+    for (int i = 0; i < rows.line_count && rows.lines[i].kind <= LINE_TENANT; i++)
         draw_line(canvas, 2 + used + i, scene, &rows, i, false);
 }
 

@@ -125,20 +125,19 @@ static int draw_terms(struct canvas canvas, int y, enum units units, const struc
     return y;
 }
 
-void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why,
+void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why, const char *name,
                      const struct why_tenant *tenant)
 {
     char title[128];
-    const struct category_look *look = category_look(tenant->category);
     const int rows = canvas.at.rows;
     int y = 1;
-    snprintf(title, sizeof title, "%s: %s", look->name, tenant->knob);
+    snprintf(title, sizeof title, "%s: %s", name, tenant->knob);
     draw_title(canvas, 0, false, title);
     if (canvas.at.columns > READABLE) canvas = canvas_part(canvas, 0, 0, READABLE, rows);
     if (rows >= tenant->term_count + tenant->change_count + 3) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
     y = draw_terms(canvas, y, scene->state->units, tenant);
     if (tenant->change_count == 0) {
-        draw_text(canvas, 1, y, STYLE_DIM, "no knob of its own would lower it");
+        draw_text(canvas, 1, y, STYLE_DIM, tenant->term_count ? "no knob of its own would lower it" : "no knob is known against it");
         return;
     }
     enum tier tiers[TIERS];
