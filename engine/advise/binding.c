@@ -32,10 +32,11 @@ struct step_counts step_counts_of(const struct setup *setup)
     for (int tier = 0; tier < TIERS; tier++) step.peak_bytes[tier] = (uint64_t)setup->footprint.peak_bytes[tier];
     for (int i = 0; i < setup->schedule.op_count; i++) {
         const struct op *op = &setup->schedule.ops[i];
-        step.gathers += op->kind == OP_GATHER;
-        step.ahead += op->kind == OP_GATHER && op->prefetch;
-        step.flushes += op->flush != FLUSH_NONE;
-        step.refreshes += op->kind == OP_REFRESH;
+        const bool once = op->group != GROUP_NODE; /* of two hops one */
+        step.gathers += op->kind == OP_GATHER && once;
+        step.ahead += op->kind == OP_GATHER && op->prefetch && once;
+        step.flushes += op->flush != FLUSH_NONE && once;
+        step.refreshes += op->kind == OP_REFRESH && once;
     }
     return step;
 }

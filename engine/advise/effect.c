@@ -118,6 +118,15 @@ static int64_t sent_bytes(run_t run, enum traffic kind)
     return run->traffic[kind].sent_bytes;
 }
 
+/* Those that rank 0 sends to other nodes. */
+static int64_t across_bytes(run_t run)
+{
+    int64_t bytes[TRAFFIC_KINDS], all = 0;
+    traffic_across(bytes, &run->setup->schedule, &run->setup->model, 0, run->setup->schedule.node_ranks);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) all += bytes[kind];
+    return all;
+}
+
 static bool is_refresh(const struct op *op)
 {
     return op->kind == OP_REFRESH;

@@ -10,22 +10,22 @@ enum group {
     GROUP_REPLICAS,  /* the ranks that hold the same shard: one of each GROUP_SHARDS */
     GROUP_PARTITION, /* zero_hpz_partition_size consecutive ranks, which keep a second copy of the parameters between them */
     GROUP_NODE,      /* the ranks of a node */
-    GROUP_ACROSS,    /* one rank of each node: those with the same place in their nodes */
+    GROUP_ACROSS,    /* one rank of each node: those with the same place in their nodes, of a shard group that spans nodes */
     GROUPS
 };
 
 /* The ranks first, first + stride, ...: `count` of them. */
 struct process_group { enum group kind; int first, stride, count; };
 
-/* The group of a kind that `rank` belongs to: `size` consecutive ranks; or, spread, one of each such `size`. */
+/* The group of a kind that `rank` belongs to: `size` consecutive ranks; or, spread, one of each such `size` in `span` consecutive ones. */
 static inline struct process_group group_consecutive(enum group kind, int rank, int size)
 {
     return (struct process_group){kind, rank - rank % size, 1, size};
 }
 
-static inline struct process_group group_spread(enum group kind, int rank, int size, int ranks)
+static inline struct process_group group_spread(enum group kind, int rank, int size, int span)
 {
-    return (struct process_group){kind, rank % size, size, ranks / size};
+    return (struct process_group){kind, rank - rank % span + rank % size, size, span / size};
 }
 
 static inline int group_has(const struct process_group *group, int rank)

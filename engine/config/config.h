@@ -52,6 +52,7 @@ struct config_zero {
     float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
     int hpz_partition; /* stage 3: so many ranks keep a second copy of the parameters between them; 0, 1: none */
     int shard_ranks;  /* stages 1 to 3: so many ranks share the shards of each unit, the others are replicas; below 1: all ranks */
+    bool hierarchical; /* stages 1 to 3: where shards are spread over several nodes, collectives have two hops */
     bool quantized_weights, quantized_gradients; /* stage 3: gathers move blocks of int8, reductions blocks of int4 (ZeRO++) */
     float loco_beta;        /* weight of older errors in the error feedback of quantized gradients; 0: no feedback */
     int64_t loco_reset;     /* the feedback begins anew after so many steps */

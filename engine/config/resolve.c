@@ -272,6 +272,14 @@ static int check_hpz(const struct config *config, struct error *err)
     return STATUS_OK;
 }
 
+static int check_hierarchical(const struct config *config, struct error *err)
+{
+    if (!config->zero.hierarchical || config->topology.backend != BACKEND_CUDA) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "zero_optimization.mics_hierarchical_params_gather = true: collectives of a part of the ranks are "
+                     "not implemented on GPUs");
+}
+
 static int check_quantized(const struct config *config, struct error *err)
 {
     if (!config->zero.quantized_weights && !config->zero.quantized_gradients) return STATUS_OK;
@@ -340,7 +348,7 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_hpz(config, err) || check_quantized(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
+    if (check_hpz(config, err) || check_hierarchical(config, err) || check_quantized(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
     if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }

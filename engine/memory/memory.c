@@ -22,6 +22,11 @@ bool memory_is_symmetric(enum category category)
            category == CATEGORY_SECONDARY;
 }
 
+static bool is_shared(const struct memory_ranges *ranges, enum category category)
+{
+    return memory_is_symmetric(category) || (category == CATEGORY_GATHERED && ranges->shares_gathered);
+}
+
 static void *reserve(const struct pages *pages, uint64_t bytes, int fd, struct error *err)
 {
     return pages ? pages->reserve(pages->user, bytes, err) : pages_reserve(bytes, fd, err);
@@ -55,7 +60,7 @@ static int reserve_symmetric(struct memory *memory, struct error *err)
 {
     const uint64_t block = memory->device_pages ? memory->device_pages->unit_bytes : BLOCK_BYTES;
     for (int c = 0; c < CATEGORIES; c++) {
-        if (!memory_is_symmetric(c)) continue;
+        if (!memory->range[TIER_DEVICE][c].shared) continue;
         memory->symmetric_offset[c] = memory->symmetric_bytes;
         memory->symmetric_bytes += round_up(memory->range[TIER_DEVICE][c].bytes, block);
     }
@@ -66,11 +71,9 @@ static int reserve_symmetric(struct memory *memory, struct error *err)
     }
     memory->symmetric_base = reserve(memory->device_pages, memory->symmetric_bytes, memory->symmetric_fd, err);
     if (!memory->symmetric_base) return STATUS_RUN;
-    for (int c = 0; c < CATEGORIES; c++) {
-        if (!memory_is_symmetric(c)) continue;
-        memory->range[TIER_DEVICE][c].base = memory->symmetric_base + memory->symmetric_offset[c];
-        memory->range[TIER_DEVICE][c].shared = true;
-    }
+    for (int c = 0; c < CATEGORIES; c++)
+        if (memory->range[TIER_DEVICE][c].shared)
+            memory->range[TIER_DEVICE][c].base = memory->symmetric_base + memory->symmetric_offset[c];
     return 0;
 }
 
@@ -99,6 +102,7 @@ int memory_create(struct memory **out, const struct memory_ranges *ranges, const
     for (int t = 0; t < TIERS; t++)
         for (int c = 0; c < CATEGORIES; c++)
             memory->range[t][c] = (struct range){.bytes = ranges->bytes[t][c],
+                                                 .shared = t == TIER_DEVICE && is_shared(ranges, c),
                                                  .unit_bytes = unit_of(t, ranges->bytes[t][c], device_pages),
                                                  .pages = t == TIER_DEVICE ? device_pages : NULL};
     memory->device_pages = device_pages;

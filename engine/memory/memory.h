@@ -2,8 +2,8 @@
  *
  * Every category of a tier has its own address range, reserved when the rank starts and committed as it is used. The
  * schedule says where a buffer lies in its range (a static plan: see docs/design/schedule.md), so taking memory never
- * searches, never fragments, and is the same on every rank. The shared categories (P, G, B) lie one after another in one
- * memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
+ * searches, never fragments, and is the same on every rank. The shared categories (P, G, B, H, and L on demand) lie one after another
+ * in one memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
  * /proc/PID/fd (it leaves no file behind). The others are private memory.
  *
  *     live      bytes taken and not given back
@@ -26,7 +26,10 @@ struct pages;
 struct storage;
 
 /* Width of each tier's and category's address range: the most bytes that it may ever need. Costs nothing until committed. */
-struct memory_ranges { uint64_t bytes[TIERS][CATEGORIES]; };
+struct memory_ranges {
+    uint64_t bytes[TIERS][CATEGORIES];
+    bool shares_gathered; /* peers read gathered units, too */
+};
 
 struct memory_count { uint64_t live_bytes, reserved_bytes, peak_bytes; };
 
@@ -80,7 +83,7 @@ void *memory_at(const struct memory *memory, enum tier tier, enum category categ
 int memory_symmetric_fd(const struct memory *memory);
 uint64_t memory_symmetric_bytes(const struct memory *memory);
 uint64_t memory_symmetric_offset(const struct memory *memory, enum category category);
-bool memory_is_symmetric(enum category category);
+bool memory_is_symmetric(enum category category); /* always */
 void *memory_symmetric_base(const struct memory *memory);
 
 void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot);

@@ -125,11 +125,17 @@ static void reduce(const struct schedule *ops, const struct op *op, bool ended, 
     }
 }
 
+/* The other shards are here after the second hop, where there are two. */
+static bool has_brought(const struct op *op, bool ended)
+{
+    return ended && op->group != GROUP_ACROSS;
+}
+
 static void refresh(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
 {
     for (int p = 0; p < op->piece_count; p++) {
         const int unit = ops->pieces[op->first_piece + p].unit;
-        if (unit < units) cells[unit].update = ended ? CELL_REFRESHED : CELL_REFRESHING;
+        if (unit < units) cells[unit].update = has_brought(op, ended) ? CELL_REFRESHED : CELL_REFRESHING;
     }
 }
 
@@ -143,8 +149,8 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
         struct unit_cell *cell = &cells[op->unit];
         const bool blocks =
             op->kind == OP_GATHER && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
-        if (blocks) cell->parameters = ended ? CELL_BLOCKS : CELL_IN_FLIGHT;
-        else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && ended) cell->parameters = CELL_WHOLE;
+        if (blocks) cell->parameters = has_brought(op, ended) ? CELL_BLOCKS : CELL_IN_FLIGHT;
+        else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && has_brought(op, ended)) cell->parameters = CELL_WHOLE;
         if (op->kind == OP_BACKWARD) cell->gradient = CELL_WRITTEN;
         if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;

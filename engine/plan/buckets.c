@@ -146,29 +146,28 @@ static bool accumulates(const struct buckets *buckets, const struct bucket *buck
            buckets->builder->schedule->buffers[bucket->pieces[0].destination].lasting;
 }
 
-/* The gradients of a bucket as blocks of int4, an array for each slice. A gradient buffer of the step goes back with element 0. */
-static int write_quantize(struct buckets *buckets, const struct bucket *bucket)
+/* The operation now begun makes arrays, one for each slice, of the gradients of a bucket: blocks of int4, or the sums of a node. A gradient
+ * buffer of the step goes back with element 0. */
+static void write_arrays(struct buckets *buckets, const struct bucket *bucket, const char *name, enum extent extent,
+                         enum dtype dtype)
 {
     struct builder *builder = buckets->builder;
     const struct schedule *schedule = builder->schedule;
-    struct op *op = builder_begin(builder, OP_QUANTIZE, bucket->micro_step, -1);
-    op->phase = PHASE_BACKWARD;
-    op->bucket = buckets->written++;
+    builder->op->bucket = buckets->written++;
     for (int p = 0; p < bucket->count && !builder->failed; p++) {
         const struct piece *piece = &bucket->pieces[p];
         builder_piece(builder, piece->unit, piece->first, piece->elems, piece->source, -1);
         if (piece->first == 0 && !schedule->buffers[piece->source].lasting) builder_give(builder, piece->source);
     }
-    for (int p = 0; p < op->piece_count && !builder->failed; p++) {
-        struct piece *piece = &schedule->pieces[op->first_piece + p];
-        piece->destination = builder_piece_buffer(builder, "quantized gradient", EXTENT_PIECE, DTYPE_Q4, piece);
+    for (int p = 0; p < builder->op->piece_count && !builder->failed; p++) {
+        struct piece *piece = &schedule->pieces[builder->op->first_piece + p];
+        piece->destination = builder_piece_buffer(builder, name, extent, dtype, piece);
         builder_take(builder, ROLES, piece->destination);
     }
-    return builder_end(builder);
 }
 
-/* One hop of ZeRO++'s reduction (section 3.3), from the arrays that operation `made` has made. To int4 blocks again, or to where the
- * gradients are kept. */
+/* One hop of ZeRO++'s reduction (section 3.3), or the second of any in hops, from the arrays that operation `made` has made. To int4 blocks
+ * again, or to where the gradients are kept. */
 static int write_hop(struct buckets *buckets, const struct bucket *bucket, int made, enum group group)
 {
     struct builder *builder = buckets->builder;
@@ -198,9 +197,24 @@ static int write_hop(struct buckets *buckets, const struct bucket *bucket, int m
 /* Quantizing stands on the lane of what made the gradients, so nothing else needs to be waited for. */
 static void write_quantized(struct buckets *buckets, const struct bucket *bucket)
 {
-    int made = write_quantize(buckets, bucket);
+    builder_begin(buckets->builder, OP_QUANTIZE, bucket->micro_step, -1)->phase = PHASE_BACKWARD;
+    write_arrays(buckets, bucket, "quantized gradient", EXTENT_PIECE, DTYPE_Q4);
+    int made = builder_end(buckets->builder);
     if (buckets->builder->schedule->node_ranks > 1) made = write_hop(buckets, bucket, made, GROUP_NODE);
     buckets->last_op = write_hop(buckets, bucket, made, GROUP_ACROSS);
+}
+
+/* A node's sums in the type that travels, for the ranks at the same place in their nodes; then their sums. */
+static void write_in_hops(struct buckets *buckets, const struct bucket *bucket, int serial)
+{
+    struct builder *builder = buckets->builder;
+    struct op *op = builder_begin(builder, OP_REDUCE_SCATTER, bucket->micro_step, -1);
+    op->group = GROUP_NODE;
+    op->flush = bucket->why;
+    write_arrays(buckets, bucket, "node sum", EXTENT_NODE_PIECE, builder->model->wire);
+    builder_depend(builder, bucket->ready_op, WAIT_DATA);
+    builder_depend(builder, serial, WAIT_LIMIT);
+    buckets->last_op = write_hop(buckets, bucket, builder_end(builder), GROUP_ACROSS);
 }
 
 static void write_one(struct buckets *buckets, const struct bucket *bucket, int serial)
@@ -208,6 +222,10 @@ static void write_one(struct buckets *buckets, const struct bucket *bucket, int 
     struct builder *builder = buckets->builder;
     if (buckets->quantized) {
         write_quantized(buckets, bucket);
+        return;
+    }
+    if (schedule_reduces_in_hops(builder->schedule)) {
+        write_in_hops(buckets, bucket, serial);
         return;
     }
     struct op *op = builder_begin(builder, buckets->kind, bucket->micro_step, -1);

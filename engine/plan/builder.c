@@ -258,12 +258,14 @@ static int64_t piece_bytes(const struct schedule *schedule, const struct piece *
     return dtype_is_quantized(from->dtype) ? from->bytes : piece->elems * dtype_bytes(from->dtype);
 }
 
-/* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold; a sum
- * over all ranks that each replica receives is sent to each. */
+/* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold, ranks of
+ * different nodes what belongs to their place; a sum over all ranks that each replica receives is sent to each. */
 static void count_sent(const struct schedule *schedule, struct op *op)
 {
-    const int ranks = op_ranks(schedule, op), shards = schedule_shard_ranks(schedule);
-    if (op->group == GROUP_REPLICAS) op->bytes /= shards;
+    const int ranks = op_ranks(schedule, op);
+    const bool whole = op->kind != OP_REDUCE_SCATTER || !schedule_quantizes_gradients(schedule);
+    if (op->group == GROUP_REPLICAS) op->bytes /= schedule_shard_ranks(schedule);
+    if (op->group == GROUP_ACROSS && whole) op->bytes /= schedule->node_ranks;
     op->sent_bytes = op->bytes * (ranks - 1) / ranks * (op->kind == OP_ALL_REDUCE ? 2 : op_rounds(schedule, op));
 }
 
@@ -288,6 +290,28 @@ int builder_end(struct builder *builder)
     }
     builder->op = NULL;
     return builder->failed ? -1 : schedule->op_count++;
+}
+
+int builder_end_gather(struct builder *builder)
+{
+    const struct schedule *schedule = builder->schedule;
+    const bool hops = builder->op->group != GROUP_PARTITION && schedule_gathers_in_hops(schedule);
+    if (hops) builder->op->group = GROUP_ACROSS;
+    else if (builder->op->group != GROUP_PARTITION) builder->op->group = schedule_shard_group(schedule);
+    const int first = builder_end(builder);
+    if (!hops || builder->failed) return first;
+    const struct op across = schedule->ops[first];
+    struct op *op = builder_begin(builder, across.kind, across.micro_step, across.unit);
+    op->group = GROUP_NODE;
+    op->phase = across.phase;
+    op->prefetch = across.prefetch;
+    op->held = across.held;
+    op->droppable = across.droppable;
+    for (int p = across.first_piece; p < across.first_piece + across.piece_count && !builder->failed; p++) {
+        const struct piece piece = schedule->pieces[p];
+        builder_piece(builder, piece.unit, piece.first, piece.elems, piece.destination, piece.destination);
+    }
+    return builder_end(builder);
 }
 
 bool op_takes(const struct schedule *schedule, const struct op *op, int buffer)

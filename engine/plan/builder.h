@@ -35,7 +35,7 @@ int builder_bytes(struct builder *builder, const char *name, enum category categ
 int builder_bytes_in(struct builder *builder, enum tier tier, const char *name, enum category category, int64_t bytes);
 int builder_unit_buffer(struct builder *builder, const char *name, enum category category, enum extent extent,
                         enum dtype dtype, int unit);
-/* Quantized arrays of a piece. */
+/* Arrays of a piece, one for each slice. */
 int builder_piece_buffer(struct builder *builder, const char *name, enum extent extent, enum dtype dtype, const struct piece *piece);
 /* Host memory that NVMe is read into or written from: whole pages. */
 int builder_staging(struct builder *builder, const char *name, int64_t bytes);
@@ -49,6 +49,9 @@ void builder_give(struct builder *builder, int buffer);
 void builder_depend(struct builder *builder, int op, enum why_wait why); /* op < 0: nothing */
 void builder_piece(struct builder *builder, int unit, int64_t first, int64_t elems, int source, int destination);
 int builder_end(struct builder *builder);
+/* Ends a gather or a refresh among the ranks that have the shards; of several nodes, in two hops, which are an operation each. The
+ * second reads what the first has written. Returns the last. */
+int builder_end_gather(struct builder *builder);
 
 /* The schedule is whole: order and addresses of memory (placement.c). STATUS_RUN: no memory; STATUS_USAGE: too many operations.
  * Nothing is left of it then. */

@@ -248,7 +248,8 @@ static const struct op *made_by(const struct checker *checker, const struct piec
     return NULL;
 }
 
-/* Blocks that are unpacked were gathered, and those quantized, of the same elements; so were blocks that are summed up. */
+/* Blocks that are unpacked were gathered, and those quantized, of the same elements; so were blocks, or sums of a node, that are summed
+ * up. */
 static bool has_blocks(const struct checker *checker, const struct op *op, const struct piece *piece)
 {
     if (op->kind == OP_DEQUANTIZE) {
@@ -266,7 +267,9 @@ static int check_quantized(struct checker *checker)
         const struct op *op = &schedule->ops[i];
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
-            if (op->kind == OP_GATHER || !dtype_is_quantized(schedule->buffers[piece->source].dtype)) continue;
+            const struct buffer *source = &schedule->buffers[piece->source];
+            if (op->kind == OP_GATHER || (!dtype_is_quantized(source->dtype) && source->extent != EXTENT_NODE_PIECE))
+                continue;
             if (!has_blocks(checker, op, piece))
                 return checker_fail(checker, i, "reads blocks that were not made of the same elements", NULL);
         }
@@ -306,7 +309,7 @@ static int check_limits(struct checker *checker)
         if ((op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) &&
             elems > schedule->knobs.reduce_bucket_elems && !single_tensor(checker, op))
             return checker_fail(checker, i, "is larger than reduce_bucket_size", NULL);
-        if (op->kind == OP_GATHER) gathered += elems;
+        if (op->kind == OP_GATHER && op->group != GROUP_NODE) gathered += elems; /* no second hop */
         if (op->prefetch && op->kind == OP_GATHER && gathered > schedule->knobs.max_live_parameters)
             return checker_fail(checker, i, "prefetches beyond stage3_max_live_parameters", NULL);
         for (int g = 0; g < op->give_count; g++) {

@@ -205,16 +205,19 @@ static bool in_right_group(const struct checker *checker, const struct op *op)
     const struct schedule *schedule = checker->schedule;
     const enum group shards =
         schedule->stage > 0 && schedule_shard_ranks(schedule) < schedule->ranks ? GROUP_SHARDS : GROUP_WORLD;
+    const bool hops = schedule->stage > 0 && schedule->knobs.hierarchical && schedule->node_ranks > 1 &&
+                      schedule_shard_ranks(schedule) > schedule->node_ranks;
     const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
     switch (op->kind) {
     case OP_GATHER:
         if (piece && schedule->buffers[piece->source].extent == EXTENT_SECONDARY) return op->group == GROUP_PARTITION;
-        return op->group == shards;
-    case OP_REFRESH: return op->group == shards;
+        return hops ? op->group == GROUP_ACROSS || op->group == GROUP_NODE : op->group == shards;
+    case OP_REFRESH: return hops ? op->group == GROUP_ACROSS || op->group == GROUP_NODE : op->group == shards;
     case OP_REDUCE_SCATTER:
-        if (piece && dtype_is_quantized(schedule->buffers[piece->source].dtype))
-            return op->group ==
-                   (dtype_is_quantized(schedule->buffers[piece->destination].dtype) ? GROUP_NODE : GROUP_ACROSS);
+        if (piece && (dtype_is_quantized(schedule->buffers[piece->source].dtype) ||
+                      (hops && shards == GROUP_WORLD && !schedule->knobs.rank_order)))
+            return op->group == (schedule->buffers[piece->destination].extent == EXTENT_NODE_PIECE ? GROUP_NODE
+                                                                                                     : GROUP_ACROSS);
         return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
     case OP_ALL_REDUCE:
         return op->group == (schedule->stage == 0 || schedule->knobs.rank_order ? GROUP_WORLD : GROUP_REPLICAS);
@@ -222,30 +225,47 @@ static bool in_right_group(const struct checker *checker, const struct op *op)
     }
 }
 
-int check_groups(struct checker *checker)
+/* Whether the operation goes on, in place, with what another has left there. */
+static bool goes_on(const struct schedule *schedule, const struct op *op, const struct op *from)
 {
-    for (int i = 0; i < checker->schedule->op_count; i++)
-        if (!in_right_group(checker, &checker->schedule->ops[i]))
-            return checker_fail(checker, i, "is among the wrong ranks", NULL);
-    return STATUS_OK;
+    bool same = from->piece_count == op->piece_count && from->micro_step == op->micro_step;
+    for (int p = 0; same && p < op->piece_count; p++) {
+        const struct piece *made = &schedule->pieces[from->first_piece + p],
+                           *read = &schedule->pieces[op->first_piece + p];
+        same = made->destination == read->source && read->source == read->destination && made->unit == read->unit &&
+               made->first == read->first && made->elems == read->elems;
+    }
+    return same;
 }
 
-/* Replicas add up what their shard groups have just reduced to them. */
-static int check_replicas(struct checker *checker)
+static bool is_hop(const struct op *op, enum group group)
 {
-    const struct schedule *schedule = checker->schedule;
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i], *before = op - 1;
-        if (op->group != GROUP_REPLICAS) continue;
-        bool follows = i > 0 && before->kind == OP_REDUCE_SCATTER && before->group == GROUP_SHARDS &&
-                       before->piece_count == op->piece_count;
-        for (int p = 0; follows && p < op->piece_count; p++) {
-            const struct piece *made = &schedule->pieces[before->first_piece + p],
-                               *read = &schedule->pieces[op->first_piece + p];
-            follows = made->destination == read->source && read->source == read->destination &&
-                      made->unit == read->unit && made->first == read->first && made->elems == read->elems;
-        }
-        if (!follows) return checker_fail(checker, i, "does not follow the reduction whose result it adds up", NULL);
+    return (op->kind == OP_GATHER || op->kind == OP_REFRESH) && op->group == group;
+}
+
+/* Replicas add up what their shard groups have just reduced to them. Ranks of a node take from each other what they have just
+ * received from other nodes, each time that they have. NULL: in order. */
+static const char *wrong_sequence(const struct schedule *schedule, int i)
+{
+    const struct op *op = &schedule->ops[i], *before = op - 1;
+    const bool adds = op->group == GROUP_REPLICAS, takes = is_hop(op, GROUP_NODE);
+    if (is_hop(op, GROUP_ACROSS) && (i + 1 == schedule->op_count || !is_hop(op + 1, GROUP_NODE)))
+        return "is not followed by its hop within the node";
+    if (!adds && !takes) return NULL;
+    if (i > 0 && before->kind == (adds ? OP_REDUCE_SCATTER : op->kind) &&
+        before->group == (adds ? GROUP_SHARDS : GROUP_ACROSS) && goes_on(schedule, op, before))
+        return NULL;
+    return adds ? "does not follow the reduction whose result it adds up"
+                : "does not follow the hop across nodes whose result it takes";
+}
+
+int check_groups(struct checker *checker)
+{
+    for (int i = 0; i < checker->schedule->op_count; i++) {
+        if (!in_right_group(checker, &checker->schedule->ops[i]))
+            return checker_fail(checker, i, "is among the wrong ranks", NULL);
+        const char *const wrong = wrong_sequence(checker->schedule, i);
+        if (wrong) return checker_fail(checker, i, wrong, NULL);
     }
     return STATUS_OK;
 }
@@ -261,7 +281,7 @@ int check_coverage(struct checker *checker)
     const bool every_time = schedule->stage >= 2 && !schedule->knobs.no_sync;
     const int from = every_time ? 0 : schedule->micro_steps - 1;
     if (check_moves(checker, &reduction, from, schedule->micro_steps) ||
-        check_moves(checker, &copy, from, schedule->micro_steps) || check_replicas(checker))
+        check_moves(checker, &copy, from, schedule->micro_steps))
         return STATUS_CHECK;
     if (schedule_shard_ranks(schedule) < schedule->ranks && !schedule->knobs.rank_order &&
         check_moves(checker, &replicas, from, schedule->micro_steps))

@@ -188,22 +188,25 @@ struct volume traffic_theory_volume(const struct schedule *schedule)
     const enum group shards = schedule_shard_group(schedule);
     const bool second =
                    stage_gathers(rules) && schedule->knobs.hpz_partition > 1, /* all gathers of a step but the first */
-        hops = shards == GROUP_SHARDS && !schedule->knobs.rank_order,
-               to_host = rules->gradients == EXTENT_SHARD && schedule->knobs.offload_optimizer != OFFLOAD_NONE;
+        replicas = shards == GROUP_SHARDS && !schedule->knobs.rank_order,
+               to_host = rules->gradients == EXTENT_SHARD && schedule->knobs.offload_optimizer != OFFLOAD_NONE,
+               hops = schedule_gathers_in_hops(schedule), quantized = schedule_quantizes_gradients(schedule);
     struct volume volume = {0};
     if (stage_reduction(rules, schedule) == OP_ALL_REDUCE) {
         add_term(&volume, true, GROUP_WORLD, 2, false);
-    } else if (schedule_quantizes_gradients(schedule)) {
-        add_term(&volume, true, GROUP_NODE, schedule->node_ranks > 1 ? reductions : 0, true);
-        add_term(&volume, true, GROUP_ACROSS, reductions, true);
-    } else if (hops) {
+    } else if (quantized || schedule_reduces_in_hops(schedule)) {
+        add_term(&volume, true, GROUP_NODE, schedule->node_ranks > 1 ? reductions : 0, quantized);
+        add_term(&volume, true, GROUP_ACROSS, reductions, quantized);
+    } else if (replicas) {
         add_term(&volume, true, shards, reductions, false);
     } else {
         add_term(&volume, true, GROUP_WORLD, reductions * (schedule->ranks / schedule_shard_ranks(schedule)), false);
     }
-    if (hops) add_term(&volume, true, GROUP_REPLICAS, 2 * (to_host ? reductions : 1), false);
-    add_term(&volume, false, shards, second ? 1 : stage_gathers(rules) ? 2 * m : stage_refreshes(rules),
-             stage_gathers(rules) && schedule->knobs.quantized_weights);
+    if (replicas) add_term(&volume, true, GROUP_REPLICAS, 2 * (to_host ? reductions : 1), false);
+    const int gathers = second ? 1 : stage_gathers(rules) ? 2 * m : stage_refreshes(rules);
+    const bool blocks = stage_gathers(rules) && schedule->knobs.quantized_weights;
+    add_term(&volume, false, hops ? GROUP_ACROSS : shards, gathers, blocks);
+    if (hops) add_term(&volume, false, GROUP_NODE, gathers, blocks);
     if (second) add_term(&volume, false, GROUP_PARTITION, 2 * m - 1, false);
     return volume;
 }

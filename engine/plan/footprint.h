@@ -43,7 +43,7 @@ double traffic_inter_share(const struct schedule *schedule, enum group kind, int
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
 /* Its terms: the k, how often all elements of parameters or gradients are sent among the ranks of a group. */
 struct volume_term { bool gradients; enum group group; int times; bool quantized; };
-enum { VOLUME_TERMS = 4 };
+enum { VOLUME_TERMS = 5 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
 /* The part of all elements that a rank sends each time: (n-1)/n in a group of n ranks; replicas have only

@@ -210,7 +210,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     op->prefetch = prefetch;
     op->held = gatherer->held;
     op->phase = phase_of(step);
-    op->group = secondary >= 0 ? GROUP_PARTITION : schedule_shard_group(builder->schedule);
+    if (secondary >= 0) op->group = GROUP_PARTITION;
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     int to = buffer;
     if (quantize >= 0)
@@ -232,7 +232,7 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     }
     if (secondary >= 0) builder_depend(builder, gatherer->secondary_op[unit], WAIT_DATA);
     gatherer->buffer[unit] = buffer;
-    gatherer->op[unit] = builder_end(builder);
+    gatherer->op[unit] = builder_end_gather(builder);
     gatherer->live_elems += gathered_elems(gatherer, unit);
     return gatherer->op[unit];
 }

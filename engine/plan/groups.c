@@ -15,6 +15,19 @@ bool schedule_quantizes_gradients(const struct schedule *schedule)
            stage_gathers(stage_rules(schedule->stage));
 }
 
+bool schedule_gathers_in_hops(const struct schedule *schedule)
+{
+    return schedule->knobs.hierarchical && schedule->node_ranks > 1 &&
+           stage_rules(schedule->stage)->optimizer == EXTENT_SHARD &&
+           schedule_shard_ranks(schedule) > schedule->node_ranks;
+}
+
+bool schedule_reduces_in_hops(const struct schedule *schedule)
+{
+    return schedule_gathers_in_hops(schedule) && schedule_shard_ranks(schedule) == schedule->ranks &&
+           !schedule->knobs.rank_order;
+}
+
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit)
 {
     return shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks / schedule_shard_ranks(schedule);
@@ -53,7 +66,8 @@ struct process_group schedule_group(const struct schedule *schedule, enum group 
     case GROUP_SHARDS: return group_consecutive(kind, rank, shards);
     case GROUP_REPLICAS: return group_spread(kind, rank, shards, ranks);
     case GROUP_NODE: return group_consecutive(kind, rank, schedule->node_ranks);
-    case GROUP_ACROSS: return group_spread(kind, rank, schedule->node_ranks, ranks);
+    case GROUP_ACROSS:
+        return group_spread(kind, rank, schedule->node_ranks, shards > schedule->node_ranks ? shards : ranks);
     case GROUP_PARTITION: return group_consecutive(kind, rank, schedule->knobs.hpz_partition);
     default: return group_consecutive(GROUP_WORLD, rank, ranks);
     }
@@ -78,14 +92,14 @@ int op_owner(const struct schedule *schedule, const struct model *model, const s
     const int64_t padded = shard_elems(model->units[unit].elems, ranks) * ranks;
     const bool shared =
         op->group == GROUP_SHARDS || op->group == GROUP_PARTITION; /* each member has a part of the unit */
-    const int parts = shared ? group.count : op->group == GROUP_WORLD ? shards : ranks;
+    const int parts = shared ? group.count : op->group == GROUP_REPLICAS ? ranks : shards;
     const int part = (int)(at / (padded / parts));
     *next = (part + 1) * (padded / parts);
     if (shared) return member_rank(&group, part);
     if (op->group == GROUP_WORLD) return round * shards + part;
-    const int owner = slice_owner(schedule, part);
-    if (op->group == GROUP_NODE)
-        return member_rank(&group, owner % schedule->node_ranks); /* which sends the sum on to it */
+    const int owner = op->group == GROUP_REPLICAS ? slice_owner(schedule, part) : rank - rank % shards + part;
+    if (op->group == GROUP_NODE) /* which sends the sum on to it, or has received its shard */
+        return member_rank(&group, owner % schedule->node_ranks);
     return (owner - group.first) % group.stride == 0 ? owner : -1;
 }
 

@@ -129,6 +129,17 @@ static int check_buffers(const struct schedule *schedule, const struct schedule_
     return STATUS_OK;
 }
 
+/* The hop across nodes needs ranks at the same place in each node of a shard group. */
+static int check_hops(const struct schedule *schedule, struct error *err)
+{
+    const int shards = schedule_shard_ranks(schedule), node = schedule->node_ranks;
+    if (!schedule->knobs.hierarchical || !node || shards % node == 0 || node % shards == 0) return STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "zero_optimization.mics_hierarchical_params_gather = true: shard groups of %d ranks are not whole "
+                     "nodes of %d ranks; choose a mics_shard_size that is, or false",
+                     shards, node);
+}
+
 int schedule_build(struct schedule *schedule, const struct schedule_input *input, struct error *err)
 {
     struct planner planner;
@@ -141,7 +152,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .micro_steps = input->purpose == PURPOSE_TRAIN ? input->micro_steps : 1,
                                   .knobs = *input->knobs,
                                   .nothing_pending = input->nothing_pending};
-    if (check_buffers(schedule, input, err)) return STATUS_USAGE;
+    if (check_hops(schedule, err) || check_buffers(schedule, input, err)) return STATUS_USAGE;
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
         for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
         buckets_write(&planner.buckets, planner_serial(&planner, planner.last_compute));

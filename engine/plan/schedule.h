@@ -31,7 +31,7 @@ enum extent {
     EXTENT_TAIL,      /* the persistent tensors and the padding */
     EXTENT_BYTES,     /* not made of a unit's elements: activations, scratch, tokens */
     EXTENT_SECONDARY, /* the padded unit in zero_hpz_partition_size parts: that of the rank's place in its partition */
-    EXTENT_PIECE,     /* of a quantized type: the elements of a piece, an array for each slice of them */
+    EXTENT_PIECE,     /* the elements of a piece, an array for each slice of them */
     EXTENT_NODE_PIECE, /* the same, of those slices alone that ranks at the rank's place in their nodes own */
     EXTENTS
 };
@@ -178,6 +178,11 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
 int schedule_shard_ranks(const struct schedule *schedule);
 /* Whether reductions move int4 blocks: zero_quantized_gradients, where parameters are sharded and there are nodes. */
 bool schedule_quantizes_gradients(const struct schedule *schedule);
+/* mics_hierarchical_params_gather, where shards are spread over several nodes. Gathers and refreshes: across nodes, the shards of
+ * the ranks at one place; then within the node, what its ranks have received. Reductions that are not of replicas or in rank order:
+ * within the node, then across. */
+bool schedule_gathers_in_hops(const struct schedule *schedule);
+bool schedule_reduces_in_hops(const struct schedule *schedule);
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit);
 int slice_of(const struct schedule *schedule, int rank);
 int slice_owner(const struct schedule *schedule, int slice);
@@ -196,7 +201,7 @@ enum group schedule_shard_group(const struct schedule *schedule);
 int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round, int64_t at, int64_t *next);
 int op_rounds(const struct schedule *schedule, const struct op *op);
 
-/* A buffer of a quantized type holds an array for each owner of its elements, one after the other: of EXTENT_SHARD one, of EXTENT_HEAD
+/* A buffer of a quantized type, or of a piece, holds an array for each owner of its elements, one after the other: of EXTENT_SHARD one, of EXTENT_HEAD
  * one for each shard, of the extents of a piece one for each slice. quantized_place(): bytes before the array that begins with
  * element `at`; `from`: the first element that the buffer holds. quantized_bytes(): of all arrays of elements [from, end), on the rank
  * that has most. */

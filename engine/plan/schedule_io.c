@@ -53,7 +53,7 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
 {
     put(text,
         "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
-        "%d,%d,%lld,%lld,%lld,%d,%d,%d,%d,%d,%.9g,%lld],",
+        "%d,%d,%lld,%lld,%lld,%d,%d,%d,%d,%d,%.9g,%lld,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
         (long long)knobs->prefetch_bucket_elems, (long long)knobs->max_live_parameters,
         (long long)knobs->max_reuse_distance, (long long)knobs->param_persistence_threshold,
@@ -64,7 +64,8 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
         (long long)knobs->delayed_update_after, knobs->pin_optimizer, knobs->pin_param, knobs->pipeline_read,
         knobs->pipeline_write, (long long)knobs->param_buffers, (long long)knobs->param_buffer_elems,
         (long long)knobs->max_in_cpu_elems, knobs->hpz_partition, knobs->shard_ranks, knobs->rank_order,
-        knobs->quantized_weights, knobs->quantized_gradients, (double)knobs->loco_beta, (long long)knobs->loco_reset);
+        knobs->quantized_weights, knobs->quantized_gradients, (double)knobs->loco_beta, (long long)knobs->loco_reset,
+        knobs->hierarchical);
 }
 
 char *schedule_to_json(const struct schedule *s)
@@ -292,6 +293,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     if (reader.next) knobs->loco_beta = (float)reader.next->valuedouble;
     if (reader.next) number(&reader, 0, 1);
     if (reader.next) knobs->loco_reset = number(&reader, 0, 1e19);
+    if (reader.next) knobs->hierarchical = number(&reader, 0, 1) != 0;
     return !reader.bad;
 }
 
@@ -339,7 +341,8 @@ static void print_factors(FILE *out, const struct schedule *s)
 
 void schedule_print(FILE *out, const struct schedule *s, const struct model *model)
 {
-    static const char *const why[] = {"data", "memory", "limit"};
+    static const char *const why[] = {"data", "memory", "limit"},
+                             *const among[GROUPS] = {"", " shard group", " replicas", " partition", " in node", " across nodes"};
     fprintf(out, "%5s  %-7s %-9s %-10s %14s  %s\n", "op", "lane", "what", "on", "payload B",
             "takes (+), gives back (-), waits for");
     for (int i = 0; i < s->op_count; i++) {
@@ -350,6 +353,7 @@ void schedule_print(FILE *out, const struct schedule *s, const struct model *mod
         fprintf(out, "%5d  %-7s %-9s %-10s %14lld ", i, lane_name(op->lane), op_name(op->kind, op->use), on,
                 (long long)op->bytes);
         if (op->prefetch) fputs(" ahead", out);
+        fputs(among[op->group], out);
         if (op_is_update(op->kind) && update_tiles(s, model, op) > 1)
             fprintf(out, " part %d of %d", op->tile + 1, update_tiles(s, model, op));
         if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) print_factors(out, s);

@@ -12,7 +12,6 @@ static void add_tail(struct planner *planner, int u, int source)
     const int tail = builder->layout[u].tail;
     int64_t first, end;
     if (builder->failed) return;
-    builder->op->group = schedule_shard_group(schedule);
     buffer_range(schedule, builder->model, &schedule->buffers[tail], 0, &first, &end);
     builder_piece(builder, u, first, end - first, source, tail);
 }
@@ -44,7 +43,7 @@ static void write_tail_refresh_from_host(struct planner *planner, int u)
     add_tail(planner, u, shard);
     builder_give(builder, shard);
     builder_depend(builder, device_shard, WAIT_DATA);
-    planner->last_comm = builder_end(builder);
+    planner->last_comm = builder_end_gather(builder);
 }
 
 /* From shards on the device, in one call. */
@@ -62,7 +61,7 @@ static void write_tail_refresh(struct planner *planner)
     for (int u = 0; u < builder->model->unit_count && !builder->failed; u++)
         if (builder->layout[u].tail >= 0) add_tail(planner, u, builder->layout[u].parameters);
     planner_depend_on_updates(planner);
-    planner->last_comm = builder_end(builder);
+    planner->last_comm = builder_end_gather(builder);
 }
 
 /* All-reduced in another type than they are kept in: back to their lasting place. */

@@ -182,7 +182,6 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
     const struct schedule *schedule = builder->schedule;
     int64_t room = schedule->knobs.allgather_bucket_elems;
     builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
-    builder->op->group = schedule_shard_group(schedule);
     while (*unit <= updated_unit && room > 0) {
         int64_t padded = shard_elems(builder->model->units[*unit].elems, schedule->ranks) * schedule->ranks;
         int64_t elems = padded - *at < room ? padded - *at : room;
@@ -192,7 +191,7 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
         if (*at == padded) ++*unit, *at = 0;
     }
     planner_depend_on_updates(planner);
-    planner->last_comm = builder_end(builder);
+    planner->last_comm = builder_end_gather(builder);
 }
 
 /* Refreshes follow the updates of whole buckets. The last tile of a unit is on its way while the next unit is updated, so

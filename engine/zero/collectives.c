@@ -14,7 +14,8 @@ uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedu
     const struct buffer *b = &schedule->buffers[buffer];
     int64_t first, end;
     buffer_range(schedule, &zero->model, b, rank, &first, &end);
-    if (!dtype_is_quantized(b->dtype)) return (uint64_t)((elem - first) * dtype_bytes(b->dtype));
+    if (!dtype_is_quantized(b->dtype) && b->extent != EXTENT_NODE_PIECE)
+        return (uint64_t)((elem - first) * dtype_bytes(b->dtype));
     if (b->extent == EXTENT_PIECE || b->extent == EXTENT_NODE_PIECE) first = piece->first;
     return (uint64_t)quantized_place(schedule, &zero->model, b, rank, first, elem);
 }
@@ -65,7 +66,7 @@ static void scale_reduction(struct zero *zero, const struct schedule *schedule, 
     const struct config_zero *knobs = &schedule->knobs;
     const float ranks = (float)zero->ranks, part = (float)op_ranks(schedule, op) / ranks,
                 predivide = knobs->gradient_predivide_factor;
-    if (op->group == GROUP_REPLICAS || op->group == GROUP_NODE || op->group == GROUP_ACROSS)
+    if (op->group == GROUP_REPLICAS || op->group == GROUP_ACROSS || schedule_quantizes_gradients(schedule))
         comm_scale(zero->comm, 1, 1 / (ranks * part));
     else if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1 / part);
     else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * part));

@@ -59,6 +59,7 @@ static int open_parts(struct zero *zero, struct error *err)
     struct schedule_input input = schedule_input_of(config, &zero->model, PURPOSE_TRAIN);
     input.ranks = zero->ranks;
     schedule_ranges(ranges.bytes, &input);
+    ranges.shares_gathered = comm_layout(zero->comm)->nodes > 1; /* private pages may be larger */
     zero->save_offset = ranges.bytes[TIER_HOST][CATEGORY_STAGING] + ZERO_WINDOW_BYTES; /* after the schedules' range */
     ranges.bytes[TIER_HOST][CATEGORY_STAGING] = zero->save_offset + zero_save_range(zero);
     memcpy(zero->nvme_range_bytes, ranges.bytes[TIER_NVME], sizeof zero->nvme_range_bytes);

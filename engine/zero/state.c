@@ -22,15 +22,15 @@ static int plan(const struct zero *zero, const struct config_zero *knobs, int wh
     return status;
 }
 
-/* Quantized gradients go from each node to the ranks at the same place in the others. */
+/* Hops go from each node to the ranks at the same place in the others. */
 static int check_nodes(const struct zero *zero, const struct config_zero *knobs, struct error *err)
 {
     const struct comm_layout *layout = comm_layout(zero->comm);
-    if (!knobs->quantized_gradients || layout->nodes * layout->ranks_per_node == layout->ranks) return STATUS_OK;
+    if (!(knobs->quantized_gradients || knobs->hierarchical) || layout->nodes * layout->ranks_per_node == layout->ranks)
+        return STATUS_OK;
     return error_set(err, STATUS_USAGE,
-                     "zero_optimization.zero_quantized_gradients = true: needs as many ranks on each node; %d nodes have "
-                     "up to %d of %d ranks",
-                     layout->nodes, layout->ranks_per_node, layout->ranks);
+                     "zero_optimization.%s = true: needs as many ranks on each node; %d nodes have up to %d of %d ranks",
+                     knobs->hierarchical ? "mics_hierarchical_params_gather" : "zero_quantized_gradients", layout->nodes, layout->ranks_per_node, layout->ranks);
 }
 
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES],

@@ -236,7 +236,6 @@ static void what_cannot_be_honoured_is_refused_by_name(void **state)
     static const char *const sets[] = {
         "fp16.fp16_master_weights_and_grads=true",
         "zero_optimization.zero_quantized_nontrainable_weights=true",
-        "zero_optimization.mics_hierarchical_params_gather=true",
         "optimizer.params.amsgrad=true",
         "scheduler.params.last_batch_iteration=5",
         "amp={\"enabled\": true, \"opt_level\": \"O1\"}",

@@ -30,14 +30,21 @@ static struct config_zero knobs_of(int stage, int64_t block)
                                 .max_reuse_distance = 0};
 }
 
-static struct schedule built(const struct model *model, const struct config_zero *knobs, enum purpose purpose,
-                             int ranks, int micro_steps)
+static struct schedule built_on(const struct model *model, const struct config_zero *knobs, enum purpose purpose,
+                                int ranks, int node_ranks, int micro_steps)
 {
     struct schedule schedule;
     struct error err = {0};
-    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context, 1, false, 0};
+    struct schedule_input input = {model, knobs, purpose, ranks, micro_steps, 2, model->shape.context,
+                                   1,     false, node_ranks};
     if (schedule_build(&schedule, &input, &err)) fail_msg("%s", err.text);
     return schedule;
+}
+
+static struct schedule built(const struct model *model, const struct config_zero *knobs, enum purpose purpose,
+                             int ranks, int micro_steps)
+{
+    return built_on(model, knobs, purpose, ranks, knobs->hierarchical && ranks % 2 == 0 ? ranks / 2 : 0, micro_steps);
 }
 
 static void test_units_and_shards(void **state)
@@ -100,6 +107,8 @@ static void check_variants(const struct model *model, int stage, int ranks, int 
         knobs.update_tile_elems = at->number / 23 % 2 ? 700 : UPDATE_TILE_ELEMS;
         knobs.delayed_update = knobs.offload_optimizer && at->number / 29 % 2;
         knobs.offload_ratio = at->number / 31 % 2 && !knobs.delayed_update ? 0.4 : 1;
+        knobs.hierarchical = at->number / 37 % 2;
+        knobs.rank_order = at->number / 41 % 2;
         for (int purpose = 0; purpose < PURPOSES; purpose++) {
             struct schedule schedule = built(model, &knobs, (enum purpose)purpose, ranks, micro_steps);
             struct error err = {0};
@@ -207,6 +216,62 @@ static void test_traffic_is_the_papers(void **state)
                 assert_true((double)all_ranks >= theory && (double)all_ranks < theory * 1.001);
                 schedule_release(&schedule);
             }
+    model_release(&model);
+}
+
+/* Each shard enters a node once: of Psi elements a rank sends (nodes - 1)/ranks to other nodes, in place of the share of all ranks
+ * that are there. What it sends in all stays that of a ring; so do the paper's formula and the operations' own figures. */
+static void test_hops_cross_nodes_once(void **state)
+{
+    (void)state;
+    static const int shapes[][2] = {{4, 2}, {8, 4}, {8, 2}, {6, 3}};
+    struct model model;
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+        for (int stage = 0; stage <= 3; stage++)
+            for (int form = 0; form < 3; form++) { /* direct, in hops, in hops but for sums in rank order */
+                const int ranks = shapes[s][0], node = shapes[s][1], m = 3;
+                struct config_zero knobs = knobs_of(stage, 200000);
+                knobs.hierarchical = form > 0;
+                knobs.rank_order = form > 1;
+                struct schedule schedule = built_on(&model, &knobs, PURPOSE_TRAIN, ranks, node, m);
+                struct error err = {0};
+                if (schedule_check(&schedule, &model, &err)) fail_msg("%s", err.text);
+                const int gathers = stage == 3 ? 2 * m : stage > 0, sums = stage > 1 ? m : 1 + (stage == 0);
+                const int64_t each = 2 * padded_elems(&model, ranks) / ranks, hop = each * (ranks / node - 1),
+                              direct = each * (ranks - node);
+                int64_t by_ops = 0;
+                for (int i = 0; i < schedule.op_count; i++)
+                    if (schedule.ops[i].lane == LANE_COMM) by_ops += schedule.ops[i].sent_bytes;
+                assert_in_range(gathers * each * (ranks - 1) + sums * each * (ranks - 1) - by_ops, 0, schedule.op_count);
+                for (int rank = 0; rank < ranks; rank++) {
+                    int64_t across[TRAFFIC_KINDS], all = 0;
+                    traffic_across(across, &schedule, &model, rank, node);
+                    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) all += across[kind];
+                    assert_int_equal(all, gathers * (form > 0 ? hop : direct) +
+                                              sums * (form == 1 && stage > 0 ? hop : direct));
+                }
+                assert_true(traffic_theory_bytes(&model, &schedule) <= (double)(gathers + sums) * (double)each * (ranks - 1));
+                assert_true(traffic_theory_bytes(&model, &schedule) * 1.002 > (double)(gathers + sums) * (double)each * (ranks - 1));
+                schedule_release(&schedule);
+            }
+    model_release(&model);
+}
+
+/* Groups that lie on parts of two nodes have no hops; the key is refused by its name. */
+static void test_hops_need_whole_nodes(void **state)
+{
+    (void)state;
+    struct model model;
+    struct schedule schedule;
+    struct error err = {0};
+    struct config_zero knobs = knobs_of(3, 200000);
+    model_init(&model, &nano, DTYPE_BF16, NULL);
+    knobs.hierarchical = true;
+    knobs.shard_ranks = 3;
+    struct schedule_input input = {&model, &knobs, PURPOSE_TRAIN, 6, 1, 2, model.shape.context, 1, false, 2};
+    assert_int_equal(schedule_build(&schedule, &input, &err), STATUS_USAGE);
+    assert_non_null(strstr(err.text, "mics_hierarchical_params_gather = true: shard groups of 3 ranks are not whole nodes"));
     model_release(&model);
 }
 
@@ -496,11 +561,11 @@ static void test_json_holds_every_knob(void **state)
     (void)state;
     static const struct config_zero lists[2] = {
         {2,    11,    12,          true,         13,   14,   15,   16,
-         17,   18,    false,       2.5F,         24,   4,    true, false, 0.5F, 25, true, 1,   true, RECOMPUTE_ATTENTION,
+         17,   18,    false,       2.5F,         24,   4,    true, true, false, 0.5F, 25, true, 1, true, RECOMPUTE_ATTENTION,
          3,    false, OFFLOAD_CPU, OFFLOAD_NVME, 0.25, true, 19,   false,
          true, 20,    false,       true,         21,   22,   23},
         {2,     31,   32,           false,       33,   34,    35,    36,
-         37,    38,   true,         4,           44,   2,     false, true, 0.25F, 45, false, 2,     false, RECOMPUTE_FULL,
+         37,    38,   true,         4,           44,   2,     false, false, true, 0.25F, 45, false, 2, false, RECOMPUTE_FULL,
          5,     true, OFFLOAD_NVME, OFFLOAD_CPU, 0.75, false, 39,    true,
          false, 40,   true,         false,       41,   42,    43},
     };
@@ -530,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
         cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
         cmocka_unit_test(test_json_holds_every_knob), cmocka_unit_test(test_gathers_say_what_held_them),
+        cmocka_unit_test(test_hops_cross_nodes_once), cmocka_unit_test(test_hops_need_whole_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

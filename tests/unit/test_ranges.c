@@ -45,6 +45,7 @@ static struct config_zero draw_knobs(void)
                                 .sub_group_elems = draw(2) ? 20000 : 1000000000,
                                 .shard_ranks = draw(3) ? -1 : 1, /* as many replicas as ranks: whole units in every tier */
                                 .rank_order = draw(2),
+                                .hierarchical = draw(2),
                                 .quantized_weights = draw(2),
                                 .quantized_gradients = draw(2),
                                 .loco_beta = draw(2) ? 0.5F : 0,
@@ -105,11 +106,12 @@ static void check_drawn_setup(void)
     struct schedule_input input = {.model = &model,
                                    .knobs = &knobs,
                                    .ranks = 1 + draw(6),
-                                   .node_ranks = draw(2),
+                                   .node_ranks = draw(3),
                                    .micro_steps = 1 + draw(3),
                                    .B = 1 + draw(2),
                                    .T = shape->context,
                                    .threads = 1 + draw(2)};
+    if (input.node_ranks && input.ranks % input.node_ranks) input.node_ranks = 1;
     schedule_ranges(ranges, &input);
     for (input.purpose = 0; input.purpose < PURPOSES; input.purpose++) check_setup(&input, ranges);
     model_release(&model);

@@ -161,7 +161,7 @@ static const struct {
       "over all ranks, of its own shard"}},
     {"reduced",
      {"the mean over ranks lies in shards, one on each rank", "each shard group has its own mean; replicas exchange it",
-      "", "", "each node has its own mean, as int4 blocks; nodes exchange it next",
+      "", "", "each node has its own mean; nodes exchange it next",
       "the mean over ranks lies in shards, one on each rank"}},
     {"all",
      {"every rank keeps the mean of all", "", "the replicas of a shard keep the mean over all ranks", "", "", ""}},
@@ -201,6 +201,7 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
     else if (!strcmp(word, "shards"))
         said = op->group == GROUP_PARTITION ? "parts of the second copy in the node"
+               : op->group == GROUP_NODE    ? "parts, as hop 1 brought them to a node"
                : moves_blocks(ops, op)      ? "shards as int8 blocks"
                                             : "shards";
     else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
