@@ -28,25 +28,33 @@ quiet() { ! alive && nothing_left && [ ! -e "$TMPDIR/ompi.a.$(id -u)" ]; }
 
 ids() { readlink /proc/self/ns/pid; sh "$agent" b readlink /proc/self/ns/pid; }
 check "two machines: two hosts have two PID namespaces" [ "$(ids | sort -u | wc -l)" -eq 2 ]
-run=(--steps 8 --set zero_optimization.stage=1 --at "4:stage=3" --at "7:set zero_optimization.mics_shard_size=2" --set data.validation_fraction=0)
+hops=zero_optimization.mics_hierarchical_params_gather
+run=(--steps 8 --set zero_optimization.stage=1 --at "2:set $hops=true" --at "4:stage=3" --at "6:set $hops=false" --at "7:set zero_optimization.mics_shard_size=2"
+    --set data.validation_fraction=0)
 check "one machine, two virtual nodes" train one $tiny "${run[@]}" --set topology.ranks_per_node=2
-check "two hosts, stage 1, then 3, then hybrid" train two $tiny "${run[@]}" $two --trace two.zlt --log log
+check "two hosts, stage 1, with two hops, then 3, with one, then hybrid" train two $tiny "${run[@]}" $two --trace two.zlt --log log
 check "... have the bits of one machine" same_bits one two
 
 # Bytes of twenty steps of stage 3: what the interface counts in 24 steps, less what it counts in 4. The report is of one machine, which has
 # the records of all ranks; it gives means over ranks and steps.
-steps() { # STEPS: sets bytes and packets
+stage3="$tiny --set zero_optimization.stage=3 --set data.validation_fraction=0"
+steps() { # STEPS ARGS...: sets bytes and packets
     bytes=$(counted bytes) packets=$(counted packets)
-    train crossed $tiny $two --set zero_optimization.stage=3 --set data.validation_fraction=0 --steps "$1"
+    train crossed $stage3 $two --steps "$@"
     bytes=$(($(counted bytes) - bytes)) packets=$(($(counted packets) - packets))
 }
-steps 4; few_bytes=$bytes few_packets=$packets
-steps 24; bytes=$(((bytes - few_bytes) / 20)) headers=$(((packets - few_packets) * 66 / 20)) # of Ethernet, IP, and TCP with timestamps
-train ours $tiny --set zero_optimization.stage=3 --set data.validation_fraction=0 --steps 4 --set topology.ranks_per_node=2
-ours=$(tr -d ' \t\n' <ours.json | grep -oE '"link":"inter","count":[0-9.]*,"sent_bytes_per_step":[0-9.]*' | awk -F: '{ sum += $4 } END { printf "%.0f", sum * 4 }')
-control=$((bytes - headers - ours)) # the messages with which ranks meet at the begin of each collective
-echo "# a step: the interface counts $bytes bytes, the report $ours between nodes; $headers are headers, $control are control messages"
+of_a_step() { # ARGS...: sets bytes, headers, ours and control
+    steps 4 "$@"; local few_bytes=$bytes few_packets=$packets
+    steps 24 "$@"; bytes=$(((bytes - few_bytes) / 20)) headers=$(((packets - few_packets) * 66 / 20)) # of Ethernet, IP, and TCP with timestamps
+    train ours $stage3 --steps 4 --set topology.ranks_per_node=2 "$@"
+    ours=$(tr -d ' \t\n' <ours.json | grep -oE '"link":"inter","count":[0-9.]*,"sent_bytes_per_step":[0-9.]*' | awk -F: '{ sum += $4 } END { printf "%.0f", sum * 4 }')
+    control=$((bytes - headers - ours)) # the messages with which ranks meet at the begin of each collective
+    echo "# a step: the interface counts $bytes bytes, the report $ours between nodes; $headers are headers, $control are control messages"
+}
+of_a_step; direct=$ours
 check "their data crosses the interface, and little else" holds "$ours > 100000 && $control > 0 && $control < $ours / 20"
+of_a_step --set $hops=true
+check "... in two hops half of it" holds "$ours * 2 == $direct && $control > 0 && $control < $ours / 10"
 check "nothing is left" quiet
 
 echo "a slots=2 # first
