@@ -68,7 +68,8 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
 
 static bool is_blocks(const struct buffer *buffer)
 {
-    return dtype_is_quantized(buffer->dtype) && !buffer->lasting && buffer->unit >= 0;
+    return (dtype_is_quantized(buffer->dtype) || buffer->extent == EXTENT_NODE_PIECE) && !buffer->lasting &&
+           buffer->unit >= 0;
 }
 
 /* Of reductions in two hops: the one that delivers the mean of all ranks. */

@@ -43,7 +43,7 @@ struct unit_cell {
     int used_by;            /* operation that computes with the unit now; -1: none */
     enum cell_gradient gradient;
     int64_t unreduced_bytes; /* of the step's own gradient buffer, which holds what is not reduced yet; 0: there is none now */
-    int64_t block_bytes;     /* quantized blocks of it, of parameters and gradients; counted in buckets, too */
+    int64_t block_bytes;     /* quantized blocks of it, of parameters and gradients, and sums of a node; counted in buckets, too */
     enum cell_update update;
 };
 

@@ -308,21 +308,39 @@ static void buckets_agree(const struct run *run)
     int64_t filled = 0;
     for (int op = bucket_after(schedule, -1); op >= 0; op = bucket_after(schedule, op)) {
         const struct filling filling = filling_of(&at, op);
+        const int second = bucket_second_hop(schedule, op);
         filled += filling.filled_elems;
         assert_true(filling.filled_elems <= filling.elems);
         if (filling.state >= BUCKET_FULL) assert_int_equal(filling.filled_elems, filling.elems);
-        assert_true((filling.state == BUCKET_FLUSHED) == (op < at.ended[LANE_COMM]));
+        assert_true((filling.state == BUCKET_FLUSHED) == ((second < 0 ? op : second) < at.ended[LANE_COMM]));
     }
     assert_int_equal(filled, completed_elems(schedule, &at, schedule->stage < 2));
 }
 
-static void run_one(const struct model *model, const struct config_zero *knobs, int ranks, int micro_steps,
-                    uint64_t dice)
+/* Between the two hops of a gather or a refresh its units are still on their way. Returns how often it was so. */
+static int hops_agree(const struct run *run)
+{
+    const struct progress at = progress_of(run->model, 0);
+    const struct schedule *schedule = &at.plan->ops;
+    struct unit_cell cells[UNITS_MAX];
+    const int first = at.ended[LANE_COMM] - 1;
+    const struct op *op = &schedule->ops[first < 0 ? 0 : first];
+    if (first < 0 || op->group != GROUP_ACROSS || (op->kind != OP_GATHER && op->kind != OP_REFRESH)) return 0;
+    cells_of(&at, cells, units_of(schedule));
+    const struct unit_cell *cell = &cells[schedule->pieces[op->first_piece].unit];
+    if (op->kind == OP_GATHER) assert_int_equal(cell->parameters, CELL_IN_FLIGHT);
+    else assert_int_equal(cell->update, CELL_REFRESHING);
+    return 1;
+}
+
+static int run_one(const struct model *model, const struct config_zero *knobs, int ranks, int micro_steps,
+                   uint64_t dice)
 {
     struct run run = {.model = new_model(), .dice = dice};
     struct error err = {0};
     const struct schedule_input input = {model, knobs, PURPOSE_TRAIN, ranks, micro_steps, 2, model->shape.context,
-                                         1,     false, 0};
+                                         1,     false, ranks == 4 ? 2 : 0};
+    int between = 0;
     if (schedule_build(&run.schedule, &input, &err)) fail_msg("%s", err.text);
     struct lane_at at[LANES];
     begin_run(&run);
@@ -332,12 +350,14 @@ static void run_one(const struct model *model, const struct config_zero *knobs, 
         const enum lane lane = roll(&run) % 2;
         if (!advance(&run, at, lane)) assert_true(at[!lane].op < run.schedule.op_count); /* the other one can */
         buckets_agree(&run);
+        between += hops_agree(&run);
     }
     const struct progress end = progress_of(run.model, 0);
     assert_int_equal(gathered_of(&end).units, 0);
     assert_int_equal(gathered_of(&end).bytes, 0);
     schedule_release(&run.schedule);
     run_model_free(run.model);
+    return between;
 }
 
 static void cells_of_every_stage_in_any_order(void **state)
@@ -349,6 +369,7 @@ static void cells_of_every_stage_in_any_order(void **state)
     for (int stage = 0; stage <= 3; stage++)
         for (int variant = 0; variant < 16; variant++) {
             const struct config_zero knobs = {.stage = stage,
+                                              .hierarchical = true,
                                               .reduce_bucket_elems = variant & 1 ? 5000 : 30000,
                                               .allgather_bucket_elems = 20000,
                                               .overlap_comm = variant & 2,
@@ -356,7 +377,9 @@ static void cells_of_every_stage_in_any_order(void **state)
                                               .max_live_parameters = 1000000000,
                                               .max_reuse_distance = variant & 8 ? 100000 : 0,
                                               .param_persistence_threshold = variant & 8 ? 400 : 0};
-            run_one(&model, &knobs, 1 + variant % 5, 1 + variant % 3, (uint64_t)(stage * 16 + variant));
+            const int ranks = 1 + variant % 5,
+                      between = run_one(&model, &knobs, ranks, 1 + variant % 3, (uint64_t)(stage * 16 + variant));
+            assert_int_equal(between > 0, ranks == 4 && stage > 0);
         }
     model_release(&model);
 }
