@@ -205,6 +205,11 @@ static void test_sums(void **state)
                 assert_float_equal(hops.grad_norm[s], direct.grad_norm[s], 2e-2 * direct.grad_norm[s]);
             }
         }
+    static const char *const before[] = {HOPS, "prescale_gradients=true", NULL}, *const after[] = {HOPS, NULL};
+    const struct plan_of_run scaled = planned(&two_by_three, 3, false, before),
+                             plain = planned(&two_by_three, 3, false, after);
+    const struct outcome_of_run first = run(&scaled), last = run(&plain);
+    assert_true(first.hash != last.hash); /* of six ranks it rounds */
 }
 
 static void on(struct config_zero *knobs)
@@ -303,9 +308,9 @@ static void test_checker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),  cmocka_unit_test(test_small_tensors),
-        cmocka_unit_test(test_bytes), cmocka_unit_test(test_shard_groups_over_nodes),
-        cmocka_unit_test(test_sums),  cmocka_unit_test(test_live),
+        cmocka_unit_test(test_bits),    cmocka_unit_test(test_small_tensors),
+        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_shard_groups_over_nodes),
+        cmocka_unit_test(test_sums),    cmocka_unit_test(test_live),
         cmocka_unit_test(test_checker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
