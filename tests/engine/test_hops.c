@@ -212,6 +212,24 @@ static void test_sums(void **state)
     assert_true(first.hash != last.hash); /* of six ranks it rounds */
 }
 
+/* The sums are those of shard groups as large as a node, which add up the same two times. Small buckets lie between gradients that wait. */
+static void test_sums_of_hybrid_sharding(void **state)
+{
+    (void)state;
+    static const char *const shards[] = {ZERO "mics_shard_size=2", ZERO "mics_shard_size=3"};
+    static const struct shape *const shapes[] = {&two_by_two, &two_by_three};
+    for (int stage = 1; stage <= 3; stage++)
+        for (int s = 0; s < 2; s++)
+            for (int small = 0; small < 2; small++) {
+                const char *const bucket = small ? ZERO "reduce_bucket_size=3000" : BUCKET_ALL,
+                                  *const hybrid[] = {bucket, shards[s], NULL}, *const hops[] = {bucket, HOPS, NULL};
+                const struct plan_of_run one = planned(shapes[s], stage, !small, hybrid),
+                                         other = planned(shapes[s], stage, !small, hops);
+                const struct outcome_of_run want = run(&one), got = run(&other);
+                expect_same(&want, &got, STEPS, "the sums of hybrid sharding");
+            }
+}
+
 static void on(struct config_zero *knobs)
 {
     knobs->hierarchical = true;
@@ -308,9 +326,13 @@ static void test_checker(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_small_tensors),
-        cmocka_unit_test(test_bytes),   cmocka_unit_test(test_shard_groups_over_nodes),
-        cmocka_unit_test(test_sums),    cmocka_unit_test(test_live),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_small_tensors),
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_shard_groups_over_nodes),
+        cmocka_unit_test(test_sums_of_hybrid_sharding),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_live),
         cmocka_unit_test(test_checker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
