@@ -216,8 +216,8 @@ static bool in_right_group(const struct checker *checker, const struct op *op)
     case OP_REDUCE_SCATTER:
         if (piece && (dtype_is_quantized(schedule->buffers[piece->source].dtype) ||
                       (hops && shards == GROUP_WORLD && !schedule->knobs.rank_order)))
-            return op->group == (schedule->buffers[piece->destination].extent == EXTENT_NODE_PIECE ? GROUP_NODE
-                                                                                                     : GROUP_ACROSS);
+            return op->group ==
+                   (schedule->buffers[piece->destination].extent == EXTENT_NODE_PIECE ? GROUP_NODE : GROUP_ACROSS);
         return op->group == (schedule->knobs.rank_order ? GROUP_WORLD : shards);
     case OP_ALL_REDUCE:
         return op->group == (schedule->stage == 0 || schedule->knobs.rank_order ? GROUP_WORLD : GROUP_REPLICAS);

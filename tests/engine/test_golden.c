@@ -39,7 +39,7 @@ struct moment {
         .step = (number), .op = (of), .file = "tests/reference/paced.zlt"                                              \
     }
 
-/* Four ranks in two nodes over a slow link at stage 3: hybrid sharding, each node a shard group; and all of ZeRO++. */
+/* Four ranks in two nodes over a slow link at stage 3: hybrid sharding, each node a shard group; all of ZeRO++; and two hops. */
 #define HYBRID(number, of)                                                                                             \
     {                                                                                                                  \
         .step = (number), .op = (of), .file = "tests/reference/hybrid.zlt"                                             \
@@ -47,6 +47,10 @@ struct moment {
 #define ZEROPP(number, of)                                                                                             \
     {                                                                                                                  \
         .step = (number), .op = (of), .file = "tests/reference/zeropp.zlt"                                             \
+    }
+#define HOPS(number, of)                                                                                               \
+    {                                                                                                                  \
+        .step = (number), .op = (of), .file = "tests/reference/hops.zlt"                                               \
     }
 
 /* 16 ranks in nodes of four, and two ranks with 48 layers, both at stage 3. */

@@ -67,6 +67,7 @@ static void sentences_of_groups(void **state)
     (void)state;
     every_moment_is_counted_and_has_a_sentence("tests/reference/hybrid.zlt", 2);
     every_moment_is_counted_and_has_a_sentence("tests/reference/zeropp.zlt", 2);
+    every_moment_is_counted_and_has_a_sentence("tests/reference/hops.zlt", 2);
 }
 
 /* Whether a row that begins with `name` has a packet of a rank's operation, by its bracket and its arrow. */
@@ -118,6 +119,7 @@ static void links_of_groups(void **state)
     (void)state;
     links_are_used_by_their_groups("tests/reference/hybrid.zlt");
     links_are_used_by_their_groups("tests/reference/zeropp.zlt");
+    links_are_used_by_their_groups("tests/reference/hops.zlt");
 }
 
 /* The error of what is being quantized is that of the records: of all ranks, in this step. */

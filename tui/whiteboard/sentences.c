@@ -165,6 +165,11 @@ static const struct {
       "the mean over ranks lies in shards, one on each rank"}},
     {"all",
      {"every rank keeps the mean of all", "", "the replicas of a shard keep the mean over all ranks", "", "", ""}},
+    {"part", {"All", "All", "", "All", "All", "A part"}},
+    {"same",
+     {"every rank again, for the next forward", "every rank again, for the next forward", "", "",
+      "every rank again, for the next forward",
+      "the ranks at one place in their nodes; those of a node exchange it next"}},
     {"everywhere", {"every rank", "", "all replicas of a shard", "", "", ""}},
 };
 
@@ -201,7 +206,7 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
     else if (!strcmp(word, "shards"))
         said = op->group == GROUP_PARTITION ? "parts of the second copy in the node"
-               : op->group == GROUP_NODE    ? "parts, as hop 1 brought them to a node"
+               : op->group == GROUP_NODE    ? "parts that hop 1 has brought"
                : moves_blocks(ops, op)      ? "shards as int8 blocks"
                                             : "shards";
     else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
@@ -231,8 +236,9 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     snprintf(out, 96, "%s", said);
     if (!strcmp(word, "copied"))
         snprintf(out, 96,
-                 moves_blocks(ops, op) ? "int8 blocks, of which compute makes parameters"
-                                       : "a copy for %s that its use gives back",
+                 op->group == GROUP_ACROSS ? "; the ranks of a node exchange their parts next"
+                 : moves_blocks(ops, op)   ? ", as int8 blocks, of which compute makes parameters"
+                                           : ", as a copy for %s that its use gives back",
                  next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward");
     else if (!strcmp(word, "goes")) write_goes(out, of);
     else if (!strcmp(word, "beside")) write_beside(out, of);
