@@ -190,6 +190,8 @@ static void sizes_must_fit_each_other(void **state)
     refused("{" BATCH "}", "model.heads=3", STATUS_USAGE, "must divide model.hidden, which is 128");
     refused("{" BATCH "}", "data.sequence_length=65", STATUS_USAGE, "at most model.context, which is 64");
     refused("{" BATCH "}", "topology.ranks_per_node=3", STATUS_USAGE, "must divide topology.ranks");
+    refused("{" BATCH "\"topology\": {\"backend\": \"cuda\"}}", "zero_optimization.mics_hierarchical_params_gather=true",
+            STATUS_USAGE, "mics_hierarchical_params_gather = true: collectives of a part of the ranks are not implemented");
     refused("{" BATCH "}", "topology.slow_rank=4", STATUS_USAGE, "ranks 0 to 3");
     refused("{" BATCH "\"fp16\": {\"enabled\": true}}", "bf16.enabled=true", STATUS_USAGE, "give one of them");
     refused("{" BATCH "}", "communication_data_type=int8", STATUS_USAGE, "must be one of model|fp32|fp16|bf16");
