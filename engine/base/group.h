@@ -17,7 +17,8 @@ enum group {
 /* The ranks first, first + stride, ...: `count` of them. */
 struct process_group { enum group kind; int first, stride, count; };
 
-/* The group of a kind that `rank` belongs to: `size` consecutive ranks; or, spread, one of each such `size` in `span` consecutive ones. */
+/* The group of a kind that `rank` belongs to: `size` consecutive ranks; or, spread, one of each such `size` in `span` consecutive
+ * ranks. */
 static inline struct process_group group_consecutive(enum group kind, int rank, int size)
 {
     return (struct process_group){kind, rank - rank % size, 1, size};

@@ -348,7 +348,9 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_hpz(config, err) || check_hierarchical(config, err) || check_quantized(config, err) || check_shard_groups(config, err) || check_offload(config, err)) return STATUS_USAGE;
+    if (check_hpz(config, err) || check_hierarchical(config, err) || check_quantized(config, err) ||
+        check_shard_groups(config, err) || check_offload(config, err))
+        return STATUS_USAGE;
     if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }

@@ -2,7 +2,7 @@
  *
  * Every category of a tier has its own address range, reserved when the rank starts and committed as it is used. The
  * schedule says where a buffer lies in its range (a static plan: see docs/design/schedule.md), so taking memory never
- * searches, never fragments, and is the same on every rank. The shared categories (P, G, B, H, and L on demand) lie one after another
+ * searches, never fragments, and is the same on every rank. The shared categories (P, G, B, H; L on demand) lie one after another
  * in one memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
  * /proc/PID/fd (it leaves no file behind). The others are private memory.
  *

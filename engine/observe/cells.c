@@ -151,7 +151,8 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
         const bool blocks =
             op->kind == OP_GATHER && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
         if (blocks) cell->parameters = has_brought(op, ended) ? CELL_BLOCKS : CELL_IN_FLIGHT;
-        else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && has_brought(op, ended)) cell->parameters = CELL_WHOLE;
+        else if ((op->kind == OP_GATHER || op->kind == OP_DEQUANTIZE) && has_brought(op, ended))
+            cell->parameters = CELL_WHOLE;
         if (op->kind == OP_BACKWARD) cell->gradient = CELL_WRITTEN;
         if (op_is_update(op->kind)) cell->update = ended ? CELL_UPDATED : CELL_UPDATING;
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;

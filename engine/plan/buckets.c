@@ -146,8 +146,8 @@ static bool accumulates(const struct buckets *buckets, const struct bucket *buck
            buckets->builder->schedule->buffers[bucket->pieces[0].destination].lasting;
 }
 
-/* The operation now begun makes arrays, one for each slice, of the gradients of a bucket: blocks of int4, or the sums of a node. A gradient
- * buffer of the step goes back with element 0. */
+/* The operation now begun makes arrays, one for each slice, of the gradients of a bucket: blocks of int4, or sums of a node. A
+ * gradient buffer of the step goes back with element 0. */
 static void write_arrays(struct buckets *buckets, const struct bucket *bucket, const char *name, enum extent extent,
                          enum dtype dtype)
 {
@@ -166,8 +166,8 @@ static void write_arrays(struct buckets *buckets, const struct bucket *bucket, c
     }
 }
 
-/* One hop of ZeRO++'s reduction (section 3.3), or the second of any in hops, from the arrays that operation `made` has made. To int4 blocks
- * again, or to where the gradients are kept. */
+/* One hop of ZeRO++'s reduction (section 3.3), or the second of another, from the arrays that operation `made` has made. To int4
+ * blocks again, or to where the gradients are kept. */
 static int write_hop(struct buckets *buckets, const struct bucket *bucket, int made, enum group group)
 {
     struct builder *builder = buckets->builder;

@@ -258,8 +258,8 @@ static int64_t piece_bytes(const struct schedule *schedule, const struct piece *
     return dtype_is_quantized(from->dtype) ? from->bytes : piece->elems * dtype_bytes(from->dtype);
 }
 
-/* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold, ranks of
- * different nodes what belongs to their place; a sum over all ranks that each replica receives is sent to each. */
+/* A ring of n ranks sends (n-1)/n of the payload per rank; an all-reduce twice that. Replicas reduce the shard that they hold, ranks
+ * of different nodes what belongs to their place; a sum over all ranks that each replica receives is sent to each. */
 static void count_sent(const struct schedule *schedule, struct op *op)
 {
     const int ranks = op_ranks(schedule, op);

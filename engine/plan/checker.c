@@ -248,8 +248,8 @@ static const struct op *made_by(const struct checker *checker, const struct piec
     return NULL;
 }
 
-/* Blocks that are unpacked were gathered, and those quantized, of the same elements; so were blocks, or sums of a node, that are summed
- * up. */
+/* Blocks that are unpacked were gathered, and those quantized, of the same elements; so were blocks, or sums of a node, that are
+ * summed up. */
 static bool has_blocks(const struct checker *checker, const struct op *op, const struct piece *piece)
 {
     if (op->kind == OP_DEQUANTIZE) {

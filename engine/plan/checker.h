@@ -10,8 +10,8 @@
  *   gather     parameters are gathered before use and given back after the last
  *   coverage   each gradient element is reduced exactly once per round, each parameter element updated exactly once, and
  *              every rank ends with every parameter that its layout says it holds
- *   groups     a collective is among the ranks that hold, or receive, what it moves; replicas add up what was just reduced; a hop across
- *              nodes is followed by one within them, which takes what the first brought
+ *   groups     a collective is among the ranks that hold, or receive, what it moves; replicas add up what was just
+ *              reduced; a gather across nodes is followed by one within them, which takes what the first brought
  *   limits     a bucket of more than reduce_bucket_size elements is a single tensor; no prefetched gather brings the gathered
  *              elements above stage3_max_live_parameters
  *   lanes      collectives stand on one communicating lane, in one order for all ranks

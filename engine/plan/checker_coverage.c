@@ -243,8 +243,8 @@ static bool is_hop(const struct op *op, enum group group)
     return (op->kind == OP_GATHER || op->kind == OP_REFRESH) && op->group == group;
 }
 
-/* Replicas add up what their shard groups have just reduced to them. Ranks of a node take from each other what they have just
- * received from other nodes, each time that they have. NULL: in order. */
+/* Replicas add up what their shard groups have just reduced to them. Ranks of a node take from each other what they have
+ * just received from other nodes, each time that they have. NULL: in order. */
 static const char *wrong_sequence(const struct schedule *schedule, int i)
 {
     const struct op *op = &schedule->ops[i], *before = op - 1;

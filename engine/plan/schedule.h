@@ -178,9 +178,9 @@ void schedule_ranges(uint64_t bytes[TIERS][CATEGORIES], const struct schedule_in
 int schedule_shard_ranks(const struct schedule *schedule);
 /* Whether reductions move int4 blocks: zero_quantized_gradients, where parameters are sharded and there are nodes. */
 bool schedule_quantizes_gradients(const struct schedule *schedule);
-/* mics_hierarchical_params_gather, where shards are spread over several nodes. Gathers and refreshes: across nodes, the shards of
- * the ranks at one place; then within the node, what its ranks have received. Reductions that are not of replicas or in rank order:
- * within the node, then across. */
+/* mics_hierarchical_params_gather, where shards are spread over several nodes. Gathers and refreshes: across nodes, the shards of the
+ * ranks at one place; then within the node, what its ranks have received. Reductions, if shards are spread over all ranks and not
+ * summed in rank order: within the node, then across. */
 bool schedule_gathers_in_hops(const struct schedule *schedule);
 bool schedule_reduces_in_hops(const struct schedule *schedule);
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit);
@@ -201,10 +201,10 @@ enum group schedule_shard_group(const struct schedule *schedule);
 int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round, int64_t at, int64_t *next);
 int op_rounds(const struct schedule *schedule, const struct op *op);
 
-/* A buffer of a quantized type, or of a piece, holds an array for each owner of its elements, one after the other: of EXTENT_SHARD one, of EXTENT_HEAD
- * one for each shard, of the extents of a piece one for each slice. quantized_place(): bytes before the array that begins with
- * element `at`; `from`: the first element that the buffer holds. quantized_bytes(): of all arrays of elements [from, end), on the rank
- * that has most. */
+/* A buffer of a quantized type, or of a piece, holds an array for each owner of its elements, one after the other: of EXTENT_SHARD
+ * one, of EXTENT_HEAD one for each shard, of the extents of a piece one for each slice. quantized_place(): bytes before the array
+ * that begins with element `at`; `from`: the first element that the buffer holds. quantized_bytes(): of all arrays of elements
+ * [from, end), on the rank that has most. */
 /* The first element after `at` that is of another array. */
 int64_t quantized_next(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int64_t at);
 int64_t quantized_place(const struct schedule *schedule, const struct model *model, const struct buffer *buffer, int rank, int64_t from, int64_t at);

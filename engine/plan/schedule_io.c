@@ -341,8 +341,9 @@ static void print_factors(FILE *out, const struct schedule *s)
 
 void schedule_print(FILE *out, const struct schedule *s, const struct model *model)
 {
-    static const char *const why[] = {"data", "memory", "limit"},
-                             *const among[GROUPS] = {"", " shard group", " replicas", " partition", " in node", " across nodes"};
+    static const char *const why[] = {"data", "memory", "limit"};
+    static const char *const among[GROUPS] = {"",           " shard group", " replicas",
+                                              " partition", " in node",     " across nodes"};
     fprintf(out, "%5s  %-7s %-9s %-10s %14s  %s\n", "op", "lane", "what", "on", "payload B",
             "takes (+), gives back (-), waits for");
     for (int i = 0; i < s->op_count; i++) {

@@ -29,8 +29,10 @@ static int check_nodes(const struct zero *zero, const struct config_zero *knobs,
     if (!(knobs->quantized_gradients || knobs->hierarchical) || layout->nodes * layout->ranks_per_node == layout->ranks)
         return STATUS_OK;
     return error_set(err, STATUS_USAGE,
-                     "zero_optimization.%s = true: needs as many ranks on each node; %d nodes have up to %d of %d ranks",
-                     knobs->hierarchical ? "mics_hierarchical_params_gather" : "zero_quantized_gradients", layout->nodes, layout->ranks_per_node, layout->ranks);
+                     "zero_optimization.%s = true: needs as many ranks on each node; %d nodes have up to %d of %d "
+                     "ranks",
+                     knobs->hierarchical ? "mics_hierarchical_params_gather" : "zero_quantized_gradients",
+                     layout->nodes, layout->ranks_per_node, layout->ranks);
 }
 
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES],

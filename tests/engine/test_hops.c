@@ -1,5 +1,6 @@
-/* Collectives in two hops (mics_hierarchical_params_gather): each shard enters a node once, to the byte; gathers change no bits, and with
- * topology.rank_order reductions do not either; with second copies, quantized blocks and shard groups over nodes; live. */
+/* Collectives in two hops (mics_hierarchical_params_gather): each shard enters a node once, to the byte. Gathers change no
+ * bits, and with topology.rank_order reductions do not either. With second copies, quantized blocks, and shard groups over
+ * nodes; live. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,8 +133,8 @@ static uint64_t slices_bytes(int bits, int ranks)
     return bytes;
 }
 
-/* What all ranks send across nodes, by formula. M: bytes of the model. In one hop each rank's part goes to every rank of other nodes;
- * in two, to one rank of each other node. */
+/* What all ranks send across nodes, by formula. M: bytes of the model. In one hop each rank's part goes to every rank of
+ * other nodes; in two, to one rank of each other node. */
 static void expect_bytes(const struct shape *shape, const char *second_copy)
 {
     const int nodes = shape->ranks / shape->node;
@@ -167,8 +168,8 @@ static void test_bytes(void **state)
     expect_bytes(&four_by_two, ZERO "zero_hpz_partition_size=2");
 }
 
-/* A shard group of two nodes of four: its gathers cross from one to the other, each shard once. Its reductions are those of
- * mics_shard_size. */
+/* A shard group of two nodes of four: its gathers cross from one to the other, each shard once. Its reductions are those
+ * of mics_shard_size. */
 static void test_shard_groups_over_nodes(void **state)
 {
     (void)state;
@@ -212,7 +213,8 @@ static void test_sums(void **state)
     assert_true(first.hash != last.hash); /* of six ranks it rounds */
 }
 
-/* The sums are those of shard groups as large as a node, which add up the same two times. Small buckets lie between gradients that wait. */
+/* The sums are those of shard groups as large as a node, which add up the same two times. Small buckets lie between
+ * gradients that wait. */
 static void test_sums_of_hybrid_sharding(void **state)
 {
     (void)state;
@@ -281,8 +283,8 @@ static void test_live(void **state)
 
 /* ---- the checker ---- */
 
-/* A hop among other ranks, a second hop that reads another unit, or part of it, or does not follow the first, and a sum of a node of
- * other elements are refused. */
+/* A hop among other ranks, a second hop that reads less than the first brought, or does not follow it, and a sum of other
+ * elements of a node are refused. */
 static void test_checker(void **state)
 {
     (void)state;

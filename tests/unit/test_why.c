@@ -549,7 +549,7 @@ static void test_waits(void **state)
             fail_msg("nothing is offered against %s", stall_name((enum stall)s));
 }
 
-/* Groups of a node are offered where there are nodes, and lower what crosses between them. */
+/* Two hops and groups of a node are offered where there are nodes, and lower what crosses between them. */
 static void test_waits_between_nodes(void **state)
 {
     (void)state;
@@ -557,11 +557,14 @@ static void test_waits_between_nodes(void **state)
     struct config config = config_of(&nodes);
     struct why_stall stall = {.stall = STALL_GATHER};
     struct why_plan now;
-    int less = 0;
+    int less = 0, half = 0;
     assert_int_equal(why_stall_changes(&stall, &now, &config, NULL), STATUS_OK);
-    for (int c = 0; c < stall.change_count; c++)
+    for (int c = 0; c < stall.change_count; c++) {
         less += strstr(stall.changes[c].command, "=2") && stall.changes[c].plan.across_bytes < now.across_bytes;
-    assert_true(now.across_bytes > 0 && less >= 1);
+        half += strstr(stall.changes[c].command, "hierarchical_params_gather=true") &&
+                2 * stall.changes[c].plan.across_bytes == now.across_bytes;
+    }
+    assert_true(now.across_bytes > 0 && less >= 1 && half == 1);
     config_release(&config);
 }
 
