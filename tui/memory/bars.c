@@ -107,7 +107,8 @@ static void draw_heat_rows(struct canvas canvas, int y, int end, const struct sc
     for (enum tier tier = 0; tier < TIERS && y < end; tier++)
         if (scales[tier].used) draw_heat_row(canvas, y++, tier, CATEGORIES, alone ? "all" : tiers_name(tier), scene);
     for (int category = 0; category < CATEGORIES && y < end; category++)
-        if (category_is_used(scene->model, category)) draw_heat_row(canvas, y++, TIER_DEVICE, category, "", scene);
+        if (category_is_used(scene->model, TIER_DEVICE, category))
+            draw_heat_row(canvas, y++, TIER_DEVICE, category, "", scene);
 }
 
 /* Of any tier: the bars of all three share one legend. */

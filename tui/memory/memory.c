@@ -2,7 +2,6 @@
  * goes through the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
 #include <stdio.h>
 
-#include "tui/memory/memory.h"
 #include "tui/memory/tiers.h"
 #include "tui/timeline/timeline.h"
 

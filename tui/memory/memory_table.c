@@ -2,33 +2,30 @@
 #include <stdio.h>
 
 #include "engine/base/words.h"
-#include "tui/memory/memory.h"
-#include "tui/view/tier_bar.h"
+#include "tui/memory/tiers.h"
 
 enum { NAMES_END = 15, BAR_LEAST = 8, BAR_MOST = 40 };
+
+enum figure { LIVE, PEAK, PLANNED, AT_PEAK, RESERVED, FIGURES };
+static const char *const heads[FIGURES] = {"now", "peak", "planned", "at peak", "reserved"};
 
 struct row {
     bool meaningless; /* the plan has no use for it, and nothing is left of it */
     const char *name;
     char letter;
     enum style letter_style, style;
-    bool has_live, has_peak, has_at_peak, has_planned, has_reserved;
-    uint64_t live, peak, at_peak, planned, reserved;
+    struct {
+        bool known;
+        uint64_t bytes;
+    } figure[FIGURES];
     const uint64_t *parts; /* by category; NULL: it is one */
 };
-
-static bool was_used(const struct run_model *model, enum tier tier, int category)
-{
-    for (int rank = 0; rank < model->ranks; rank++)
-        if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
-    return false;
-}
 
 /* Alone, the device tier lists all categories, so that a switch of stage changes figures and not rows. */
 static bool is_listed(const struct run_model *model, enum tier tier, int category, enum table_form form)
 {
     return form == TABLE_ALONE && tier == TIER_DEVICE ? category_is_shown(model, category)
-                                                      : was_used(model, tier, category);
+                                                      : category_is_used(model, tier, category);
 }
 
 int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form)
@@ -38,13 +35,10 @@ int memory_table_rows(const struct run_model *model, enum tier tier, enum table_
     return rows;
 }
 
-static const char *const heads[] = {"now", "peak", "planned", "at peak", "reserved"};
-
 static void draw_head(struct canvas canvas, int y, enum units units)
 {
     struct pen pen = pen_at(canvas, NAMES_END, y);
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
-        pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[i]);
+    for (int f = 0; f < FIGURES; f++) pen_right(&pen, bytes_columns(units) + 2, STYLE_DIM, heads[f]);
     const int room = canvas.at.columns - pen.x - 2;
     if (!pen.full && room >= BAR_LEAST + 8) draw_text(canvas, pen.x + 2, y, STYLE_DIM, "now / planned");
 }
@@ -52,10 +46,11 @@ static void draw_head(struct canvas canvas, int y, enum units units)
 /* How much of what is planned is there now; of the sum by category. */
 static void draw_share(struct canvas canvas, int x, int y, const struct row *row)
 {
-    struct segment segments[SEGMENTS_MAX] = {{row->live, row->letter, category_look(0)->pattern, row->letter_style}};
+    const uint64_t live = row->figure[LIVE].bytes, planned = row->figure[PLANNED].bytes;
+    struct segment segments[SEGMENTS_MAX] = {{live, row->letter, category_look(0)->pattern, row->letter_style}};
     int columns = canvas.at.columns - x - 3, count = 1;
     if (columns > BAR_MOST) columns = BAR_MOST;
-    if (columns < BAR_LEAST || !row->has_live || !row->has_planned || !row->planned) return;
+    if (columns < BAR_LEAST || !row->figure[LIVE].known || !row->figure[PLANNED].known || !planned) return;
     for (int category = 0; row->parts && category < CATEGORIES; category++) {
         const struct category_look *look = category_look(category);
         segments[category] = (struct segment){row->parts[category], look->letter, look->pattern, look->style};
@@ -63,33 +58,24 @@ static void draw_share(struct canvas canvas, int x, int y, const struct row *row
     }
     draw_character(canvas, x, y, STYLE_FRAME, '[');
     draw_character(canvas, x + columns + 1, y, STYLE_FRAME, ']');
-    draw_bar(canvas, x + 1, y, columns, segments, count, row->planned);
-}
-
-/* "-" where a figure would say nothing. */
-static void draw_meaningless(struct pen *pen, int columns)
-{
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++) pen_right(pen, columns, STYLE_DIM, "-");
+    draw_bar(canvas, x + 1, y, columns, segments, count, planned);
 }
 
 static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row)
 {
     char text[FORMAT_ROOM];
-    const int columns = bytes_columns(units) + 2;
-    const bool above = row->has_peak && row->has_planned && row->peak > row->planned;
+    const bool above =
+        row->figure[PEAK].known && row->figure[PLANNED].known && row->figure[PEAK].bytes > row->figure[PLANNED].bytes;
     struct pen pen = pen_at(canvas, 3, y);
     if (row->letter) draw_character(canvas, 1, y, row->letter_style, (uint32_t)row->letter);
     pen_left(&pen, NAMES_END - 3, row->style, row->name);
-    if (row->meaningless) {
-        draw_meaningless(&pen, columns);
-        return;
-    }
-    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_live, row->live));
-    pen_right(&pen, columns, above ? STYLE_WARN : row->style, format_bytes(text, units, row->has_peak, row->peak));
-    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_planned, row->planned));
-    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_at_peak, row->at_peak));
-    pen_right(&pen, columns, row->style, format_bytes(text, units, row->has_reserved, row->reserved));
-    if (!pen.full) draw_share(canvas, pen.x + 2, y, row);
+    for (int f = 0; f < FIGURES; f++)
+        pen_right(&pen, bytes_columns(units) + 2,
+                  row->meaningless     ? STYLE_DIM
+                  : f == PEAK && above ? STYLE_WARN
+                                       : row->style,
+                  row->meaningless ? "-" : format_bytes(text, units, row->figure[f].known, row->figure[f].bytes));
+    if (!pen.full && !row->meaningless) draw_share(canvas, pen.x + 2, y, row);
 }
 
 static struct row row_of_category(const struct run_model *model, const struct run_tier *of, enum tier tier,
@@ -105,32 +91,23 @@ static struct row row_of_category(const struct run_model *model, const struct ru
                         .letter = look->letter,
                         .letter_style = look->style,
                         .style = STYLE_TEXT,
-                        .has_live = memory->known,
-                        .has_peak = memory->known,
-                        .has_reserved = memory->known,
-                        .has_at_peak = memory->known && memory->has_at_peak,
-                        .has_planned = planned && planned->known,
-                        .live = memory->live_bytes,
-                        .peak = memory->peak_bytes,
-                        .reserved = memory->reserved_bytes,
-                        .at_peak = memory->at_peak_bytes,
-                        .planned = planned ? planned->peak_bytes : 0};
+                        .figure = {[LIVE] = {memory->known, memory->live_bytes},
+                                   [PEAK] = {memory->known, memory->peak_bytes},
+                                   [PLANNED] = {planned && planned->known, planned ? planned->peak_bytes : 0},
+                                   [AT_PEAK] = {memory->known && memory->has_at_peak, memory->at_peak_bytes},
+                                   [RESERVED] = {memory->known, memory->reserved_bytes}}};
 }
 
 static struct row row_of_sum(const struct run_model *model, const struct run_tier *of, enum tier tier)
 {
     struct row row = {.name = "total",
                       .style = STYLE_STRONG,
-                      .has_live = of->now.known,
-                      .has_reserved = of->now.known,
-                      .has_peak = of->has_total,
-                      .has_at_peak = of->has_total,
-                      .live = of->now.live_bytes,
-                      .reserved = of->now.reserved_bytes,
-                      .peak = of->peak_bytes,
-                      .at_peak = of->peak_bytes,
+                      .figure = {[LIVE] = {of->now.known, of->now.live_bytes},
+                                 [PEAK] = {of->has_total, of->peak_bytes},
+                                 [AT_PEAK] = {of->has_total, of->peak_bytes},
+                                 [RESERVED] = {of->now.known, of->now.reserved_bytes}},
                       .parts = of->now.held_bytes};
-    row.has_planned = run_predicted_peak(model, tier, &row.planned);
+    row.figure[PLANNED].known = run_predicted_peak(model, tier, &row.figure[PLANNED].bytes);
     return row;
 }
 

@@ -1,10 +1,19 @@
-/* The parts of the tiers view: one rank's device, host and NVMe side by side with arrows between them, the flows as a table,
- * and the tiers of all ranks. */
+/* The parts of the views memory and tiers: tables by category; one rank's device, host and NVMe side by side with arrows
+ * between them, the flows as a table, and the tiers of all ranks. */
 #ifndef TUI_MEMORY_TIERS_H
 #define TUI_MEMORY_TIERS_H
 
 #include "engine/observe/flows.h"
 #include "tui/view/tier_bar.h"
+
+/* memory_table.c: one tier of one rank by category: now, peak, planned, at the tier's peak, reserved. A single table
+ * has a row for the pool's free bytes. Of several tables in a column only the first has a head, and none has rows for
+ * unused categories. */
+enum table_form { TABLE_ALONE, TABLE_FIRST, TABLE_NEXT };
+int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form); /* title and head included */
+void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form);
+/* The device table as a pane, for the fullest rank; -1: no memory is known yet. */
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused);
 
 int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
 

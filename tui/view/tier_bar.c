@@ -51,16 +51,17 @@ int fullest_rank(const struct run_model *model, enum tier tier)
     return best;
 }
 
-bool category_is_used(const struct run_model *model, int category)
+bool category_is_used(const struct run_model *model, enum tier tier, int category)
 {
     for (int rank = 0; rank < model->ranks; rank++)
-        if (model->rank[rank].tier[TIER_DEVICE].category[category].peak_bytes) return true;
+        if (model->rank[rank].tier[tier].category[category].peak_bytes) return true;
     return false;
 }
 
 bool category_is_shown(const struct run_model *model, int category)
 {
-    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) || category_is_used(model, category);
+    return (category != CATEGORY_STAGING && category != CATEGORY_SECONDARY) ||
+           category_is_used(model, TIER_DEVICE, category);
 }
 
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state)

@@ -31,7 +31,7 @@ void draw_category(struct canvas canvas, int x, int y,
                    int look); /* its letter, or the sign of free memory, as in a bar */
 
 /* Staging and secondary are not shown if no rank ever used them. */
-bool category_is_used(const struct run_model *model, int category); /* in some rank's device tier */
+bool category_is_used(const struct run_model *model, enum tier tier, int category); /* on some rank */
 bool category_is_shown(const struct run_model *model, int category);
 uint64_t unattributed_bytes(const struct run_instant *instant);
 
