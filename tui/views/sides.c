@@ -1,4 +1,3 @@
-/* A table of two sides: a row has a name, both values and their difference. */
 #include "tui/views/sides.h"
 
 #include <stdio.h>
@@ -22,13 +21,11 @@ static char *write_value(char out[FORMAT_ROOM], enum units units, int kind, doub
     return out;
 }
 
-static char *write_difference(char out[FORMAT_ROOM], enum units units, const struct side_row *row)
+const char *sides_difference(char out[FORMAT_ROOM], enum units units, int kind, double change)
 {
     char text[FORMAT_ROOM];
-    double change = row->value[1] - row->value[0];
-    if (!row->known[0] || !row->known[1]) return strcpy(out, "n/a");
-    if (row->kind == KIND_REAL ? change == 0 : change > -0.5 && change < 0.5) return strcpy(out, "same");
-    write_value(text, units, row->kind, change < 0 ? -change : change);
+    if (kind == KIND_REAL ? change == 0 : change > -0.5 && change < 0.5) return strcpy(out, "same");
+    write_value(text, units, kind, change < 0 ? -change : change);
     snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text);
     return out;
 }
@@ -51,7 +48,9 @@ void sides_draw(struct canvas canvas, int y, enum units units, const struct side
     for (int side = 0; side < 2; side++)
         pen_right(&pen, cell_columns(units), style,
                   row->known[side] ? write_value(text, units, row->kind, row->value[side]) : "n/a");
-    pen_right(&pen, cell_columns(units) + 1, STYLE_STRONG, write_difference(text, units, row));
+    pen_right(&pen, cell_columns(units) + 1, STYLE_STRONG,
+              row->known[0] && row->known[1] ? sides_difference(text, units, row->kind, row->value[1] - row->value[0])
+                                             : "n/a");
 }
 
 void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4])

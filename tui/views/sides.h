@@ -15,6 +15,9 @@ struct side_row {
 enum { NAME_COLUMNS = 11 };
 int name_columns(const struct canvas *canvas);
 
+/* "+1.234 MB", "-5.006 MB", "same"; kind: of a side_row. */
+const char *sides_difference(char out[FORMAT_ROOM], enum units units, int kind, double change);
+
 int sides_columns(const struct canvas *canvas, enum units units); /* of the table */
 void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
 /* heads: of the names, both sides and the difference. */

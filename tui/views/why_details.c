@@ -7,15 +7,9 @@
 #include "tui/views/sides.h"
 #include "tui/views/why.h"
 
-/* "+1.234 MB", "-5.006 MB", "same" */
-static char *format_change(char out[FORMAT_ROOM], enum units units, double before, double after)
+static const char *bytes_change(char out[FORMAT_ROOM], enum units units, uint64_t before, uint64_t after)
 {
-    char text[FORMAT_ROOM];
-    double change = after - before;
-    if (change > -0.5 && change < 0.5) return strcpy(out, "same");
-    format_bytes_bare(text, units, (uint64_t)((change < 0 ? -change : change) + 0.5));
-    snprintf(out, FORMAT_ROOM, "%c%.30s", change < 0 ? '-' : '+', text);
-    return out;
+    return sides_difference(out, units, KIND_BYTES, (double)after - (double)before);
 }
 
 /* ---- a tenant ---- */
@@ -89,14 +83,12 @@ static bool draw_change(struct canvas canvas, int y, const struct scene *scene, 
     char said[SAID_ROOM];
     const bool fits = say_change(said, units, why, change, room);
     draw_words(canvas_part(canvas, 0, y, room, 1), 1, 0, STYLE_TEXT, fits ? said : change->text);
-    draw_right(canvas, end, y, STYLE_TEXT,
-               format_change(text, units, (double)now->sent_bytes, (double)then->sent_bytes));
+    draw_right(canvas, end, y, STYLE_TEXT, bytes_change(text, units, now->sent_bytes, then->sent_bytes));
     for (int i = count - 1; i >= 0; i--)
         draw_right(canvas, end -= columns, y, STYLE_TEXT,
-                   format_change(text, units, (double)now->tier_peak_bytes[tiers[i]],
-                                 (double)then->tier_peak_bytes[tiers[i]]));
+                   bytes_change(text, units, now->tier_peak_bytes[tiers[i]], then->tier_peak_bytes[tiers[i]]));
     draw_right(canvas, end - columns, y, then->peak_bytes < now->peak_bytes ? STYLE_GOOD : STYLE_TEXT,
-               format_change(text, units, (double)now->peak_bytes, (double)then->peak_bytes));
+               bytes_change(text, units, now->peak_bytes, then->peak_bytes));
     return fits;
 }
 
