@@ -20,59 +20,41 @@ struct settings settings_default(void)
 
 /* ---- one value ----------------------------------------------------------------------------------------------------- */
 
-static bool read_theme(void *to, const char *value)
-{
-    int theme = theme_named(value);
-    if (theme >= 0) *(enum theme *)to = (enum theme)theme;
-    return theme >= 0;
-}
-
 static const char *const units_words[UNITS] = {[UNITS_GB] = "GB", [UNITS_GIB] = "GiB", [UNITS_BYTES] = "bytes"};
 
-static bool read_units(void *to, const char *value)
+static const struct setting {
+    const char *key, *variable, *values;
+    enum { OF_THEME, OF_UNITS, OF_YES } type;
+    size_t at;
+} table[] = {
+    {"theme", "ZEROLAB_THEME", "default, light, projector or mono", OF_THEME, offsetof(struct settings, theme)},
+    {"units", "ZEROLAB_UNITS", "GB, GiB or bytes", OF_UNITS, offsetof(struct settings, units)},
+    {"ascii", "ZEROLAB_ASCII", "yes or no", OF_YES, offsetof(struct settings, ascii)},
+    {"mouse", "ZEROLAB_MOUSE", "yes or no", OF_YES, offsetof(struct settings, mouse)},
+    {"bars_now", "ZEROLAB_BARS_NOW", "yes or no", OF_YES, offsetof(struct settings, bars_now)},
+};
+enum { SETTINGS = sizeof table / sizeof table[0] };
+
+/* False: the setting has no such value. */
+static bool read_value(struct settings *settings, const struct setting *row, const char *value)
 {
-    for (enum units units = 0; units < UNITS; units++)
+    void *const to = (char *)settings + row->at;
+    const int theme = theme_named(value);
+    const bool yes = !strcmp(value, "yes") || !strcmp(value, "1"), no = !strcmp(value, "no") || !strcmp(value, "0");
+    if (row->type == OF_THEME && theme >= 0) return *(enum theme *)to = (enum theme)theme, true;
+    if (row->type == OF_YES && (yes || no)) return *(bool *)to = yes, true;
+    for (enum units units = 0; row->type == OF_UNITS && units < UNITS; units++)
         if (!strcasecmp(value, units_words[units])) return *(enum units *)to = units, true;
     return false;
 }
 
-static bool read_yes(void *to, const char *value)
+static const char *print_value(const struct settings *settings, const struct setting *row)
 {
-    bool yes = !strcmp(value, "yes") || !strcmp(value, "1");
-    if (!yes && strcmp(value, "no") && strcmp(value, "0")) return false;
-    *(bool *)to = yes;
-    return true;
-}
-
-static const char *print_theme(const void *from)
-{
-    return theme_name(*(const enum theme *)from);
-}
-
-static const char *print_units(const void *from)
-{
-    return units_words[*(const enum units *)from];
-}
-
-static const char *print_yes(const void *from)
-{
+    const void *const from = (const char *)settings + row->at;
+    if (row->type == OF_THEME) return theme_name(*(const enum theme *)from);
+    if (row->type == OF_UNITS) return units_words[*(const enum units *)from];
     return *(const bool *)from ? "yes" : "no";
 }
-
-static const struct setting {
-    const char *key, *variable, *values;
-    size_t at;
-    bool (*read)(void *to, const char *value);
-    const char *(*print)(const void *from);
-} table[] = {
-    {"theme", "ZEROLAB_THEME", "default, light, projector or mono", offsetof(struct settings, theme), read_theme,
-     print_theme},
-    {"units", "ZEROLAB_UNITS", "GB, GiB or bytes", offsetof(struct settings, units), read_units, print_units},
-    {"ascii", "ZEROLAB_ASCII", "yes or no", offsetof(struct settings, ascii), read_yes, print_yes},
-    {"mouse", "ZEROLAB_MOUSE", "yes or no", offsetof(struct settings, mouse), read_yes, print_yes},
-    {"bars_now", "ZEROLAB_BARS_NOW", "yes or no", offsetof(struct settings, bars_now), read_yes, print_yes},
-};
-enum { SETTINGS = sizeof table / sizeof table[0] };
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
 
@@ -86,7 +68,7 @@ static int read_line(struct settings *settings, const char *line, size_t length,
         return error_set(err, STATUS_USAGE, "line %d is no \"key = value\"", number);
     for (int i = 0; i < SETTINGS; i++) {
         if (strcmp(table[i].key, key)) continue;
-        if (table[i].read((char *)settings + table[i].at, value)) return STATUS_OK;
+        if (read_value(settings, &table[i], value)) return STATUS_OK;
         return error_set(err, STATUS_USAGE, "line %d: %s is %s, not %s", number, key, table[i].values, value);
     }
     return error_set(err, STATUS_USAGE, "line %d: there is no setting %s", number, key);
@@ -109,8 +91,7 @@ void settings_print(const struct settings *settings, char out[SETTINGS_ROOM])
 {
     snprintf(out, SETTINGS_ROOM, "# zerolab writes this file when one of these is changed by a key.\n");
     for (int i = 0; i < SETTINGS; i++)
-        text_append(out, SETTINGS_ROOM, "%s = %s\n", table[i].key,
-                    table[i].print((const char *)settings + table[i].at));
+        text_append(out, SETTINGS_ROOM, "%s = %s\n", table[i].key, print_value(settings, &table[i]));
 }
 
 int settings_from_environment(struct settings *settings, struct error *err)
@@ -118,7 +99,7 @@ int settings_from_environment(struct settings *settings, struct error *err)
     int status = STATUS_OK;
     for (int i = 0; i < SETTINGS; i++) {
         const char *value = getenv(table[i].variable);
-        if (!value || !*value || table[i].read((char *)settings + table[i].at, value)) continue;
+        if (!value || !*value || read_value(settings, &table[i], value)) continue;
         status = error_set(err, STATUS_USAGE, "%s is %s, not %.40s", table[i].variable, table[i].values, value);
     }
     return status;
