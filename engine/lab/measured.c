@@ -235,22 +235,12 @@ static double block_elems(const struct run_header *header)
     return (double)elems;
 }
 
-/* The stage of the next step, from the present configuration: no step may have run under it yet. */
-static struct lab_value stage_now(const struct run_model *model)
-{
-    struct config config;
-    if (!model->header.known || present_config(&config, model, NULL))
-        return value_unknown("the run has not said yet what it is");
-    struct lab_value value = value_known(config.zero.stage, plain);
-    config_release(&config);
-    return value;
-}
-
-static struct lab_value knob_value(const struct node *node, const struct run_model *model)
+/* As the next step will have it: no step may have run under it yet. */
+static struct lab_value knob_value(const char *key, const struct run_model *model)
 {
     struct config config;
     if (present_config(&config, model, NULL)) return value_unknown("the run has not said yet what it is");
-    struct lab_value value = value_of_key(&config, node->of.text);
+    struct lab_value value = value_of_key(&config, key);
     config_release(&config);
     return value;
 }
@@ -320,9 +310,9 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     case METRIC_SAVED:
         return model->save.saved_bytes ? value_known((double)model->save.saved_bytes, bytes)
                                        : value_unknown("no checkpoint has been saved yet");
-    case METRIC_STAGE: return stage_now(model);
+    case METRIC_STAGE: return knob_value("stage", model);
     case METRIC_BUDGET: return budget_value(node, model);
-    case METRIC_KNOB: return knob_value(node, model);
+    case METRIC_KNOB: return knob_value(node->of.text, model);
     case METRIC_RANKS: return value_known(model->ranks, plain);
     case METRIC_PSI: return value_known((double)model->header.parameters, plain);
     case METRIC_BLOCK: return value_known(block_elems(&model->header), plain);

@@ -103,8 +103,7 @@ static int begin_lab(struct reader *reader, const char *title)
 static size_t line_length(const char *at, const char *end)
 {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
-    size_t length = newline ? (size_t)(newline - at) : (size_t)(end - at);
-    return length;
+    return (size_t)((newline ? newline : end) - at);
 }
 
 static const char *next_line(const char *at, const char *end)
@@ -198,38 +197,31 @@ static int one_line(struct reader *reader, const char *at, size_t length, const 
     return text ? reader->status : read_fail(reader, "no memory");
 }
 
-/* The first pass: only what is kept. */
-static int read_names(struct reader *reader, const char *at, const char *end)
+/* In the first pass: only what is kept. */
+static int one_name(struct reader *reader, const char *at, size_t length, const char **rest, const char *end)
 {
-    reader->names_only = true;
+    if (directive_name(at, length) != 4 || strncmp(at, "keep", 4) != 0) return STATUS_OK;
+    char *text = joined(reader, at + 5, length - 5, rest, end);
+    return text ? read_keep(reader, text) : read_fail(reader, "no memory");
+}
+
+static int each_line(struct reader *reader, const char *at, const char *end, bool names_only)
+{
+    reader->names_only = names_only;
     reader->lines = 1;
     while (at < end && !reader->status) {
         size_t length = trimmed(at, line_length(at, end));
         const char *rest = next_line(at, end);
         reader->line = reader->lines++;
-        if (length && directive_name(at, length) == 4 && strncmp(at, "keep", 4) == 0) {
-            char *text = joined(reader, at + 5, length - 5, &rest, end);
-            if (!text) return read_fail(reader, "no memory");
-            read_keep(reader, text);
-        }
+        (names_only ? one_name : one_line)(reader, at, length, &rest, end);
         at = rest;
     }
-    reader->names_only = false;
     return reader->status;
 }
 
 static int read_lines(struct reader *reader, const char *at, const char *end)
 {
-    if (read_names(reader, at, end)) return reader->status;
-    reader->lines = 1;
-    while (at < end && !reader->status) {
-        size_t length = trimmed(at, line_length(at, end));
-        const char *rest = next_line(at, end);
-        reader->line = reader->lines++;
-        one_line(reader, at, length, &rest, end);
-        at = rest;
-    }
-    if (reader->status) return reader->status;
+    if (each_line(reader, at, end, true) || each_line(reader, at, end, false)) return reader->status;
     if (reader->lab->elsewhere && end_elsewhere(reader)) return reader->status;
     if (step_is_whole(reader)) return reader->status;
     reader->line = 1;

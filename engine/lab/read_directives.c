@@ -171,24 +171,15 @@ static int read_check(struct reader *reader, const char *text)
     return read_check_line(reader, &step->check[step->check_count++], text);
 }
 
-static int read_before(struct reader *reader, const char *text)
+static int read_act(struct reader *reader, const char *text)
 {
-    reader->before_last = true;
-    return read_action(reader, &reader->step->before, text);
-}
-
-static int read_do(struct reader *reader, const char *text)
-{
-    if (reader->step->ask == LAB_TASK) return read_fail(reader, "in a task the learner acts: use before: or solution:");
-    reader->before_last = false;
-    return read_action(reader, &reader->step->actions, text);
-}
-
-static int read_solution(struct reader *reader, const char *text)
-{
-    if (reader->step->ask != LAB_TASK) return read_fail(reader, "solution: belongs to a task: above it");
-    reader->before_last = false;
-    return read_action(reader, &reader->step->solution, text);
+    struct lab_step *step = reader->step;
+    const bool before = !strcmp(reader->directive, "before"), solution = !strcmp(reader->directive, "solution");
+    if (solution && step->ask != LAB_TASK) return read_fail(reader, "solution: belongs to a task: above it");
+    if (!before && !solution && step->ask == LAB_TASK)
+        return read_fail(reader, "in a task the learner acts: use before: or solution:");
+    reader->before_last = before;
+    return read_action(reader, before ? &step->before : solution ? &step->solution : &step->actions, text);
 }
 
 /* Kept in the order of the actions around it. Of a task: when it is done, unless it stands with its before: lines. */
@@ -232,15 +223,15 @@ static const struct {
     {"setup", IN_STEP, read_setup},
     {"resume", IN_STEP, read_resume},
     {"look", IN_STEP, read_look},
-    {"before", IN_STEP, read_before},
+    {"before", IN_STEP, read_act},
     {"predict", IN_STEP, read_question},
     {"answer", IN_STEP, read_answer},
     {"wrong", IN_STEP, read_wrong},
     {"same", IN_STEP, read_same},
     {"quiz", IN_STEP, read_question},
     {"task", IN_STEP, read_question},
-    {"solution", IN_STEP, read_solution},
-    {"do", IN_STEP, read_do},
+    {"solution", IN_STEP, read_act},
+    {"do", IN_STEP, read_act},
     {"keep", IN_STEP, read_keep},
     {"check", IN_STEP, read_check},
     {"hint", IN_STEP, read_hint},
