@@ -85,32 +85,20 @@ static bool is_first_hop(const struct op *op)
 
 /* ---- what an operation does to cells ---- */
 
-static void take(const struct buffer *buffer, struct unit_cell cells[], int units)
+/* takes: the buffer is taken; false: it is given back. */
+static void hold(const struct buffer *buffer, bool takes, struct unit_cell cells[], int units)
 {
     if (buffer->unit >= units) return;
+    struct unit_cell *cell = &cells[buffer->unit];
     if (is_gathered(buffer)) {
-        cells[buffer->unit].gathered = true;
-        cells[buffer->unit].parameters = CELL_IN_FLIGHT;
-        cells[buffer->unit].gathered_bytes = buffer->bytes;
+        cell->gathered = takes;
+        cell->let_go |= !takes;
+        cell->parameters = takes ? CELL_IN_FLIGHT : CELL_SHARD;
+        cell->gathered_bytes = takes ? buffer->bytes : 0;
     } else if (is_blocks(buffer)) {
-        cells[buffer->unit].block_bytes += buffer->bytes;
+        cell->block_bytes += takes ? buffer->bytes : -buffer->bytes;
     } else if (is_unreduced(buffer)) {
-        cells[buffer->unit].unreduced_bytes = buffer->bytes;
-    }
-}
-
-static void give(const struct buffer *buffer, struct unit_cell cells[], int units)
-{
-    if (buffer->unit >= units) return;
-    if (is_gathered(buffer)) {
-        cells[buffer->unit].gathered = false;
-        cells[buffer->unit].let_go = true;
-        cells[buffer->unit].parameters = CELL_SHARD;
-        cells[buffer->unit].gathered_bytes = 0;
-    } else if (is_blocks(buffer)) {
-        cells[buffer->unit].block_bytes -= buffer->bytes;
-    } else if (is_unreduced(buffer)) {
-        cells[buffer->unit].unreduced_bytes = 0;
+        cell->unreduced_bytes = takes ? buffer->bytes : 0;
     }
 }
 
@@ -143,7 +131,7 @@ static void refresh(const struct schedule *ops, const struct op *op, bool ended,
 static void apply(const struct schedule *ops, int number, bool ended, struct unit_cell cells[], int units)
 {
     const struct op *op = &ops->ops[number];
-    for (int t = 0; t < op->take_count; t++) take(&ops->buffers[ops->effects[op->first_take + t]], cells, units);
+    for (int t = 0; t < op->take_count; t++) hold(&ops->buffers[ops->effects[op->first_take + t]], true, cells, units);
     if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) reduce(ops, op, ended, cells, units);
     if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
     if (op->unit >= 0 && op->unit < units) {
@@ -158,7 +146,7 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
         if (op->lane == LANE_COMPUTE && !ended) cell->used_by = number;
     }
     for (int g = 0; ended && g < op->give_count; g++)
-        give(&ops->buffers[ops->effects[op->first_give + g]], cells, units);
+        hold(&ops->buffers[ops->effects[op->first_give + g]], false, cells, units);
 }
 
 /* Between steps there is nothing to gather and nothing to hold but the layout: stage 0 to 2 whole, or all of it tail. */
@@ -183,6 +171,17 @@ void cells_of(const struct progress *at, struct unit_cell cells[], int units)
     }
 }
 
+static void add_gathered(struct gathered *sum, const struct schedule *ops, int first, int count, int sign)
+{
+    for (int e = first; e < first + count; e++) {
+        const struct buffer *buffer = &ops->buffers[ops->effects[e]];
+        if (!is_gathered(buffer)) continue;
+        sum->units += sign;
+        sum->elems += sign * elems_of(buffer);
+        sum->bytes += sign * buffer->bytes;
+    }
+}
+
 struct gathered gathered_of(const struct progress *at)
 {
     const struct schedule *ops = &at->plan->ops;
@@ -192,20 +191,8 @@ struct gathered gathered_of(const struct progress *at)
         const bool ended = number < at->ended[op->lane];
         if (number >= at->begun[op->lane]) continue;
         if (op->kind == OP_GATHER && !ended) sum.in_flight++;
-        for (int t = 0; t < op->take_count; t++) {
-            const struct buffer *buffer = &ops->buffers[ops->effects[op->first_take + t]];
-            if (!is_gathered(buffer)) continue;
-            sum.units++;
-            sum.elems += elems_of(buffer);
-            sum.bytes += buffer->bytes;
-        }
-        for (int g = 0; ended && g < op->give_count; g++) {
-            const struct buffer *buffer = &ops->buffers[ops->effects[op->first_give + g]];
-            if (!is_gathered(buffer)) continue;
-            sum.units--;
-            sum.elems -= elems_of(buffer);
-            sum.bytes -= buffer->bytes;
-        }
+        add_gathered(&sum, ops, op->first_take, op->take_count, 1);
+        if (ended) add_gathered(&sum, ops, op->first_give, op->give_count, -1);
     }
     return sum;
 }
