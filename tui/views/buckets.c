@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/observe/cells.h"
 #include "engine/observe/totals.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
-#include "tui/views/bucket_knobs.h"
 
 enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
 
@@ -317,6 +317,67 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
     draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
 }
 
+/* ---- all buckets together, and what the knobs that make them so mean here ---- */
+
+enum { KNOB_ROWS = 4 };
+
+static void draw_totals(struct canvas canvas, const struct buckets *buckets)
+{
+    const struct bucket_sums *sums = &buckets->sums;
+    const enum units units = buckets->scene->state->units;
+    char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
+    draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d as the next did not fit, %d at the end",
+                sums->count, plural(sums->count), format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
+                format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
+}
+
+static void draw_size_knob(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const struct bucket_sums *sums = &buckets->sums;
+    const int64_t knob = buckets->ops->knobs.reduce_bucket_elems,
+                  knob_bytes = sums->elems ? (int64_t)((double)sums->bytes / (double)sums->elems * (double)knob) : 0;
+    char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
+    int x =
+        draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
+    if (!sums->full) draw_text(canvas, x, y, STYLE_WARN, ": all fit, go at the end");
+    else if (sums->largest_bytes > knob_bytes)
+        draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
+    else
+        draw_format(canvas, x, y, STYLE_TEXT, " (%s)",
+                    format_bytes_bare(bytes, buckets->scene->state->units, (uint64_t)knob_bytes));
+}
+
+static void draw_memory_line(struct canvas canvas, int y, const struct buckets *buckets)
+{
+    const struct run_schedule *plan = buckets->at.plan;
+    const struct run_memory *memory =
+        &buckets->scene->model->rank[buckets->rank].tier[TIER_DEVICE].category[CATEGORY_BUCKETS];
+    const struct run_predicted *planned = &plan->category[TIER_DEVICE][CATEGORY_BUCKETS];
+    const enum units units = buckets->scene->state->units;
+    char live[FORMAT_ROOM] = "n/a", most[FORMAT_ROOM] = "n/a";
+    if (plan->stage < 2) {
+        draw_text(canvas, 1, y, STYLE_TEXT,
+                  plan->ops.micro_steps > 1
+                      ? "reduced in place, in G, after the last micro-step: no memory of their own"
+                      : "reduced in place, in G: buckets have no memory of their own");
+        return;
+    }
+    if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
+    if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
+    draw_format(canvas, 1, y, STYLE_TEXT, "unreduced gradients now %s, planned peak %s", live, most);
+}
+
+static void draw_knobs(struct canvas canvas, const struct buckets *buckets)
+{
+    draw_totals(canvas, buckets);
+    draw_size_knob(canvas, 1, buckets);
+    draw_text(canvas, 1, 2, STYLE_TEXT,
+              buckets->ops->knobs.overlap_comm
+                  ? "overlap_comm true: a bucket is reduced while backward fills the next one"
+                  : "overlap_comm false: backward stands still while a bucket is in flight");
+    draw_memory_line(canvas, 3, buckets);
+}
+
 /* ---- the view ---- */
 
 static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
@@ -360,8 +421,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_list(canvas_part(canvas, 0, 1, columns, rows), pitch, &buckets, chosen);
     draw_chosen(canvas_part(canvas, 0, 1 + rows, columns, DETAIL_ROWS), &buckets, chosen);
     draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
-    bucket_knobs_draw(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), scene, &buckets.at,
-                      buckets.rank);
+    draw_knobs(canvas_part(canvas, 0, 2 + rows + DETAIL_ROWS, columns, KNOB_ROWS), &buckets);
     bucket_draw_legend(canvas, 2 + rows + DETAIL_ROWS + KNOB_ROWS);
 }
 
