@@ -79,7 +79,7 @@ void board_bands(struct canvas canvas, int y, int rows, const struct board_rank 
  * behind them are groups. Rows of a board with room are to scale: the largest unit is the tallest. */
 int board_columns_wanted(const struct board *board);
 void board_group_ranks(struct board *board, int fit);
-const struct run_instant *board_instant(const struct board *board, int rank, enum tier tier); /* the shown one */
+const struct run_instant *board_instant(const struct board *board, int rank); /* of the device; the shown one */
 struct board_row {
     struct board_group units;
     int y, height; /* y: from the first row on */

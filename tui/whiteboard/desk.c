@@ -312,8 +312,7 @@ void board_saved(struct canvas canvas, int y, const struct board_rank *of, const
 {
     const struct category_look *look = category_look(CATEGORY_ACTIVATIONS);
     const struct run_predicted *planned = &board->at.plan->category[TIER_DEVICE][CATEGORY_ACTIVATIONS];
-    const struct run_tier *tier = &board->scene->model->rank[of->rank].tier[TIER_DEVICE];
-    const struct run_instant *shown = board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
+    const struct run_instant *shown = board_instant(board, of->rank);
     const struct segment saved = {shown->held_bytes[CATEGORY_ACTIVATIONS], look->letter, look->pattern, look->style};
     const int bar = board->tile - 10;
     char text[FORMAT_ROOM];

@@ -114,7 +114,7 @@ static void write_rank(char out[48], int room, int rank, const struct board *boa
 /* The rank or the group, and bytes on the device now: of the group's largest. */
 void board_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
-    const struct run_instant *now = board_instant(board, of->rank, TIER_DEVICE);
+    const struct run_instant *now = board_instant(board, of->rank);
     const bool alone = of->group.count == 1;
     const int end = of->x + (board->tile > board->column - 1 || !alone ? board->column - 1 : board->tile);
     char name[48], text[FORMAT_ROOM + 4];

@@ -43,9 +43,9 @@ void board_group_ranks(struct board *board, int fit)
     }
 }
 
-const struct run_instant *board_instant(const struct board *board, int rank, enum tier which)
+const struct run_instant *board_instant(const struct board *board, int rank)
 {
-    const struct run_tier *tier = &board->scene->model->rank[rank].tier[which];
+    const struct run_tier *tier = &board->scene->model->rank[rank].tier[TIER_DEVICE];
     return board->calm && tier->step_peak.known ? &tier->step_peak : &tier->now;
 }
 

@@ -110,7 +110,7 @@ static void choose_rank(struct board_rank *of, const struct board *board)
     uint64_t most = 0;
     of->rank = -1;
     for (int rank = of->group.first; rank < of->group.first + of->group.count; rank++) {
-        const uint64_t bytes = board_instant(board, rank, TIER_DEVICE)->live_bytes;
+        const uint64_t bytes = board_instant(board, rank)->live_bytes;
         if (rank == board->rank && of->group.count > 1) continue;
         of->unequal |= of->members++ > 0 && bytes != most;
         if (of->rank < 0 || bytes > most) of->rank = rank, most = bytes;
