@@ -69,7 +69,7 @@ static int find_folder(struct checkpoint_info *info, const char *dir, const char
     if (strlen(dir) + CHECKPOINT_TAG_BYTES >= sizeof info->folder)
         return error_set(err, STATUS_USAGE, "the path is too long: %.100s...", dir);
     if (!tag && is_one_itself(dir)) return snprintf(info->folder, sizeof info->folder, "%s", dir), STATUS_OK;
-    if (tag && checkpoint_check_tag(tag, err)) return err ? err->status : STATUS_USAGE;
+    if (tag && command_check_tag(tag, err)) return err ? err->status : STATUS_USAGE;
     if (!tag && !checkpoint_latest(dir, latest)) return no_checkpoints(dir, err);
     snprintf(info->folder, sizeof info->folder, "%.4000s/%s", dir, tag ? tag : latest);
     if (is_one_itself(info->folder)) return STATUS_OK;

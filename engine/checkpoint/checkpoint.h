@@ -103,8 +103,6 @@ struct checkpoint_target {
     void *buffers; /* lent to the shard's writer: STATE_BUFFERS_BYTES, aligned to 4096 */
 };
 
-/* STATUS_USAGE: the name cannot be a tag (command_check_tag()). */
-int checkpoint_check_tag(const char *tag, struct error *err);
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step-N" */
 
 /* Makes DIR and the partial folder in it, removes remains of killed saves, and locks DIR against other saves until

@@ -11,14 +11,8 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/config/command.h"
 
 /* ---- names ---- */
-
-int checkpoint_check_tag(const char *tag, struct error *err)
-{
-    return command_check_tag(tag, err);
-}
 
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step)
 {
@@ -191,7 +185,7 @@ static struct checkpoint_tag *list_tags(const char *dir, int *count)
     *count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         struct stat manifest;
-        if (checkpoint_check_tag(entry->d_name, NULL) || !stands(dir, entry->d_name, &manifest)) continue;
+        if (command_check_tag(entry->d_name, NULL) || !stands(dir, entry->d_name, &manifest)) continue;
         if (!(more = realloc(tags, (size_t)(*count + 1) * sizeof *tags))) break;
         tags = more;
         struct checkpoint_tag *tag = &tags[(*count)++];
@@ -222,7 +216,7 @@ bool checkpoint_latest(const char *dir, char tag[CHECKPOINT_TAG_BYTES])
     if (!text) return false;
     size_t length = strlen(text);
     while (length && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
-    bool good = checkpoint_check_tag(text, NULL) == STATUS_OK && stands(dir, text, &manifest);
+    bool good = command_check_tag(text, NULL) == STATUS_OK && stands(dir, text, &manifest);
     if (good) strcpy(tag, text);
     free(text);
     return good;

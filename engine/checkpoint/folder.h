@@ -3,6 +3,7 @@
 #define ENGINE_CHECKPOINT_FOLDER_H
 
 #include "engine/checkpoint/format.h"
+#include "engine/config/command.h"
 
 enum { PATH_BYTES = CHECKPOINT_FOLDER_BYTES + 256 };
 

@@ -7,6 +7,7 @@
 
 #include "engine/base/json.h"
 #include "engine/checkpoint/crc32c.h"
+#include "engine/config/command.h"
 #include "engine/config/hjson.h"
 
 static const char format_name[] = "zerolab checkpoint", checksum_begin[] = ",\n\t\"checksum\":\t\"";
@@ -82,15 +83,10 @@ char *manifest_print(const struct checkpoint_info *info, const struct manifest_s
 
 /* ---- reading ---- */
 
-static const cJSON *member(const cJSON *json, const char *name)
-{
-    return cJSON_GetObjectItemCaseSensitive(json, name);
-}
-
 /* A whole number from `least` to `most`; false: it is not. */
 static bool whole(const cJSON *json, const char *name, int64_t least, int64_t most, int64_t *value)
 {
-    const cJSON *item = member(json, name);
+    const cJSON *item = json_get(json, name);
     if (!cJSON_IsNumber(item) || !(item->valuedouble >= (double)least && item->valuedouble <= (double)most) ||
         floor(item->valuedouble) != item->valuedouble)
         return false;
@@ -109,14 +105,14 @@ static bool small(const cJSON *json, const char *name, int least, int most, int 
 static bool progress_from(struct zero_progress *progress, const cJSON *json)
 {
     const int64_t most = INT64_C(1) << 53;
-    const cJSON *scaler = member(json, "loss_scaler"), *scale = member(scaler, "scale");
+    const cJSON *scaler = json_get(json, "loss_scaler"), *scale = json_get(scaler, "scale");
     if (!cJSON_IsNumber(scale) || !(scale->valuedouble > 0) || isinf(scale->valuedouble)) return false;
-    const cJSON *pending = cJSON_GetObjectItemCaseSensitive(json, "pending_factor"); /* only with delayed updates */
+    const cJSON *pending = json_get(json, "pending_factor"); /* only with delayed updates */
     progress->pending = cJSON_IsNumber(pending);
     if (progress->pending) progress->pending_factor = (float)pending->valuedouble;
     progress->scaler.scale = scale->valuedouble;
     progress->skips = 0; /* where there were none, nothing is said */
-    if (member(json, "skips") && !small(json, "skips", 0, INT32_MAX, &progress->skips)) return false;
+    if (json_get(json, "skips") && !small(json, "skips", 0, INT32_MAX, &progress->skips)) return false;
     return whole(json, "steps_done", 0, UINT32_MAX - 1, &progress->steps_done) &&
            whole(json, "updates", 0, progress->steps_done, &progress->updates) &&
            whole(json, "samples", 0, most, &progress->samples) &&
@@ -127,7 +123,7 @@ static bool progress_from(struct zero_progress *progress, const cJSON *json)
 
 static bool run_from(struct checkpoint_info *info, const cJSON *json)
 {
-    const char *isa = cJSON_GetStringValue(member(json, "isa"));
+    const char *isa = json_get_text(json, "isa");
     snprintf(info->isa, sizeof info->isa, "%s", isa ? isa : "");
     return isa && small(json, "ranks", 1, SHARDS_MAX, &info->ranks) &&
            small(json, "threads_per_rank", 1, INT32_MAX, &info->threads) && small(json, "stage", 0, 3, &info->stage);
@@ -138,7 +134,7 @@ static bool data_from(struct data_fingerprint *data, const cJSON *json)
 {
     int64_t bytes;
     unsigned long long hash;
-    const char *path = cJSON_GetStringValue(member(json, "path")), *text = cJSON_GetStringValue(member(json, "hash"));
+    const char *path = json_get_text(json, "path"), *text = json_get_text(json, "hash");
     *data = (struct data_fingerprint){.known = json != NULL};
     if (!json) return true;
     if (!path || !text || sscanf(text, "%16llx", &hash) != 1) return false;
@@ -158,7 +154,7 @@ static bool shards_from(struct checkpoint_info *info, struct manifest_shard **ou
     struct manifest_shard *shards = *out = calloc((size_t)count, sizeof *shards);
     cJSON_ArrayForEach(json, list)
     {
-        const char *crc = cJSON_GetStringValue(member(json, "crc32c"));
+        const char *crc = json_get_text(json, "crc32c");
         int64_t bytes;
         if (!shards || !crc || sscanf(crc, "%8x", &shards[s].crc) != 1) return false;
         if (!whole(json, "bytes", 0, INT64_C(1) << 52, &bytes)) return false;
@@ -180,7 +176,7 @@ static size_t vouched_for(const char *text)
 static char *config_text(const char *text)
 {
     cJSON *json = hjson_exact(text);
-    char *config = cJSON_PrintUnformatted(member(json, "config"));
+    char *config = cJSON_PrintUnformatted(json_get(json, "config"));
     cJSON_Delete(json);
     return config;
 }
@@ -188,7 +184,7 @@ static char *config_text(const char *text)
 static int read_members(struct checkpoint_info *info, struct manifest_shard **shards, const cJSON *json,
                         const char *text, struct error *err)
 {
-    const char *format = cJSON_GetStringValue(member(json, "format")), *tag = cJSON_GetStringValue(member(json, "tag"));
+    const char *format = json_get_text(json, "format"), *tag = json_get_text(json, "tag");
     int version;
     if (!format || strcmp(format, format_name) != 0 || !small(json, "version", 0, INT32_MAX, &version))
         return error_set(err, STATUS_INPUT, "is no manifest of a checkpoint");
@@ -196,10 +192,10 @@ static int read_members(struct checkpoint_info *info, struct manifest_shard **sh
         return error_set(err, STATUS_INPUT,
                          "is of version %d of the format, this program reads %d; use a newer zerolab", version,
                          CHECKPOINT_VERSION);
-    bool good = tag && checkpoint_check_tag(tag, NULL) == STATUS_OK && cJSON_IsObject(member(json, "config")) &&
-                progress_from(&info->progress, member(json, "progress")) && run_from(info, member(json, "saved_by")) &&
-                data_from(&info->data, member(json, "data")) &&
-                shards_from(info, shards, member(json, "shards"));
+    bool good = tag && command_check_tag(tag, NULL) == STATUS_OK && cJSON_IsObject(json_get(json, "config")) &&
+                progress_from(&info->progress, json_get(json, "progress")) &&
+                run_from(info, json_get(json, "saved_by")) && data_from(&info->data, json_get(json, "data")) &&
+                shards_from(info, shards, json_get(json, "shards"));
     if (!good) return error_set(err, STATUS_INPUT, "lacks what a manifest must say, though its checksum is right");
     strcpy(info->tag, tag);
     info->config_json = config_text(text);

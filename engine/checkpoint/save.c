@@ -39,7 +39,7 @@ static int keep_out_of_others(const struct checkpoint_save *save, struct error *
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err)
 {
     *out = NULL;
-    int status = checkpoint_check_tag(target->tag, err);
+    int status = command_check_tag(target->tag, err);
     if (status) return status;
     if (strlen(target->dir) + CHECKPOINT_TAG_BYTES >= CHECKPOINT_FOLDER_BYTES)
         return error_set(err, STATUS_USAGE, "the path of the checkpoints is too long: %.100s...", target->dir);
