@@ -198,7 +198,9 @@ int rank_validate(struct rank *rank, const struct command *command, float *loss,
     int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
     if (status) return status;
     accept(rank, command);
-    record_validation(rank0_ring(rank), rank->steps_done, *loss, tokens);
+    const struct trace_of_validation told = {
+        .step = (uint32_t)rank->steps_done, .loss = *loss, .tokens = (uint32_t)tokens};
+    record_now(rank0_ring(rank), TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_VALIDATION, .validation = told});
     return STATUS_OK;
 }
 
@@ -208,7 +210,9 @@ int rank_sample(struct rank *rank, const struct command *command, int64_t tokens
     int status = zero_sample(rank->zero, (int)tokens, 0.8f, &text, err);
     if (!status) {
         accept(rank, command);
-        record_sample(rank0_ring(rank), rank->steps_done, (const char *)text.at, text.count);
+        const struct trace_of_sample told = {.step = (uint32_t)rank->steps_done,
+                                             .text = {(const char *)text.at, text.count}};
+        record_now(rank0_ring(rank), TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_SAMPLE, .sample = told});
     }
     bytes_release(&text);
     return status;

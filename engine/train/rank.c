@@ -10,7 +10,6 @@
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/device/gpu.h"
-#include "engine/train/rank_parts.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 
@@ -190,7 +189,10 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
         rank_sample(rank, NULL, rank->spec->sample_tokens, &why) && rank->rank == 0)
         record_log(rank->ring, 1, why.text);
     status = zero_state_hash(rank->zero, &hash, err);
-    if (!status && rank->rank == 0) record_state_hash(rank->ring, rank->steps_done, hash);
+    if (!status && rank->rank == 0)
+        record_now(rank->ring, TRACE_RANK_ALL,
+                   (struct trace_record){.kind = TRACE_STATE_HASH,
+                                         .state_hash = {.step = (uint32_t)rank->steps_done, .hash = hash}});
     return status ? status : comm_barrier(rank->comm, err);
 }
 

@@ -88,4 +88,34 @@ int rank_count_here(const struct rank *rank);
 int rank_validate(struct rank *rank, const struct command *command, float *loss, struct error *err);
 int rank_sample(struct rank *rank, const struct command *command, int64_t tokens, struct error *err);
 
+/* ---- what the files of a rank share: its loop of orders (rank.c), its opening (rank_open.c), its trace (rank_trace.c) ---- */
+
+/* Collective. After a failure rank_live() closes the parts that were opened. */
+int rank_open(struct rank *rank, struct error *err);
+/* Closes the checkpoint or file of weights to begin from, if the state has been made from it. */
+void rank_close_source(struct rank *rank);
+
+/* Opens the rings, and on rank 0 the director and the writer. Collective: afterwards rank 0's writer drains every
+ * ring. */
+int rank_open_trace(struct rank *rank, struct error *err);
+/* Rank 0 writes the end of the trace, or hands writer and viewers over to the next engine. error: why the run failed,
+ * or "". */
+void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error);
+
+/* Collective. Rank 0 records the shortage, and the director enters RUN_OUT_OF_MEMORY. */
+int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage, struct error *err);
+
+/* ---- shared.c: what ranks on several hosts must have in common. All are collective, give every rank the same result, name a host
+ * that differs, and do nothing where the ranks are of one machine. ---- */
+
+/* STATUS_USAGE: a host does not see files that rank 0 writes in checkpoint folder `dir` (or where it would be made), so the
+ * shards of that host would be lost. */
+int shared_check_folder(struct rank *rank, const char *dir, struct error *err);
+
+/* STATUS_INPUT: a host's text, or checkpoint to begin from, is not rank 0's. Called when all ranks have opened them. */
+int shared_check_input(struct rank *rank, struct error *err);
+
+/* STATUS_USAGE: the ranks of a host do not fit into its memory. */
+int shared_check_room(struct rank *rank, struct error *err);
+
 #endif

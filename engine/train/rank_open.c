@@ -10,10 +10,9 @@
 #include "engine/data/data.h"
 #include "engine/device/gpu.h"
 #include "engine/plan/schedule_io.h"
-#include "engine/train/rank_parts.h"
+#include "engine/train/rank.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
-#include "engine/train/shared.h"
 #include "kernels/kernels.h"
 
 enum { SAVER_RING_BYTES = 16 << 10 };
@@ -184,6 +183,14 @@ static void tell_gpu(struct rank *rank)
     record_outside(rank->ring, rank->rank, rank->gpu, &rank->recorded.outside_bytes);
 }
 
+static void tell_host(struct rank *rank)
+{
+    const char *name = comm_host(rank->comm, rank->rank);
+    const uint32_t machine = (uint32_t)comm_machine_of(rank->comm, rank->rank);
+    record_now(rank->ring, rank->rank,
+               (struct trace_record){.kind = TRACE_HOST, .host = {machine, {name, strlen(name)}}});
+}
+
 static bool will_save(const struct rank *rank)
 {
     return rank->config.checkpoint.every > 0 || rank->config.checkpoint.at_end;
@@ -211,8 +218,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_engine(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
-    if (!status && comm_machines(rank->comm) > 1)
-        record_host(rank->ring, rank->rank, comm_machine_of(rank->comm, rank->rank), comm_host(rank->comm, rank->rank));
+    if (!status && comm_machines(rank->comm) > 1) tell_host(rank);
     if (!status) status = comm_barrier(rank->comm, err); /* all ranks have read their part of the source */
     if (!status) rank_close_source(rank);
     if (!status) relaunch_opened(rank);

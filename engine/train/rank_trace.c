@@ -6,7 +6,7 @@
 
 #include "engine/base/json.h"
 #include "engine/launch/rundir.h"
-#include "engine/train/rank_parts.h"
+#include "engine/train/rank.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch.h"
 

@@ -19,12 +19,16 @@ static struct trace_text text_of(const char *text)
     return (struct trace_text){text, strlen(text)};
 }
 
-/* Writes a record of all ranks, with the present time. */
-static void emit(struct trace_ring *ring, struct trace_record record)
+void record_now(struct trace_ring *ring, int rank, struct trace_record record)
 {
-    record.rank = TRACE_RANK_ALL;
+    record.rank = (uint16_t)rank;
     record.time_ns = clock_ns();
     trace_emit(ring, &record);
+}
+
+static void emit(struct trace_ring *ring, struct trace_record record)
+{
+    record_now(ring, TRACE_RANK_ALL, record);
 }
 
 static cJSON *model_json(const struct model *model)
@@ -121,25 +125,6 @@ void record_event(struct trace_ring *ring, int64_t step, const char *kind, cJSON
     free(text);
 }
 
-void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens)
-{
-    emit(ring,
-         (struct trace_record){.kind = TRACE_VALIDATION,
-                               .validation = {.step = (uint32_t)steps_done, .loss = loss, .tokens = (uint32_t)tokens}});
-}
-
-void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes)
-{
-    emit(ring,
-         (struct trace_record){.kind = TRACE_SAMPLE, .sample = {.step = (uint32_t)steps_done, .text = {text, bytes}}});
-}
-
-void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash)
-{
-    emit(ring,
-         (struct trace_record){.kind = TRACE_STATE_HASH, .state_hash = {.step = (uint32_t)steps_done, .hash = hash}});
-}
-
 void record_log(struct trace_ring *ring, int level, const char *text)
 {
     const struct trace_record record = trace_log(level, text, clock_ns());
@@ -182,25 +167,16 @@ void record_end(struct trace_ring *ring, enum outcome outcome, const char *error
     emit(ring, (struct trace_record){.kind = TRACE_END, .end = {.outcome = (uint8_t)outcome, .error = text_of(error)}});
 }
 
-void record_host(struct trace_ring *ring, int rank, int machine, const char *host)
-{
-    const struct trace_record record = {.kind = TRACE_HOST,
-                                        .rank = (uint16_t)rank,
-                                        .time_ns = clock_ns(),
-                                        .host = {.machine = (uint32_t)machine, .name = text_of(host)}};
-    trace_emit(ring, &record);
-}
-
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu)
 {
     const struct gpu_place place = gpu_rank_place(gpu);
-    struct trace_record record = {.kind = TRACE_GPU, .rank = (uint16_t)rank, .time_ns = clock_ns()};
-    record.gpu = (struct trace_of_gpu){.gpu = (uint32_t)place.gpu,
-                                       .first_rank = (uint32_t)place.first_rank,
-                                       .ranks = (uint32_t)place.ranks,
-                                       .total_bytes = place.info->total_bytes,
-                                       .name = text_of(place.info->name)};
-    trace_emit(ring, &record);
+    record_now(ring, rank,
+               (struct trace_record){.kind = TRACE_GPU,
+                                     .gpu = {.gpu = (uint32_t)place.gpu,
+                                             .first_rank = (uint32_t)place.first_rank,
+                                             .ranks = (uint32_t)place.ranks,
+                                             .total_bytes = place.info->total_bytes,
+                                             .name = text_of(place.info->name)}});
 }
 
 void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes)
@@ -210,9 +186,7 @@ void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gp
     if (place.first_rank != rank || !gpu_rank_outside(gpu, &bytes, &free_bytes)) return;
     const uint64_t change = bytes > *told_bytes ? bytes - *told_bytes : *told_bytes - bytes;
     if (change < place.info->granularity) return;
-    struct trace_record record = {.kind = TRACE_OUTSIDE, .rank = (uint16_t)rank, .time_ns = clock_ns()};
-    record.outside = (struct trace_of_outside){bytes, free_bytes};
-    trace_emit(ring, &record);
+    record_now(ring, rank, (struct trace_record){.kind = TRACE_OUTSIDE, .outside = {bytes, free_bytes}});
     *told_bytes = bytes;
 }
 

@@ -19,23 +19,20 @@ struct run_place { int part, ranks, ranks_per_node, gpus; int64_t steps_done; co
 /* The JSON text of the first record, which describes the run. The caller frees; NULL: no memory. */
 char *run_header_json(const struct config *config, const struct model *model, const struct data *data, const struct run_place *place);
 
+/* Writes a record of this rank, or of TRACE_RANK_ALL, with the present time; the functions below use it. */
+void record_now(struct trace_ring *ring, int rank, struct trace_record record);
+
 void record_run(struct trace_ring *ring, const char *json);
 void record_state(struct trace_ring *ring, int64_t steps_done, enum run_state state, const char *reason);
 /* The command applies before step steps_done + 1. refusal NULL: accepted. */
 void record_command(struct trace_ring *ring, int64_t steps_done, const char *line, const char *refusal);
 void record_event(struct trace_ring *ring, int64_t step, const char *kind, struct cJSON *detail); /* frees detail */
-void record_validation(struct trace_ring *ring, int64_t steps_done, float loss, int64_t tokens);
-void record_sample(struct trace_ring *ring, int64_t steps_done, const char *text, size_t bytes);
-void record_state_hash(struct trace_ring *ring, int64_t steps_done, uint64_t hash);
 void record_log(struct trace_ring *ring, int level, const char *text);
 /* Records once (*told) that the system, or a GPU's driver, refused to lock memory that pin_memory asks for. */
 void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *told);
 void record_lines(struct trace_ring *ring, char *text); /* one note for each line; modifies text */
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero);
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error);
-
-/* Records where a rank is. */
-void record_host(struct trace_ring *ring, int rank, int machine, const char *host);
 
 /* record_gpu() records a rank's GPU. record_outside() records the GPU's memory outside of all tiers, if this rank
  * measures it and it changed by a page since *told_bytes (UINT64_MAX: not recorded yet). */

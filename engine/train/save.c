@@ -11,7 +11,6 @@
 #include "engine/checkpoint/convert.h"
 #include "engine/launch/capacity.h"
 #include "engine/train/records.h"
-#include "engine/train/shared.h"
 #include "kernels/kernels.h"
 
 struct saver {

@@ -1,4 +1,4 @@
-#include "engine/train/shared.h"
+#include "engine/train/rank.h"
 
 #include <stdio.h>
 #include <stdlib.h>
