@@ -1,4 +1,4 @@
-#include "engine/cli/headless.h"
+#include "engine/cli/session.h"
 
 #include <poll.h>
 #include <signal.h>
