@@ -12,8 +12,8 @@
 #include "engine/trace/writer.h"
 #include "tests/support/synthetic.h"
 #include "tui/app/app.h"
+#include "tui/app/app_parts.h"
 #include "tui/app/feed.h"
-#include "tui/app/search.h"
 
 /* ---- a replay, from a real trace file ------------------------------------------------------------------------------ */
 

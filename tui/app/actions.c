@@ -315,7 +315,7 @@ void pointing_act(struct app *app)
     case POINTING_CLICK:
         row = pointing.y == app->surface.rows - 1 ? footer_key_at(app->surface.columns, &scene, pointing.x) : NULL;
         if (row) app_act(app, row);
-        else if (!app->two) point(app, pointing.x, pointing.y);
+        else if (!app->options->compare) point(app, pointing.x, pointing.y);
         break;
     }
 }

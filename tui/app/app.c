@@ -71,7 +71,7 @@ static uint64_t frame_ns(const struct app *app)
 static void play_last_step(struct app *app, uint64_t now_ns)
 {
     struct feed *feed = &app->feed;
-    const bool fast = feed->live && !app->two && !feed->newest.over && run_is_fast(feed->newest.model);
+    const bool fast = feed->live && !app->options->compare && !feed->newest.over && run_is_fast(feed->newest.model);
     if (!fast) app->slow_ns = now_ns;
     if (app->state.lab_frozen || (feed->behind && !feed->last.step)) return;
     if (app->state.view == VIEW_WHITEBOARD && now_ns > app->slow_ns + FAST_FOR_NS)
@@ -164,9 +164,9 @@ static void draw(struct app *app, uint64_t now_ns)
     struct terminal_cost cost = terminal_cost(app->terminal);
     app->state.cost.frames = cost.frames;
     app->state.cost.bytes = cost.bytes;
-    if (app->two) {
+    if (app->options->compare) {
         if (app->state.view == VIEW_OVERVIEW) app->state.view = VIEW_WHITEBOARD; /* panes need the whole screen */
-        compared_draw(app->two, &app->feed, &app->state, &app->surface);
+        compared_draw(&app->two, &app->feed, &app->state, &app->surface);
     } else {
         struct scene scene = app_scene(app);
         view_draw(scene.model, scene.history, &app->state, &app->surface);
@@ -199,7 +199,7 @@ static int64_t until(uint64_t then_ns, uint64_t now_ns)
 /* Whether more records may wait: of the run, or of either of two. */
 static bool flows(const struct app *app)
 {
-    return feed_flows(&app->feed) || (app->two && feed_flows(&app->two->feed));
+    return feed_flows(&app->feed) || (app->options->compare && feed_flows(&app->two.feed));
 }
 
 /* Sleeps until there is a key, a record to read, a frame to draw, a message to remove, or work for `tended`. */
@@ -212,7 +212,7 @@ static void wait_for_work(struct app *app)
     int64_t rest_ns = flows(app) ? 0 : until(app->taken_ns + frame_ns(app), now_ns);
     int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
     if (app->feed.playing && wait_ns >= (live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
-    const int other = app->two ? feed_fd(&app->two->feed) : -1;
+    const int other = app->options->compare ? feed_fd(&app->two.feed) : -1;
     struct pollfd fds[4] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
                             {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN},
                             {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN},
@@ -229,7 +229,7 @@ static void wait_for_work(struct app *app)
 
 static void take_records(struct app *app, uint64_t now_ns)
 {
-    const bool other = app->two && compared_advance(app->two, now_ns);
+    const bool other = app->options->compare && compared_advance(&app->two, now_ns);
     if (!feed_advance(&app->feed, now_ns) && !other) return;
     feed_hold(&app->feed);
     app->changed = true;
@@ -261,24 +261,6 @@ static void loop(struct app *app, bool goes_on)
 
 /* ---- opening and leaving ------------------------------------------------------------------------------------------- */
 
-static int open_second(struct app *app, struct error *err)
-{
-    struct compared *two = calloc(1, sizeof *two);
-    if (!two) return error_set(err, STATUS_RUN, "no memory for a second run");
-    const int status = compared_open(two, app->options->compare, app->options->replay_file, err);
-    if (status) free(two);
-    else app->two = two;
-    return status;
-}
-
-static void close_feeds(struct app *app)
-{
-    if (app->two) compared_close(app->two);
-    free(app->two);
-    app->two = NULL;
-    feed_close(&app->feed);
-}
-
 static int open_feed(struct app *app, struct error *err)
 {
     const struct app_options *options = app->options;
@@ -287,7 +269,7 @@ static int open_feed(struct app *app, struct error *err)
     if (status) return status;
     if (options->source) status = lesson_record(app, err);
     else if (!lesson_open(app)) feed_play(&app->feed, true, clock_ns());
-    if (!status && options->compare) status = open_second(app, err);
+    if (!status && options->compare) status = compared_open(&app->two, options->compare, options->replay_file, err);
     if (status) feed_close(&app->feed);
     return status;
 }
@@ -313,11 +295,8 @@ static void load_settings(struct app *app)
 static int open_screen(struct app *app, struct error *err)
 {
     const struct app_look *look = &app->options->look;
-    enum theme theme;
-    int status = look_theme(&theme, look, true, err);
-    if (status) return status;
     load_settings(app);
-    status = terminal_open(&app->terminal, look->no_color, app->settings.mouse, err);
+    int status = terminal_open(&app->terminal, look->no_color, app->settings.mouse, err);
     app->quit = !app->terminal;
     if (!app->terminal) return status;
     app->theme = look_is_mono(look, terminal_has_colour(app->terminal)) ? THEME_MONO : app->settings.theme;
@@ -412,7 +391,8 @@ int app_run(const struct app_options *options, struct error *err)
     int status = open_feed(app, err);
     if (!status) {
         status = run_on_stage(app, goes_on, err);
-        close_feeds(app);
+        if (options->compare) compared_close(&app->two);
+        feed_close(&app->feed);
     }
     if (!status && app->again && options->stage) *options->stage = app;
     else app_close(app);
@@ -427,4 +407,34 @@ bool app_terminal_fits(struct error *err)
 int app_terminal_colours(void)
 {
     return terminfo_colours();
+}
+
+/* ---- themes, and the tables that the command line shows ----------------------------------------------------------- */
+
+bool look_is_mono(const struct app_look *look, bool can_colour)
+{
+    const char *no_colour = getenv("NO_COLOR");
+    return look->no_color || !can_colour || (no_colour && no_colour[0]);
+}
+
+bool app_lab_fits(const struct lab_play *play)
+{
+    struct lab_pane pane = {0};
+    lab_pane_of(&pane, play, false);
+    return lab_fits_smallest(&pane);
+}
+
+const char *app_theme_names(void)
+{
+    return "default light projector mono";
+}
+
+char *app_keys_list(void)
+{
+    return keys_as_list();
+}
+
+char *app_keys_markdown(void)
+{
+    return keys_as_markdown();
 }

@@ -1,6 +1,5 @@
 /* State and functions that the files of the app share: app.c (the loop), actions.c (keys and mouse), act_time.c (keys
- * that move in time), compared.c (a second run), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons), look.c
- * (themes). */
+ * that move in time), compared.c (a second run), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons). */
 #ifndef TUI_APP_APP_PARTS_H
 #define TUI_APP_APP_PARTS_H
 
@@ -36,7 +35,7 @@ struct app {
     struct terminal *terminal;
     struct surface surface;
     struct feed feed;
-    struct compared *two; /* NULL: one run */
+    struct compared two; /* options->compare NULL: one run, and this is not used */
     struct view_state state;
     struct settings settings; /* in force */
     struct settings saved;    /* the file's settings with later changes by keys */
@@ -89,6 +88,17 @@ void act_find(struct app *app, const struct key_row *row);
 void act_markers(struct app *app, const struct key_row *row);
 void act_moments(struct app *app, const struct key_row *row);
 
+enum prompt_answer { PROMPT_GOES_ON, PROMPT_TAKEN, PROMPT_LEFT };
+/* Applies a key to `text` of `room` bytes: a character is appended, Backspace removes the last one, Ctrl-U all. Enter
+ * accepts the line, Esc cancels it. A suggested text (*offered, which the first key sets to false) is replaced by the
+ * first character; any other key begins to edit it. A pure function. */
+enum prompt_answer prompt_type(char *text, size_t room, uint32_t key, bool *offered);
+
+/* A feed_match of '/'; user: struct search. Finds steps ("step 12"), operations by kind and unit ("all_gather block 3"),
+ * and events, commands, states and lines of the log by any part of their text. */
+struct search { const char *text; int rank; /* search the operations of this rank */ };
+bool search_matches(const struct run_model *model, const struct trace_record *record, const void *user);
+
 void pointing_act(struct app *app); /* the mouse */
 
 /* ---- playing.c: a lab in the app: its keys, its commands to the run, and saving the learner's progress ---- */
@@ -122,11 +132,8 @@ bool lesson_open(struct app *app);
 void lesson_show(struct app *app); /* shows the pane as it was at the cursor */
 bool lesson_key(struct app *app, uint32_t key); /* true: it was a key of the lesson */
 
-/* ---- look.c: from the options of a look to a theme ---- */
-
 /* Whether the theme is mono, in which patterns replace colours: by option, by NO_COLOR, or because the terminal has
  * no colours. */
 bool look_is_mono(const struct app_look *look, bool can_colour);
-int look_theme(enum theme *theme, const struct app_look *look, bool can_colour, struct error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* Two runs on one screen: keys move the cursor of A, and B follows it, before a frame is drawn. What differs is totalled of both
  * runs as a whole (engine/advise/analysis.h): of a trace once, of a run in progress from a connection of its own. */
 #include "tui/app/app_parts.h"
-#include "tui/app/feed_parts.h"
 #include "tui/screen/two.h"
 #include "tui/view/shown.h"
 

@@ -2,7 +2,7 @@
  * moment, from memory if the step is kept there, else from the trace file. */
 #include <stddef.h>
 
-#include "tui/app/feed_parts.h"
+#include "tui/app/feed.h"
 
 static void forget_stepping(struct feed *feed)
 {

@@ -1,5 +1,5 @@
 /* Keeps the newest state of a run: opens a feed, reads new records, records to a file. */
-#include "tui/app/feed_parts.h"
+#include "tui/app/feed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -115,4 +115,17 @@ void feed_play(struct feed *feed, bool playing, uint64_t now_ns);
 void feed_faster(struct feed *feed, int by, uint64_t now_ns); /* by steps of the scale; negative: slower, then backwards */
 double feed_speed(const struct feed *feed);
 
+/* ---- functions that the files of a feed share ---- */
+
+enum { FEED_HISTORY_BYTES = 24 << 20 }; /* limit of the newest history, and of the history of an older window */
+
+/* Reads until `enough` is true: a recording as far as needed, a live run as far as records have arrived. Returns the
+ * last result of enough(). */
+bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
+
+/* cursor.c */
+void part_release(struct part *part);
+void pace_advance(struct feed *feed, uint64_t now_ns);
+int64_t pace_wait_ns(const struct feed *feed, uint64_t now_ns); /* -1: it does not play */
+
 #endif

@@ -287,17 +287,20 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
 {
     const char *name = options->view ? options->view : options->compare ? "whiteboard" : "overview";
     int view = view_named(name);
-    enum theme theme;
+    const int named = options->look.theme ? theme_named(options->look.theme) : THEME_DEFAULT;
     struct record_reader reader;
     if (view < 0) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
                          options->rows);
-    int status = look_theme(&theme, &options->look, options->as != APP_AS_TEXT, err);
-    if (status) return status;
+    if (named < 0)
+        return error_set(err, STATUS_USAGE, "there is no theme %s; there are: %s", options->look.theme,
+                         app_theme_names());
+    const bool mono = look_is_mono(&options->look, options->as != APP_AS_TEXT);
+    const enum theme theme = mono ? THEME_MONO : (enum theme)named;
     if (options->steps || options->as >= APP_AS_HTML)
         return print_stretch(out, (enum view_id)view, options, theme, err);
-    status = open_recording(&reader, options->file, err);
+    int status = open_recording(&reader, options->file, err);
     if (!status) status = go_to(&reader, options->at, err);
     if (!status) status = print(out, &reader, (enum view_id)view, options, theme, err);
     record_reader_release(&reader, true);

@@ -2,7 +2,7 @@
  * moments on a clock of its own while the run goes on. When it comes to the end, the step that is the last one then follows. */
 #include <stdlib.h>
 
-#include "tui/app/feed_parts.h"
+#include "tui/app/feed.h"
 
 static const uint64_t MOMENT_NS = 120000000, WHOLE_NS = 10000000000; /* each at least so long; all of them, if they are few */
 

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "tui/app/app_parts.h"
-#include "tui/app/feed_parts.h"
 
 /* ---- recording ----------------------------------------------------------------------------------------------------- */
 

@@ -2,11 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/prompt.h"
-#include "tui/app/search.h"
+#include "tui/draw/output.h"
+#include "tui/view/op_text.h"
 
 void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)
 {
@@ -17,6 +18,44 @@ void typing_open(struct app *app, enum prompt kind, const char *label, const cha
 }
 
 /* ---- search -------------------------------------------------------------------------------------------------------- */
+
+static bool contains(struct trace_text text, const char *part)
+{
+    size_t length = strlen(part);
+    for (size_t i = 0; i + length <= text.bytes; i++)
+        if (!strncasecmp(text.at + i, part, length)) return true;
+    return false;
+}
+
+static struct trace_text text_of(char *out, size_t room, const struct run_model *model,
+                                 const struct trace_record *record)
+{
+    switch (record->kind) {
+    case TRACE_OP_END: /* "reduce bucket 1", as views name it */
+        if (!op_label(out, model, record->op_end.schedule, (int)record->op_end.op)) *out = '\0';
+        break;
+    case TRACE_COMMAND: return record->command.text;
+    case TRACE_EVENT: return record->event.json;
+    case TRACE_LOG: return record->log.text;
+    case TRACE_SAMPLE: return record->sample.text;
+    case TRACE_STATE: snprintf(out, room, "%s", run_state_name(record->state.state)); break;
+    case TRACE_VALIDATION: snprintf(out, room, "validation loss %.4f", (double)record->validation.loss); break;
+    case TRACE_STEP_BEGIN: snprintf(out, room, "step %u", record->step_begin.step); break;
+    default: return (struct trace_text){"", 0};
+    }
+    return (struct trace_text){out, strlen(out)};
+}
+
+bool search_matches(const struct run_model *model, const struct trace_record *record, const void *user)
+{
+    const struct search *search = user;
+    char text[160];
+    bool own = record->kind == TRACE_OP_END || record->kind == TRACE_STEP_BEGIN;
+    if (own && record->rank != search->rank) return false;
+    if (record->kind == TRACE_STEP_BEGIN && !strncasecmp(search->text, "step ", 5)) /* not 120 for 12 */
+        return snprintf(text, sizeof text, "step %u", record->step_begin.step) > 0 && !strcasecmp(text, search->text);
+    return contains(text_of(text, sizeof text, model, record), search->text);
+}
 
 static void find(struct app *app, bool forward)
 {
@@ -84,7 +123,7 @@ void act_moments(struct app *app, const struct key_row *row)
 {
     struct view_state *state = &app->state;
     int which = state->mark[0].known && !state->mark[1].known, view = view_named("moments");
-    if (app->two) {
+    if (app->options->compare) {
         app_say(app, "%s compares two moments of one run: replay one of the two", row->label);
         return;
     }
@@ -130,6 +169,36 @@ static void take_command(struct app *app, const char *text)
     if (!text[0]) return;
     if (command_parse(&command, text, &err)) app_say(app, "%.310s", err.text);
     else app_send(app, text);
+}
+
+static void take_last_away(char *text)
+{
+    size_t length = strlen(text);
+    while (length && ((unsigned char)text[length - 1] & 0xc0) == 0x80) length--;
+    if (length) text[length - 1] = '\0';
+}
+
+static bool is_character(uint32_t key)
+{
+    bool surrogate = key >= 0xd800 && key < 0xe000;
+    return key >= ' ' && key != 127 && !(key >= 0x80 && key < 0xa0) && key < INPUT_SPECIAL && !surrogate;
+}
+
+enum prompt_answer prompt_type(char *text, size_t room, uint32_t key, bool *offered)
+{
+    enum { CONTROL_U = 'u' & 0x1f };
+    char character[5];
+    if (*offered && is_character(key)) text[0] = '\0';
+    *offered = false;
+    if (key == '\r') return PROMPT_TAKEN;
+    if (key == INPUT_ESCAPE) return PROMPT_LEFT;
+    if (key == INPUT_BACKSPACE) take_last_away(text);
+    else if (key == CONTROL_U) text[0] = '\0';
+    else if (is_character(key)) {
+        utf8_encode(character, key);
+        if (strlen(text) + strlen(character) < room) strcat(text, character);
+    }
+    return PROMPT_GOES_ON;
 }
 
 void typing_key(struct app *app, uint32_t key)
