@@ -94,9 +94,7 @@ void director_free(struct director *director)
 
 static void wake(struct director *director)
 {
-    uint64_t one = 1;
-    ssize_t written = write(director->wake_fd, &one, sizeof one);
-    (void)written; /* fails only when a wake-up is pending already */
+    eventfd_write(director->wake_fd, 1); /* fails only when a wake-up is pending already */
 }
 
 static void hurry(struct director *director)
@@ -308,13 +306,12 @@ static bool is_signalled(const struct director *director)
 
 static void sleep_until_woken(struct director *director, int timeout_ms)
 {
-    uint64_t grace_ms = owner_grace(director) / 1000000, count;
+    const uint64_t grace_ms = owner_grace(director) / 1000000;
     if (timeout_ms < 0 && grace_ms < INT_MAX) timeout_ms = (int)grace_ms + 1;
     struct pollfd woken[2] = {{.fd = director->wake_fd, .events = POLLIN},
                               {.fd = director->options.signal_fd, .events = POLLIN}};
     if (poll(woken, 2, timeout_ms) <= 0) return;
-    ssize_t size = read(director->wake_fd, &count, sizeof count);
-    (void)size; /* may fail: an earlier read took this wake-up too */
+    eventfd_read(director->wake_fd, &(eventfd_t){0}); /* may fail: an earlier read took this wake-up too */
 }
 
 /* A stopped or slow front end that keeps every record delays the run, as a full pipe would. */
