@@ -80,17 +80,16 @@ int lab_catalog_number(const char *name)
 
 bool lab_hides_own(const char *name)
 {
-    char path[300];
+    char path[300], *text;
+    size_t length;
     const int number = lab_catalog_number(name);
     if (number < 0) return false;
     snprintf(path, sizeof path, "labs/%s/lab.md", name);
-    FILE *file = is_there(path) ? fopen(path, "re") : NULL;
-    if (!file) return false;
-    const char *at = catalog[number].begin;
-    int c;
-    while ((c = fgetc(file)) != EOF && at < catalog[number].end && (char)c == *at) at++;
-    fclose(file);
-    return c != EOF || at < catalog[number].end;
+    if (file_read(&text, &length, path, READ_MOST_BYTES, false, NULL)) return false;
+    const size_t own = (size_t)(catalog[number].end - catalog[number].begin);
+    const bool differs = length != own || memcmp(text, catalog[number].begin, own) != 0;
+    free(text);
+    return differs;
 }
 
 int lab_open(struct lab **out, const char *name, struct error *err)
