@@ -298,12 +298,6 @@ static void draw_shards_title(struct canvas canvas, bool focused, const struct p
     draw_title(canvas, 0, focused, title);
 }
 
-static void draw_nothing(struct canvas canvas, bool focused)
-{
-    draw_title(canvas, 0, focused, "shards");
-    draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
-}
-
 static const char *now_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at,
                             enum lane lane)
 {
@@ -363,7 +357,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct picture picture;
     if (!picture_init(&picture, scene)) {
-        draw_nothing(canvas, false);
+        draw_untold(canvas, false, "shards");
         return;
     }
     struct grid grid = grid_of(canvas.at.columns, &picture);
@@ -393,7 +387,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 {
     struct picture picture;
     if (!picture_init(&picture, scene)) {
-        draw_nothing(canvas, focused);
+        draw_untold(canvas, focused, "shards");
         return;
     }
     const struct grid grid = grid_of(canvas.at.columns, &picture);

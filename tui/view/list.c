@@ -1,4 +1,4 @@
-/* Lists that one moves in. */
+/* Lists that one moves in, and what a view shows instead of its list. */
 #include "tui/view/view.h"
 
 enum { PAGE = 10 };
@@ -17,6 +17,12 @@ int scrolled(int scroll, int items, int rows)
 int list_top(int chosen, int items, int rows)
 {
     return scrolled(chosen - rows / 2, items, rows);
+}
+
+void draw_untold(struct canvas canvas, bool focused, const char *title)
+{
+    draw_title(canvas, 0, focused, title);
+    draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
 }
 
 bool list_act(int *row, int items, const struct key_row *key)

@@ -144,6 +144,9 @@ bool rank_act(struct view_state *state, const struct scene *scene, const struct 
 /* The same, and by the keys that move in a list. */
 bool ranks_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
 
+/* The title of a view that needs a schedule, while none is known. */
+void draw_untold(struct canvas canvas, bool focused, const char *title);
+
 /* row, limited to [0, items); 0 if there are no items. */
 int list_kept(int row, int items);
 

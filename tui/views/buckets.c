@@ -396,28 +396,24 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     draw_title(canvas, 0, focused, title);
 }
 
-/* False: nothing to show, and it was said why. */
-static bool draw_none(struct canvas canvas, bool focused, const struct buckets *buckets)
+/* Fills *buckets. False: nothing to show, and it was said why. */
+static bool has_buckets(struct buckets *buckets, struct canvas canvas, const struct scene *scene, bool focused)
 {
-    if (buckets && buckets->sums.count) return true;
-    if (buckets) draw_buckets_title(canvas, focused, buckets);
-    else draw_title(canvas, 0, focused, "buckets");
-    draw_text(canvas, 1, 1, STYLE_DIM,
-              buckets ? "this schedule reduces no gradients" : "not known yet: no schedule has come");
-    return false;
+    if (!buckets_init(buckets, scene)) return draw_untold(canvas, focused, "buckets"), false;
+    draw_buckets_title(canvas, focused, buckets);
+    if (!buckets->sums.count) draw_text(canvas, 1, 1, STYLE_DIM, "this schedule reduces no gradients");
+    return buckets->sums.count > 0;
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct buckets buckets;
-    const bool known = buckets_init(&buckets, scene);
-    if (!draw_none(canvas, false, known ? &buckets : NULL)) return;
+    if (!has_buckets(&buckets, canvas, scene, false)) return;
     const int columns = canvas.at.columns, chosen = chosen_row(&buckets);
     int rows = canvas.at.rows - 1 - DETAIL_ROWS - KNOB_ROWS - 2; /* a title, the legend */
     const int room = (rows - 1) / buckets.sums.count, ranks = scene->model->ranks;
     const int pitch = room < ranks ? 1 : room > ranks ? ranks + (ranks > 1) : ranks;
     if (rows > buckets.sums.count * pitch + 1) rows = buckets.sums.count * pitch + 1;
-    draw_buckets_title(canvas, false, &buckets);
     draw_list(canvas_part(canvas, 0, 1, columns, rows), pitch, &buckets, chosen);
     draw_chosen(canvas_part(canvas, 0, 1 + rows, columns, DETAIL_ROWS), &buckets, chosen);
     draw_title(canvas_part(canvas, 0, 1 + rows + DETAIL_ROWS, columns, 1), 0, false, "all of them");
@@ -428,9 +424,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct buckets buckets;
-    const bool known = buckets_init(&buckets, scene);
-    if (!draw_none(canvas, focused, known ? &buckets : NULL)) return;
-    draw_buckets_title(canvas, focused, &buckets);
+    if (!has_buckets(&buckets, canvas, scene, focused)) return;
     draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), 1, &buckets, chosen_row(&buckets));
 }
 

@@ -323,17 +323,11 @@ static void draw_schedule_title(struct canvas canvas, bool focused, const struct
     draw_title(canvas, 0, focused, title);
 }
 
-static void draw_nothing(struct canvas canvas, bool focused)
-{
-    draw_title(canvas, 0, focused, "schedule");
-    draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
-}
-
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct listing list;
     if (!listing_init(&list, scene)) {
-        draw_nothing(canvas, false);
+        draw_untold(canvas, false, "schedule");
         return;
     }
     const int columns = canvas.at.columns, lane_rows = run_lane_count(scene->model) + 1,
@@ -354,7 +348,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 {
     struct listing list;
     if (!listing_init(&list, scene)) {
-        draw_nothing(canvas, focused);
+        draw_untold(canvas, focused, "schedule");
         return;
     }
     draw_schedule_title(canvas, focused, &list);

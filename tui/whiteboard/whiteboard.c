@@ -364,8 +364,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct rows share;
     char sentence[SENTENCE_ROOM];
     if (!board_init(&board, scene, canvas.at.columns)) {
-        draw_title(canvas, 0, false, "whiteboard");
-        draw_text(canvas, 1, 1, STYLE_DIM, "not known yet: no schedule has come");
+        draw_untold(canvas, false, "whiteboard");
         return;
     }
     board.boxed = board_links(&board) > 1 && canvas.at.rows >= ROWS_SMALL;
