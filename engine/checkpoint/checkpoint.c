@@ -14,7 +14,6 @@
 #include "engine/base/wire.h"
 #include "engine/checkpoint/crc32c.h"
 #include "engine/checkpoint/folder.h"
-#include "engine/checkpoint/index.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/retile.h"
 

@@ -1,4 +1,4 @@
-#include "engine/checkpoint/index.h"
+#include "engine/checkpoint/reader.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/cli/bench_view.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/rundir.h"
 #include "engine/trace/writer.h"

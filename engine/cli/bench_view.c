@@ -1,4 +1,4 @@
-#include "engine/cli/bench_view.h"
+#include "engine/cli/bench_rounds.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -10,7 +10,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/printable.h"
 #include "engine/base/words.h"
-#include "engine/observe/waiting.h"
 
 static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
 

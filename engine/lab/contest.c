@@ -1,4 +1,4 @@
-#include "engine/lab/contest.h"
+#include "engine/lab/expression.h"
 
 #include <math.h>
 #include <stdlib.h>

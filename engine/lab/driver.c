@@ -3,9 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "engine/config/command.h"
-#include "engine/observe/waiting.h"
 
 bool run_waits(const struct run_model *model)
 {

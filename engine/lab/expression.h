@@ -28,7 +28,7 @@ struct lab_value {
 
 struct lab_kept { char name[LAB_NAME_MAX]; struct lab_value value; };
 
-/* A key and the values that a lab tries for it (contest.h). */
+/* A key and the values that a lab tries for it (contest.c). */
 enum { LAB_TRIES_MAX = 8, LAB_TRY_VALUES_MAX = 6 };
 struct lab_try { const char *key; int count; const char *values[LAB_TRY_VALUES_MAX]; }; /* "key", "value": as settings */
 struct lab_tries { int count; struct lab_try at[LAB_TRIES_MAX]; };
@@ -68,5 +68,22 @@ int lab_refuse_place(const char *key, struct error *err);
 
 /* The metrics as a Markdown table, for docs/LABS.md; the caller frees. */
 char *lab_metrics_markdown(void);
+
+/* ---- contest.c: finds the best of all setups of a lab: plans every combination of the values in its try: lines,
+ * drops those whose planned peak exceeds a tier's budget (a run never holds more than planned), and takes the one
+ * with the shortest paced step (engine/plan/setup.h). The answer is the same on every machine; some hundred setups
+ * take a second. ---- */
+
+struct contest {
+    int tried, fitting;   /* valid combinations; combinations that fit the budgets */
+    double best_s;        /* the shortest paced step of the fitting ones, in seconds; 0: none fits */
+    int best[LAB_TRIES_MAX]; /* index of the best value of each key */
+};
+
+/* Fills *contest. tries NULL or empty: no contest. `sets`: settings of the run; a tried value overrides them. */
+void contest_hold(struct contest *contest, const struct lab_tries *tries, const char *const *sets, int set_count);
+
+/* STATUS_USAGE: a value that no combination can have, or too many combinations. */
+int contest_check(const struct lab_tries *tries, const char *const *sets, int set_count, struct error *err);
 
 #endif

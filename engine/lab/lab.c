@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/lab/expression_parts.h"
-#include "engine/lab/pool.h"
+#include "engine/lab/read_parts.h"
 
 /* "checkpoint TAG" among these actions. */
 static bool is_saved_by(const struct lab_actions *actions, const char *tag)

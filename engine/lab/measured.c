@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "engine/advise/present.h"
-#include "engine/lab/contest.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/observe/totals.h"
-#include "engine/observe/waiting.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
 

@@ -12,8 +12,8 @@
 #ifndef ENGINE_LAB_PLAY_H
 #define ENGINE_LAB_PLAY_H
 
-#include "engine/lab/contest.h"
 #include "engine/lab/driver.h"
+#include "engine/lab/expression.h"
 #include "engine/lab/progress.h"
 
 /* ---- lab_baseline.c: settings to restore after the learner changed some. All keys work while a lab asks, so a learner

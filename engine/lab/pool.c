@@ -1,8 +1,7 @@
-#include "engine/lab/pool.h"
+#include "engine/lab/read_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
-
 #include "engine/lab/expression.h"
 
 /* A list of allocations; an expression is one that has parts of its own. */

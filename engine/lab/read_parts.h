@@ -2,6 +2,7 @@
 #ifndef ENGINE_LAB_READ_PARTS_H
 #define ENGINE_LAB_READ_PARTS_H
 
+#include <stddef.h>
 #include <stdio.h>
 
 #include "engine/lab/lab.h"
@@ -39,5 +40,17 @@ int read_wrong_line(struct reader *reader, struct lab_wrong *wrong, const struct
 int read_check_line(struct reader *reader, struct lab_check *check, const char *text);
 int read_keep_line(struct reader *reader, struct lab_action *keep, const char *text);
 int read_action(struct reader *reader, struct lab_actions *actions, const char *text);
+
+/* ---- pool.c: the memory pool of a lab's reader, freed as a whole. ---- */
+
+struct expression;
+struct lab_pool;
+
+struct lab_pool *pool_new(void);              /* NULL: no memory (so do the functions below) */
+void pool_free(struct lab_pool *pool);
+void *pool_take(struct lab_pool *pool, size_t bytes); /* zeroed */
+char *pool_text(struct lab_pool *pool, const char *text, size_t length);
+/* The pool frees the expression; false: no memory, and it has been freed. */
+int pool_owns(struct lab_pool *pool, struct expression *expression);
 
 #endif

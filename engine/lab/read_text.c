@@ -5,9 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include "engine/config/command.h"
-#include "engine/lab/pool.h"
 
 static const struct expression *expression(struct reader *reader, const char **text)
 {

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "engine/base/words.h"
-#include "engine/observe/waiting.h"
 #include "engine/plan/footprint.h"
 
 const struct run_part *run_present_part(const struct run_model *model)

@@ -1,4 +1,3 @@
-#include "engine/observe/waiting.h"
 
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "engine/lab/catalog.h"
 #include "engine/lab/play.h"
 #include "tui/draw/output.h"
-#include "tui/screen/lab.h"
 #include "tui/screen/screen.h"
 
 #define GOLDEN_FOLDER "tests/golden/labs"

@@ -13,10 +13,10 @@
 #include "engine/trace/record_buffer.h"
 #include "tests/support/synthetic.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/keyframes.h"
+#include "tui/app/feed.h"
 #include "tui/app/settings.h"
 #include "tui/input/keys.h"
-#include "tui/view/filter.h"
+#include "tui/view/view.h"
 
 /* ---- the line that is typed ----------------------------------------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "engine/lab/contest.h"
+#include "engine/lab/expression.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 

@@ -13,7 +13,6 @@
 #include "tui/draw/output.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
-#include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/tier_bar.h"

@@ -5,7 +5,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/words.h"
 #include "tui/app/app_parts.h"
-#include "tui/screen/lab.h"
 #include "tui/screen/screen.h"
 #include "tui/view/view.h"
 

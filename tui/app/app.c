@@ -8,8 +8,6 @@
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
-#include "tui/screen/lab.h"
-#include "tui/term/terminfo.h"
 
 enum { FRAME_NS = 100000000, MOTION_NS = 50000000, FAST_FOR_NS = 300000000, RECORDING_ENDS_MS = 3000 };
 

@@ -1,8 +1,6 @@
 /* Two runs on one screen: keys move the cursor of A, and B follows it, before a frame is drawn. What differs is totalled of both
  * runs as a whole (engine/advise/analysis.h): of a trace once, of a run in progress from a connection of its own. */
 #include "tui/app/app_parts.h"
-#include "tui/screen/two.h"
-#include "tui/view/shown.h"
 
 enum { ROWS_LARGE = 50 }; /* large figures need half of so many rows */
 static const struct analysis_options whole = {0};

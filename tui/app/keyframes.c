@@ -1,8 +1,7 @@
-#include "tui/app/keyframes.h"
+#include "tui/app/feed.h"
 
 #include <stdlib.h>
 #include <string.h>
-
 #include "engine/base/bytes.h"
 
 /* Folding some steps again takes a millisecond; a snapshot of each would take more memory than the records. */

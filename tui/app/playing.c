@@ -3,7 +3,6 @@
 
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
-#include "tui/screen/lab.h"
 
 /* A longer time without a key is a break, not learning. */
 static const uint64_t BREAK_NS = 300000000000u;

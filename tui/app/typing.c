@@ -7,6 +7,7 @@
 #include "engine/config/command.h"
 #include "tui/app/app_parts.h"
 #include "tui/draw/output.h"
+#include "tui/input/keys.h"
 #include "tui/view/op_text.h"
 
 void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)

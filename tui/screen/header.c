@@ -6,10 +6,9 @@
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/config/command.h"
-#include "engine/observe/waiting.h"
+#include "engine/observe/questions.h"
 #include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
-#include "tui/view/shown.h"
 
 /* Adds a piece if all of it fits. */
 static int add(struct canvas canvas, int x, enum style style, const char *text)

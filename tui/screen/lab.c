@@ -1,5 +1,5 @@
 /* Draws the pane of a lab. The play (engine/lab/play.h) makes the paragraphs; this file turns them into rows. */
-#include "tui/screen/lab.h"
+#include "tui/screen/screen.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * is one column of panes under 120 columns, two under 180, else three. Each column is a list of panes, the most telling
  * first. A pane is dropped when its column is too short for it, and the focused pane then takes the place of the last ones
  * of its column. */
-#include "tui/screen/layout.h"
+#include "tui/screen/screen.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
 #include "tui/memory/tiers.h"
-#include "tui/screen/layout.h"
 #include "tui/screen/screen.h"
 
 /* All ranks' lanes, or as many as leave the panes their part of the rows; of four always. */

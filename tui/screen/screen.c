@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "tui/memory/tiers.h"
-#include "tui/screen/lab.h"
-#include "tui/view/shown.h"
 
 static const struct view *const views[VIEWS] = {
 #define VIEW(ID, name) [VIEW_##ID] = &view_##name,

@@ -2,6 +2,7 @@
 #ifndef TUI_SCREEN_SCREEN_H
 #define TUI_SCREEN_SCREEN_H
 
+#include "engine/advise/analysis.h"
 #include "tui/view/view.h"
 
 const struct view *view_of(enum view_id id);
@@ -29,5 +30,54 @@ bool header_offers(const struct view_state *state);
 void footer_draw(struct canvas canvas, const struct scene *scene);
 int footer_rows(struct canvas screen, const struct view_state *state);
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x);
+
+/* ---- two.c: two runs on one screen: the same view of both, A above B, and below them
+ * the figures that differ. ---- */
+
+struct two {
+    struct scene scene[2];            /* footer, view and sizes are those of scene 0 */
+    const char *name[2];              /* a file, or the number of a run */
+    const struct analysis *analysis;  /* [2]: of all that was read of both */
+};
+
+/* Erases the surface and draws both. On a surface under 80x24, and for the help page: as view_draw() of scene 0. */
+void two_draw(const struct two *two, struct surface *surface);
+
+/* ---- lab.c: draws a lab: a pane beside the view if there is room for both, else a page below a strip with a
+ * picture. ---- */
+
+/* The rectangles of pane and view below the header; a pure function. A pane that is not shown has no columns. Above a page
+ * the view is a strip: whiteboard or timeline in small, in other views the memory bars. */
+struct lab_layout { struct rect pane, view; };
+bool lab_is_page(const struct view_state *state, int columns); /* of the view there is a strip at most */
+bool lab_strip_is_view(const struct view_state *state);        /* false: the strip has memory bars */
+struct lab_layout lab_layout(const struct view_state *state, int columns, int rows);
+
+void lab_draw(struct canvas canvas, const struct scene *scene);
+
+/* lab_rows(): rows of the lab's text; lab_room(): rows that a canvas of this size has for the text. */
+int lab_rows(const struct view_state *state, int columns);
+int lab_room(int rows);
+/* Whether question and verdict each fit one page on the smallest screen (80x24). Hints may scroll. */
+bool lab_fits_smallest(const struct lab_pane *pane);
+/* The scroll position that shows the newest text: verdict and explanation, or the newest hint. */
+int lab_scroll_to_newest(const struct view_state *state, int columns, int rows);
+
+/* ---- layout.c: the overview's layout: a pure function from sizes to rectangles. ---- */
+
+struct overview_needs {
+    int bars_rows;       /* title, bars and legend */
+    int timeline_rows;   /* title and lanes; the timeline is as wide as the screen */
+    int rows[VIEWS];     /* rows that a pane wants; 0: all that are left */
+    bool idle[VIEWS];    /* the pane is empty: shown only when it has the focus */
+    enum view_id focus;  /* a view with a pane */
+};
+
+/* A part that is not shown has columns == 0 and rows == 0. */
+struct overview_layout {
+    struct rect bars, pane[VIEWS]; /* within the screen without header and footer */
+};
+
+void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs);
 
 #endif

@@ -1,6 +1,5 @@
 /* The screen of two runs. The differences are those of `analyze --diff`, in its words: means of the steps of one schedule,
  * and peaks. They do not depend on the moment that is shown, except for the choice of the schedule. */
-#include "tui/screen/two.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,7 +18,6 @@
 #include "engine/base/printable.h"
 #include "tui/term/painter.h"
 #include "tui/term/restore.h"
-#include "tui/term/terminfo.h"
 
 struct terminal {
     SCREEN *screen;

@@ -5,6 +5,8 @@
 #define TUI_TERM_TERM_H
 
 #include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <time.h>
 
 #include "engine/base/error.h"
@@ -51,5 +53,15 @@ uint32_t terminal_key(struct terminal *terminal);
 enum pointing { POINTING_CLICK, POINTING_WHEEL_UP, POINTING_WHEEL_DOWN };
 struct terminal_pointing { enum pointing what; int x, y; };
 struct terminal_pointing terminal_pointing(const struct terminal *terminal);
+
+/* ---- terminfo.c: reads the terminal's description. Separate from term.c because <term.h> defines macros named
+ * `columns`, `lines` and hundreds more. ---- */
+
+/* The bytes that restore the terminal's screen from before; mouse: they also turn the mouse off. False: TERM is not
+ * known here. */
+bool terminfo_leave(char *out, size_t room, bool mouse);
+
+/* How many colours TERM has; -1: TERM is not known here. */
+int terminfo_colours(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* What the terminal's description says. */
-#include "tui/term/terminfo.h"
+#include "tui/term/term.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "tui/draw/bar.h"
-#include "tui/view/filter.h"
 
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {

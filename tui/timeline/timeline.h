@@ -4,7 +4,7 @@
 #define TUI_TIMELINE_TIMELINE_H
 
 #include "engine/observe/totals.h"
-#include "tui/view/shown.h"
+#include "tui/view/view.h"
 
 /* ---- the window: which time is shown (timeline_window.c) ----------------------------------------------------------- */
 

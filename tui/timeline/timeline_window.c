@@ -1,6 +1,5 @@
-/* Chooses the window of time. Until the user zooms or pans it is one step (tui/view/shown.h). A step that is shown while it
+/* Chooses the window of time. Until the user zooms or pans it is one step (tui/view/shown.c). A step that is shown while it
  * runs is drawn on the scale of the step before. */
-#include "engine/observe/waiting.h"
 #include "tui/timeline/timeline.h"
 
 enum { FIRST_STEP_NS = 250000000 };

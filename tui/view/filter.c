@@ -1,4 +1,4 @@
-#include "tui/view/filter.h"
+#include "tui/view/view.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* Chooses the step that a screen shows. Of a run that goes on it is one of the last whole steps, for two seconds each,
  * because nobody reads a picture that changes faster. A step that is long enough to follow is shown while it runs. */
-#include "tui/view/shown.h"
-
-#include "engine/observe/waiting.h"
+#include "tui/view/view.h"
 
 enum { STEP_STAYS_S = 2, SLOW_MOTION_STEP_NS = 300000000 };
 static const uint64_t second_ns = 1000000000;

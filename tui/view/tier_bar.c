@@ -4,7 +4,6 @@
 #include <stdio.h>
 
 #include "engine/observe/flows.h"
-#include "tui/view/shown.h"
 
 const char *tiers_name(enum tier tier)
 {

@@ -10,6 +10,7 @@
 #include "engine/lab/pane.h"
 #include "engine/observe/history.h"
 #include "engine/observe/questions.h"
+#include "engine/plan/schedule.h"
 #include "tui/draw/format.h"
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
@@ -155,5 +156,30 @@ int scrolled(int scroll, int items, int rows);
 
 /* The first of `rows` visible items, so that the chosen item is near the middle. */
 int list_top(int chosen, int items, int rows);
+
+/* ---- shown.c: which step a screen shows: that under the cursor; while a run goes on, a whole one that stays for two
+ * seconds. ---- */
+
+uint64_t shown_now(const struct scene *scene); /* the newest time of model and history */
+bool shown_moves(const struct scene *scene);   /* a live run that goes on, or a recording that plays */
+/* The step to show; NULL: none has begun. */
+const struct history_step *shown_step(const struct scene *scene);
+/* The newest whole step that had ended at time_ns; NULL: none is kept. */
+const struct history_step *shown_whole_at(const struct history *history, uint64_t time_ns);
+
+/* ---- filter.c: the filter of '\', a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (a prefix
+ * of a lane's name); the remaining words are a text that must occur. A view applies the parts that concern
+ * it. ---- */
+
+struct filter {
+    int first_rank, last_rank; /* all ranks: 0 and INT_MAX */
+    uint32_t lanes;            /* bit 1 << lane: the lane is shown */
+    char text[80];             /* "": any */
+};
+
+struct filter filter_of(const char *line);
+bool filter_shows_lane(const struct filter *filter, enum lane lane);
+bool filter_shows_text(const struct filter *filter, const char *text); /* ignores case */
+bool text_contains(const char *text, const char *part);                /* ignores case; false for an empty part */
 
 #endif

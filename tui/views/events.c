@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/advise/why.h"
-#include "tui/view/filter.h"
 #include "tui/view/tier_bar.h"
+#include "tui/view/view.h"
 
 enum { LEVELS = 3, DETAIL_ROWS = 5 };
 static const enum style by_level[LEVELS] = {STYLE_TEXT, STYLE_WARN, STYLE_BAD};

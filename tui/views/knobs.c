@@ -7,7 +7,6 @@
 #include "engine/advise/differences.h"
 #include "engine/advise/knobs.h"
 #include "engine/base/grouped.h"
-#include "tui/view/filter.h"
 #include "tui/view/view.h"
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */

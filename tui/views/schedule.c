@@ -6,10 +6,8 @@
 
 #include "engine/base/words.h"
 #include "engine/observe/totals.h"
-#include "tui/view/filter.h"
 #include "tui/view/op_text.h"
-#include "tui/view/shown.h"
-#include "tui/views/schedule_detail.h"
+#include "tui/views/sides.h"
 
 enum { LIST_ROWS_MIN = 5, DETAIL_ROWS = 18 };
 

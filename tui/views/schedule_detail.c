@@ -1,5 +1,5 @@
 /* One operation of a schedule in full. */
-#include "tui/views/schedule_detail.h"
+#include "tui/views/sides.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,9 @@
-/* A table of two sides: a row has a name, both values and their difference (n/a if one is not known). */
+/* What several files of this folder draw. First a table of two sides: a row has a name, both values and their
+ * difference (n/a if one is not known). */
 #ifndef TUI_VIEWS_SIDES_H
 #define TUI_VIEWS_SIDES_H
 
+#include "engine/observe/progress.h"
 #include "tui/view/view.h"
 
 struct side_row {
@@ -22,5 +24,13 @@ int sides_columns(const struct canvas *canvas, enum units units); /* of the tabl
 void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
 /* heads: of the names, both sides and the difference. */
 void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4]);
+
+/* ---- schedule_detail.c: draws one operation of a schedule in full: its kind, buffers and pieces, its dependencies
+ * and dependents, its last measured times, and its present state. ---- */
+
+void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int op);
+
+/* "done", "running", "wait #12"; of one rank. */
+const char *state_text(char out[24], const struct progress *at, int op);
 
 #endif
