@@ -7,7 +7,6 @@
 
 #include "engine/base/json.h"
 #include "engine/checkpoint/crc32c.h"
-#include "engine/config/command.h"
 #include "engine/config/hjson.h"
 
 static const char format_name[] = "zerolab checkpoint", checksum_begin[] = ",\n\t\"checksum\":\t\"";

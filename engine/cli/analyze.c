@@ -6,7 +6,6 @@
 #include "engine/advise/logs.h"
 #include "engine/cli/front.h"
 #include "engine/cli/progress.h"
-#include "engine/trace/source.h"
 
 /* ---- progress ---- */
 

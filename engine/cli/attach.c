@@ -4,12 +4,10 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
 #include "engine/launch/rundir.h"
-#include "engine/observe/questions.h"
 
 enum { RUNS_MAX = 64 };
 

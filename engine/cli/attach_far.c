@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -14,7 +13,6 @@
 #include "engine/cli/front.h"
 #include "engine/launch/launch.h"
 #include "engine/trace/listen.h"
-#include "engine/trace/source.h"
 
 /* ---- on that host ---- */
 

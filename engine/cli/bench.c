@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/cli/bench_rounds.h"
 #include "engine/cli/front.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/checkpoint/format.h"

@@ -1,9 +1,7 @@
 /* `zerolab checkpoint inspect`: what a checkpoint or a file of weights holds, and whether every byte of it is good. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/cli/front.h"

@@ -11,7 +11,6 @@
 
 #include "engine/cli/front.h"
 #include "engine/launch/launcher.h"
-#include "engine/trace/source.h"
 
 enum { NAME_ROOM = 256, PATH_ROOM = 512 };
 

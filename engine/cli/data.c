@@ -1,11 +1,8 @@
 /* `zerolab data encode` and `info`: text to token shards, and what is in either. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/printable.h"
 #include "engine/cli/front.h"
 #include "engine/cli/progress.h"
 #include "engine/data/corpus.h"

@@ -9,10 +9,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
 #include "engine/base/words.h"
 #include "engine/cli/session.h"
-#include "engine/launch/launcher.h"
 
 static const struct check {
     const char *group, *name;

@@ -11,7 +11,6 @@
 #include "engine/base/words.h"
 #include "engine/cli/lab_run.h"
 #include "engine/lab/catalog.h"
-#include "engine/lab/progress.h"
 
 /* ---- list ---------------------------------------------------------------------------------------------------------- */
 

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/clock.h"
 #include "engine/base/words.h"
 
 /* Checkpoints of a lab outlive its single runs, so they have a folder of their own. */

@@ -9,7 +9,6 @@
 #include "engine/base/file.h"
 #include "engine/base/printable.h"
 #include "engine/base/words.h"
-#include "engine/config/command.h"
 #include "engine/trace/check.h"
 #include "engine/trace/file.h"
 #include "engine/train/save_claims.h"

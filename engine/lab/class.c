@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/bytes.h"
 #include "engine/base/file.h"
 #include "engine/base/words.h"
 

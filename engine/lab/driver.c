@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "engine/config/command.h"
 
 bool run_waits(const struct run_model *model)
 {

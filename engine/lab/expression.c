@@ -4,11 +4,9 @@
 
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/bytes.h"
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
 #include "engine/lab/expression_parts.h"

@@ -1,7 +1,6 @@
 /* Metrics of the run, read off the run model and the history: what the trace says, never what a screen shows. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/present.h"

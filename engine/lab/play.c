@@ -2,7 +2,6 @@
 #include "engine/lab/play.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/words.h"

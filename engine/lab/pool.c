@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "engine/lab/expression.h"
 
 /* A list of allocations; an expression is one that has parts of its own. */
 struct pooled {

@@ -8,7 +8,6 @@
 #include "engine/advise/differences.h"
 #include "engine/base/words.h"
 #include "engine/config/keys.h"
-#include "engine/lab/lab.h"
 #include "engine/lab/read_parts.h"
 
 enum { DIRECTIVE_MAX = 24 };

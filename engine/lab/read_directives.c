@@ -6,7 +6,6 @@
 #include "engine/advise/differences.h"
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
-#include "engine/config/command.h"
 #include "engine/lab/read_parts.h"
 
 static int read_about(struct reader *reader, const char *text)

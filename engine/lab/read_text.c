@@ -2,10 +2,8 @@
 #include "engine/lab/read_parts.h"
 
 #include <ctype.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "engine/config/command.h"
 
 static const struct expression *expression(struct reader *reader, const char **text)
 {

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/comm/comm.h"
 #include "engine/launch/launch.h"
 #include "engine/launch/supervise.h"
 

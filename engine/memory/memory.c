@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "engine/memory/memory_parts.h"
-#include "engine/memory/pages.h"
 
 static const uint64_t ALIGNMENT_BYTES = 64;
 

@@ -1,7 +1,6 @@
 /* Units x ranks: one pass over the operations of a step, each of which changes the cell of its unit when it begins and when
  * it ends. */
 #include "engine/observe/cells.h"
-#include "engine/base/dtype.h"
 
 static int64_t elems_of(const struct buffer *buffer)
 {

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/bytes.h"
 #include "engine/base/json.h"
-#include "engine/config/command.h"
 #include "engine/observe/fold.h"
 
 static void notice_release(struct run_notice *notice)

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/bytes.h"
 #include "engine/observe/fold.h"
 
 /* The last steps are copied: a rank may be in them still, or report on them late. */

@@ -1,6 +1,5 @@
 #include "engine/observe/stall.h"
 
-#include "engine/base/dtype.h"
 #include "engine/observe/history.h"
 
 /* What other lanes than compute bring: whoever waits for it waits for that. A bucket in flight is awaited for the memory of

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/bytes.h"
 #include "engine/observe/fold.h"
 
 void steps_release(struct run_model *model)

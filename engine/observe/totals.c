@@ -2,7 +2,6 @@
 #include "engine/observe/totals.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* State while one rank's window is summed. */
 struct window {

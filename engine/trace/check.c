@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/base/bytes.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/trace/source.h"

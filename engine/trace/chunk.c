@@ -2,7 +2,6 @@
 
 #include <zlib.h>
 #include <zstd.h>
-#include "engine/base/wire.h"
 
 uint32_t chunk_crc(const void *bytes, size_t count)
 {

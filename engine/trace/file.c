@@ -10,7 +10,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/wire.h"
 #include "engine/trace/chunk.h"
 
 /* A chunk is closed at this size or age, or by a step that begins beyond KEYFRAME_BYTES: small enough to lose in a crash, large enough

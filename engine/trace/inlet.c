@@ -1,5 +1,4 @@
 /* The writer's side of relay.h: receives the records of the other machines, and measures their clocks. */
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #ifndef ENGINE_TRACE_LATEST_RECORDS_H
 #define ENGINE_TRACE_LATEST_RECORDS_H
 
-#include "engine/base/bytes.h"
 #include "engine/trace/record.h"
 
 struct latest_records;

@@ -1,7 +1,6 @@
 /* Encoder and decoder of every record kind, made from kinds.def: for each field of a kind the table yields one put_ or
  * get_ call, so a new kind or field needs nothing here. */
 #include "engine/trace/record.h"
-#include "engine/base/wire.h"
 
 /* Bytes of each field type on disk; text comes after the fixed part. */
 #define BYTES_u8   1

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "engine/base/wire.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/source_kind.h"
 

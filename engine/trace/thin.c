@@ -1,5 +1,4 @@
 #include "engine/trace/thin.h"
-#include "engine/trace/record.h"
 
 static const size_t most_bytes[THIN_CLASSES] = {THIN_DETAILS_BYTES, THIN_STEPS_BYTES, THIN_REST_BYTES};
 

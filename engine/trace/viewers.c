@@ -8,7 +8,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/trace/chunk.h"
-#include "engine/trace/latest_records.h"
 #include "engine/trace/listen.h"
 #include "engine/trace/thin.h"
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/trace/merge.h"
 #include "engine/trace/viewers.h"
 
 enum { PASS_MS = 20, PUMP_MS = 5 };

@@ -1,13 +1,10 @@
 /* Applies each command to a rank. All ranks run this with the same command between the same two steps, so that config
  * and engine stay equal on all ranks; only rank 0 writes records. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
 #include "engine/launch/capacity.h"
-#include "engine/train/rank.h"
-#include "engine/train/records.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 

@@ -7,7 +7,6 @@
 #include "engine/advise/shortage.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/device/gpu.h"
 #include "engine/train/relaunch.h"

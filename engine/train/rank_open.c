@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
-#include "engine/data/data.h"
 #include "engine/device/gpu.h"
 #include "engine/plan/schedule_io.h"
-#include "engine/train/rank.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 #include "kernels/kernels.h"

@@ -5,9 +5,6 @@
 #include <unistd.h>
 
 #include "engine/base/json.h"
-#include "engine/launch/rundir.h"
-#include "engine/train/rank.h"
-#include "engine/train/records.h"
 #include "engine/train/relaunch.h"
 
 enum { RING_BYTES = 512 << 10 };

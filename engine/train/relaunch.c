@@ -8,9 +8,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/checkpoint/checkpoint.h"
-#include "engine/launch/rundir.h"
-#include "engine/train/records.h"
 #include "engine/train/save.h"
 
 enum { SAID_EVERY_NS = 100000000 };

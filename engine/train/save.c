@@ -10,7 +10,6 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/convert.h"
 #include "engine/launch/capacity.h"
-#include "engine/train/records.h"
 #include "kernels/kernels.h"
 
 struct saver {

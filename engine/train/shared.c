@@ -8,7 +8,6 @@
 #include "engine/base/words.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/crc32c.h"
-#include "engine/data/data.h"
 #include "engine/launch/capacity.h"
 #include "engine/launch/launch_probe.h"
 

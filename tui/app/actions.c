@@ -5,8 +5,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/words.h"
 #include "tui/app/app_parts.h"
-#include "tui/screen/screen.h"
-#include "tui/view/view.h"
 
 /* A message stays for as long as it takes to read: 3 s for every row of 80 columns. */
 static void keep_message(struct app *app)

@@ -5,10 +5,8 @@
 
 #include "engine/base/version.h"
 #include "tui/app/app_parts.h"
-#include "tui/app/record_reader.h"
 #include "tui/draw/animation.h"
 #include "tui/draw/output.h"
-#include "tui/screen/screen.h"
 
 static int has_reached(const struct record_reader *reader, uint32_t step, struct error *err)
 {

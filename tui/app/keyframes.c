@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "engine/base/bytes.h"
 
 /* Folding some steps again takes a millisecond; a snapshot of each would take more memory than the records. */
 enum { SPACING_AT_START = 4 };

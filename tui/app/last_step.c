@@ -1,6 +1,5 @@
 /* Plays the last whole step of a live run that is too fast to follow, slowly and again and again: the cursor goes through the step's
  * moments on a clock of its own while the run goes on. When it comes to the end, the step that is the last one then follows. */
-#include <stdlib.h>
 
 #include "tui/app/feed.h"
 

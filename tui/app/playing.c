@@ -1,7 +1,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/config/command.h"
 #include "tui/app/app_parts.h"
 
 /* A longer time without a key is a break, not learning. */

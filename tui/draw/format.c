@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "engine/base/grouped.h"
 
 const char *units_name(enum units units)
 {

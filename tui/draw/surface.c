@@ -1,7 +1,6 @@
 /* Cells, clipping, text, rows of tables. */
 #include "tui/draw/surface.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine/base/words.h"

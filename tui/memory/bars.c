@@ -4,7 +4,6 @@
  * is one bar for the fullest rank, then heat rows, one column for each rank. With offload, bars of the host tier and of NVMe
  * stand beside the device's, each with its own scale, and below them a line for each link says what it moved. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/base/words.h"
 #include "tui/memory/tiers.h"

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
-#include "engine/observe/cells.h"
 #include "tui/memory/slots.h"
 #include "tui/view/op_text.h"
 

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "engine/observe/questions.h"

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
 #include "tui/draw/bar.h"
 #include "tui/screen/screen.h"
 

@@ -1,12 +1,9 @@
 /* Draws the details below the lanes: facts about the chosen operation, or the totals of an open span, else of the
  * step that is shown. Lines break only between facts, so that no size cuts a figure in two. */
 #include <stdio.h>
-#include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/observe/progress.h"
-#include "engine/observe/totals.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 

@@ -2,7 +2,6 @@
  * whole step before; that step's sent bytes, time and loss; and the knobs that differ. Figures that are no longer
  * kept are n/a. The figures are copied when a moment is marked, so the cursor may leave the records that model and
  * history keep. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/config/keys.h"

@@ -1,7 +1,5 @@
 #include <stdio.h>
-#include <string.h>
 
-#include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "tui/view/tier_bar.h"
 #include "tui/views/sides.h"

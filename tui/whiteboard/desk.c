@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/dtype.h"
 #include "engine/base/words.h"
 #include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"

@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/dtype.h"
 #include "engine/base/words.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"

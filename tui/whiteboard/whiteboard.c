@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/dtype.h"
 #include "engine/observe/flows.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
