@@ -201,9 +201,12 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
         return error_set(err, STATUS_USAGE, "--rounds %lld: give 1 to %d", (long long)cli->rounds, BENCH_ROUNDS_MAX);
     int status = config_load(config, cli->operand, sets, count, err);
     if (!status) status = scheduler_settle(config, cli->rounds > 0 ? cli->rounds : ROUNDS, err);
-    if (status || config->topology.ranks_as == RANKS_AS_THREADS) return status;
+    if (status) return status;
+    status = config_check_run(config, err);
+    if (!status && config->topology.ranks_as == RANKS_AS_THREADS) return STATUS_OK;
     config_release(config);
-    return error_set(err, STATUS_USAGE, "topology.ranks_as: the ranks of a bench are threads of one process");
+    return status ? status
+                  : error_set(err, STATUS_USAGE, "topology.ranks_as: the ranks of a bench are threads of one process");
 }
 
 /* OpenMP reads the number of threads, and whether they spin, when a program is loaded. So this program is loaded

@@ -4,17 +4,21 @@
  * With L layers, C hidden, H heads, V vocabulary, T sequence length, S tokens of a step over all ranks (train_batch_size x T), R ranks
  * and A micro-steps, the largest sums below are:
  *
- *     tokens of a step          S               bounded by 2^31: trace records and kernels count tokens with 32 bits
+ *     tokens of a step          S               bounded by 2^36; of a run by 2^31 (config_check_run): trace records count with 32 bits
+ *     tokens of a rank          S / R           bounded by 2^31: kernels count tokens with 32 bits
  *     units                     L x tiles       bounded by 2^13: the plan looks at pairs of units
  *     activations               S L C           bounded by 2^55. A token has at most 84 C bytes in a layer: output, two parts, 4 H of
  *                                               log-sum-exps, H <= C. The textbook's formula counts 66 C. So 128 S L C fits 2^62.
  *     attention matrices        S T H L         bounded by 2^59: the textbook counts 5 bytes of each score, which nobody keeps
- *     logits                    S V 4           at most 2^31 x 2^23.3 x 2^2 without a bound of its own
+ *     logits                    S V 4           at most 2^36 x 2^23.3 x 2^2 without a bound of its own
  *     parameters                P               at most 2^46 without a bound of its own: each size has its range
- *     bytes kept and moved      P R A           bounded by 2^56. A parameter has at most 8 lasting arrays of 4 bytes and as many of the
- *                                               step; a micro-step gathers it four times and reduces it once. So 64 P R A fits 2^62.
+ *     bytes kept                P R             bounded by 2^56. A parameter has at most 8 lasting arrays of 4 bytes and as many of the
+ *                                               step. So 64 P R fits 2^62, on all ranks together.
+ *     bytes moved               P R A           bounded by 2^58. Of a parameter a rank moves in a micro-step at most four gathers, 16 bytes,
+ *                                               and one reduction, 4 bytes, in at most R rounds. So 16 P A + 4 P R A is less than 2^63.
  *
- * Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and floating-point operations are doubles (plan/footprint.h). */
+ * Padding adds at most 16 R elements to a unit: 2^33 to P. Operations are counted by the builder of schedules (SCHEDULE_OPS_MAX), and
+ * floating-point operations are doubles (plan/footprint.h). */
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/config/resolve.h"
@@ -67,17 +71,21 @@ int config_check_bounds(const struct config *config, struct error *err)
     const struct config_model *model = &config->model;
     const struct factor batch = {"train_batch_size", config->train_batch_size},
                         sequence = {"data.sequence_length", config->data.sequence_length},
-                        layers = {"model.layers", model->layers};
+                        micro_batch = {"train_micro_batch_size_per_gpu", config->micro_batch_size},
+                        steps = {"gradient_accumulation_steps", config->accumulation_steps},
+                        layers = {"model.layers", model->layers},
+                        parameters = {"parameters of the model", parameters_of(model)},
+                        ranks = {"topology.ranks", config->topology.ranks};
     const struct bound bounds[] = {
-        {{batch, sequence}, INT32_MAX, "tokens in a step"},
+        {{batch, sequence}, INT64_C(1) << 36, "tokens in a step"},
+        {{micro_batch, steps, sequence}, INT32_MAX, "tokens of a rank in a step"},
         {{layers, {"model.mlp_tiles", config->mlp_tiles}}, 1 << 13, "units"},
         {{batch, sequence, layers, {"model.hidden", model->hidden}}, INT64_C(1) << 55, "activations in a step"},
-        {{batch, sequence, sequence, layers, {"model.heads", model->heads}}, INT64_C(1) << 59, "attention scores in a step"},
-        {{{"parameters of the model", parameters_of(model)},
-          {"topology.ranks", config->topology.ranks},
-          {"gradient_accumulation_steps", config->accumulation_steps}},
-         INT64_C(1) << 56,
-         "parameters that ranks use in a step"},
+        {{batch, sequence, sequence, layers, {"model.heads", model->heads}},
+         INT64_C(1) << 59,
+         "attention scores in a step"},
+        {{parameters, ranks}, INT64_C(1) << 56, "parameters on all ranks"},
+        {{parameters, ranks, steps}, INT64_C(1) << 58, "parameters that ranks use in a step"},
     };
     for (size_t b = 0; b < sizeof bounds / sizeof *bounds; b++)
         if (!within(&bounds[b])) return refuse(&bounds[b], err);

@@ -82,7 +82,8 @@ int command_check_tag(const char *tag, struct error *err)
 static int read_ranks(const char *argument, struct error *err)
 {
     struct config scratch = {0};
-    return config_try(&scratch, "topology.ranks", argument, err) ? error_prefix(err, "ranks") : STATUS_OK;
+    const int status = config_try(&scratch, "topology.ranks", argument, err);
+    return status || config_check_run(&scratch, err) ? error_prefix(err, "ranks") : STATUS_OK;
 }
 
 const char *fault_name(enum fault fault)

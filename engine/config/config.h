@@ -134,6 +134,8 @@ struct config_logs {
     } flops;
 };
 
+enum { RUN_RANKS_MOST = 64 }; /* of a run; a plan has as many as topology.ranks permits */
+
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
 enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
@@ -214,6 +216,9 @@ int config_read(char **text, const char *path, struct error *err);
 
 /* The folder for parameters (`parameters`) or optimizer states on NVMe: their own section's, else the other's; "" if none is given. */
 const char *config_nvme_path(const struct config *config, bool parameters);
+
+/* STATUS_USAGE: it can be planned, but this engine cannot run it. For all that starts ranks. */
+int config_check_run(const struct config *config, struct error *err);
 
 /* Like config_load(), from a text: of a file, of config_to_json(), or of a trace. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);

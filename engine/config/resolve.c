@@ -355,6 +355,20 @@ int config_check(const struct config *config, struct error *err)
     return check_data(config, err);
 }
 
+int config_check_run(const struct config *config, struct error *err)
+{
+    const int64_t tokens = (int64_t)config->train_batch_size * config->data.sequence_length;
+    char most[32];
+    if (config->topology.ranks > RUN_RANKS_MOST)
+        return error_set(err, STATUS_USAGE, "topology.ranks = %d: a run has at most %d ranks; zerolab plan takes more",
+                         config->topology.ranks, RUN_RANKS_MOST);
+    if (tokens > INT32_MAX)
+        return error_set(err, STATUS_USAGE,
+                         "train_batch_size x data.sequence_length = %d x %d: a run has at most %s tokens in a step",
+                         config->train_batch_size, config->data.sequence_length, grouped(most, INT32_MAX));
+    return STATUS_OK;
+}
+
 /* DeepSpeed's section only sets how a model's own calls behave; here the number says that checkpointing is wanted. */
 static int resolve_checkpoints(struct config_source *source, struct error *err)
 {

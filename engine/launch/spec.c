@@ -148,8 +148,10 @@ static int load(const struct run_spec *spec, struct config *config, struct error
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err)
 {
     int status = load(spec, config, err);
-    if (status || !(status = scheduler_settle(config, spec->steps, err))) return status;
-    config_release(config);
+    if (status) return status;
+    status = config_check_run(config, err);
+    if (!status) status = scheduler_settle(config, spec->steps, err);
+    if (status) config_release(config);
     return status;
 }
 

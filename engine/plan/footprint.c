@@ -73,16 +73,28 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
     return sum->count * link->latency_s + (rate > 0 ? (double)sum->sent_bytes / rate : 0);
 }
 
+/* Members of a rank's group that are on its node. */
+static int members_near(const struct process_group *group, int rank, int per_node)
+{
+    const int begins = rank / per_node * per_node, skipped = begins - group->first, stride = group->stride;
+    const int from = skipped > 0 ? (skipped + stride - 1) / stride : 0,
+              end = (skipped + per_node + stride - 1) / stride;
+    return (end < group->count ? end : group->count) - from;
+}
+
 double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node)
 {
     const int ranks = schedule->ranks;
     int64_t pairs = 0, apart = 0;
     if (per_node <= 0 || per_node >= ranks) return 0;
     if (kind == GROUP_WORLD) return (double)(ranks - per_node) / (ranks - 1);
-    for (int rank = 0; rank < ranks; rank++) {
+    const struct process_group first = schedule_group(schedule, kind, 0);
+    const int64_t period =
+        (int64_t)per_node * (first.stride > 1 ? first.stride : first.count); /* then all is as before */
+    for (int rank = 0; rank < ranks && rank < period; rank++) {
         const struct process_group group = schedule_group(schedule, kind, rank);
         pairs += group.count - 1;
-        for (int m = 0; m < group.count; m++) apart += member_rank(&group, m) / per_node != rank / per_node;
+        apart += group.count - members_near(&group, rank, per_node);
     }
     return pairs ? (double)apart / (double)pairs : 0;
 }
@@ -108,32 +120,72 @@ struct sent {
     int64_t near, far;
 };
 
-static void add_part(struct sent *sent, const struct op *op, const struct process_group *group, int rank, int owner,
-                     int per_node, int64_t bytes)
+/* Bytes of elements [first, end) in parts [low, high) of a unit, each of so many elements and an array of its own. */
+static int64_t parts_bytes(enum dtype dtype, int64_t part, int64_t low, int64_t high, int64_t first, int64_t end)
 {
-    const bool gathers = op->kind != OP_REDUCE_SCATTER, reduces = op->kind != OP_GATHER && op->kind != OP_REFRESH;
-    for (int m = 0; gathers && owner == rank && m < group->count; m++) { /* its part goes to all others */
-        const int to = member_rank(group, m);
-        if (to != rank) *(to / per_node == rank / per_node ? &sent->near : &sent->far) += bytes;
+    if (first < low * part) first = low * part;
+    if (end > high * part) end = high * part;
+    if (end <= first) return 0;
+    const int64_t from = (first + part - 1) / part, to = end / part;
+    if (to < from) return dtype_array_bytes(dtype, end - first);
+    return dtype_array_bytes(dtype, from * part - first) + (to - from) * dtype_array_bytes(dtype, part) +
+           dtype_array_bytes(dtype, end - to * part);
+}
+
+struct owned {
+    int64_t own, node, all;
+};
+
+/* What the members of a group own of a piece, one after the other from element 0 of its unit on: that of `rank`, of its node, all. */
+static struct owned owned_in_turn(const struct piece *piece, enum dtype dtype, int64_t part, int first, int parts,
+                                  int rank, int per_node)
+{
+    const int64_t end = piece->first + piece->elems, at = rank - first, begins = rank / per_node * per_node - first;
+    const int64_t low = begins > 0 ? begins : 0, high = begins + per_node < parts ? begins + per_node : parts;
+    return (struct owned){at >= 0 && at < parts ? parts_bytes(dtype, part, at, at + 1, piece->first, end) : 0,
+                          parts_bytes(dtype, part, low, high, piece->first, end),
+                          parts_bytes(dtype, part, 0, parts, piece->first, end)};
+}
+
+/* The same by asking for the owner of each part. */
+static struct owned owned_by_parts(const struct schedule *schedule, const struct model *model, const struct op *op,
+                                   const struct piece *piece, enum dtype dtype, int rank, int round, int per_node)
+{
+    const int64_t end = piece->first + piece->elems;
+    struct owned owned = {0};
+    for (int64_t at = piece->first, next; at < end; at = next) {
+        const int owner = op_owner(schedule, model, op, piece->unit, rank, round, at, &next);
+        if (next > end) next = end;
+        const int64_t bytes = owner < 0 ? 0 : dtype_array_bytes(dtype, next - at);
+        owned.own += owner == rank ? bytes : 0;
+        owned.node += owner / per_node == rank / per_node ? bytes : 0;
+        owned.all += bytes;
     }
-    if (reduces && owner != rank) *(owner / per_node == rank / per_node ? &sent->near : &sent->far) += bytes;
+    return owned;
 }
 
 static struct sent sent_by(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
                            int per_node)
 {
+    const bool gathers = op->kind != OP_REDUCE_SCATTER, reduces = op->kind != OP_GATHER && op->kind != OP_REFRESH;
     const struct process_group group = schedule_group(schedule, op->group, rank);
+    const bool world = op->group == GROUP_WORLD,
+               in_turn = world || op->group == GROUP_SHARDS || op->group == GROUP_PARTITION;
+    const int near = members_near(&group, rank, per_node), parts = world ? schedule_shard_ranks(schedule) : group.count;
     struct sent sent = {0, 0};
     for (int round = 0; round < op_rounds(schedule, op); round++)
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             const enum dtype dtype = schedule->buffers[piece->source].dtype;
-            const int64_t end = piece->first + piece->elems;
-            for (int64_t at = piece->first, next; at < end; at = next) {
-                const int owner = op_owner(schedule, model, op, piece->unit, rank, round, at, &next);
-                if (next > end) next = end;
-                if (owner >= 0) add_part(&sent, op, &group, rank, owner, per_node, dtype_array_bytes(dtype, next - at));
-            }
+            const int64_t padded = shard_elems(model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
+            const struct owned owned = in_turn
+                                           ? owned_in_turn(piece, dtype, padded / parts,
+                                                           world ? round * parts : group.first, parts, rank, per_node)
+                                           : owned_by_parts(schedule, model, op, piece, dtype, rank, round, per_node);
+            sent.near += gathers ? owned.own * (near - 1) : 0; /* its part goes to all others */
+            sent.far += gathers ? owned.own * (group.count - near) : 0;
+            sent.near += reduces ? owned.node - owned.own : 0;
+            sent.far += reduces ? owned.all - owned.node : 0;
         }
     return sent;
 }

@@ -61,7 +61,7 @@ void relaunch_config_change(struct relaunch_config *settings, const struct confi
     char path[CONFIG_PATH_MAX];
     config_path(path, key);
     const int ranks = strcmp(path, "topology.ranks") == 0 ? atoi(value) : now->topology.ranks;
-    const bool comes_out_even = ranks > 0 && now->train_batch_size % (ranks * now->accumulation_steps) == 0;
+    const bool comes_out_even = ranks > 0 && now->train_batch_size % ((int64_t)ranks * now->accumulation_steps) == 0;
     const bool of_ranks = ranks != now->topology.ranks, of_total = strcmp(path, total) == 0,
                of_parts = strcmp(path, micro) == 0 || strcmp(path, steps) == 0;
     if (of_ranks || of_total || of_parts) {

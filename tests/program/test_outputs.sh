@@ -75,8 +75,8 @@ check "... into a folder, whose name may end as it likes" eval '"$zerolab" check
 check "an NVMe tier" ends 2 "no file for the NVMe tier in absent: No such file or directory; make it (mkdir -p), or set nvme_path to one that is there" \
     "$zerolab" $run --set zero_optimization.stage=3 --set zero_optimization.reduce_bucket_size=1000 \
     --set zero_optimization.offload_optimizer.device=nvme --set zero_optimization.offload_optimizer.nvme_path=absent
-check "no ranks" ends 2 "--ranks 0: give a whole number from 1 to 64" "$zerolab" $run -n 0
-check "too many" ends 2 "--ranks 65: give a whole number from 1 to 64" "$zerolab" $run -n 65
+check "no ranks" ends 2 "--ranks 0: give a whole number from 1 to 65536" "$zerolab" $run -n 0
+check "too many" ends 2 "topology.ranks = 65: a run has at most 64 ranks; zerolab plan takes more" "$zerolab" $run -n 65
 
 # ---- descriptors that are closed ----
 

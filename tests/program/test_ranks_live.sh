@@ -23,7 +23,7 @@ waits_for "... and go on" 'RUNNING'
 keys Space
 waits_for "paused" 'PAUSED'
 keys : 'ranks 0' Enter
-waits_for "a number that cannot be is said at once" 'ranks = 0: must be an integer 1..64'
+waits_for "a number that cannot be is said at once" 'ranks = 0: must be an integer 1..65536'
 keys : 'ranks 3' Enter
 waits_for "typed at the prompt: three" '· 3 ranks'
 waits_for "... still paused" 'PAUSED +as before'

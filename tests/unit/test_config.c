@@ -179,8 +179,8 @@ static void a_wrong_value_says_what_is_allowed(void **state)
     refused("{" BATCH "\"memory\": {\"device_budget\": \"256 apples\"}}", NULL, STATUS_USAGE, "256MiB");
     refused("{" BATCH "\"zero_optimization\": {\"reduce_bucket_size\": 1e19}}", NULL, STATUS_USAGE,
             "must be an integer");
-    refused("{" BATCH "}", "topology.ranks=65", STATUS_USAGE, "1..64");
-    refused("{" BATCH "}", "topology.ranks=0", STATUS_USAGE, "1..64");
+    refused("{" BATCH "}", "topology.ranks=65537", STATUS_USAGE, "1..65536");
+    refused("{" BATCH "}", "topology.ranks=0", STATUS_USAGE, "1..65536");
     refused("{" BATCH "}", "nothing", STATUS_USAGE, "KEY=VALUE");
 }
 
