@@ -10,7 +10,7 @@
 #include "engine/plan/setup.h"
 #include "engine/plan/sizes.h"
 
-enum { FIT_LAYERS_MAX = 1000 }; /* the highest model.layers */
+enum { FIT_LAYERS_MAX = 1000 }; /* of a search, which takes tenths of a second so */
 
 /* The first three limit one rank's tier. The others limit this machine, for all ranks: MEMORY its host tiers (on the
  * CPU backend also its device tiers), DISK its NVMe tiers. */

@@ -257,7 +257,7 @@ static void print_cheapest(FILE *out, const struct fit_question *question, const
 static void write_stop(char *text, size_t room, const struct fit_depth *depth, const struct fit_limits *limits)
 {
     const enum fit_limit stop = fit_stop(&depth->next, limits);
-    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "no memory: the most");
+    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "the most looked at");
     else if (!depth->next.planned) snprintf(text, room, "%.40s", depth->next.refusal);
     else snprintf(text, room, "%s: %s", fit_limit_name(stop), category_name(depth->next.need[stop].most));
 }
@@ -307,7 +307,7 @@ static void print_depths(FILE *out, const struct fit_question *question, const s
             any ? "" : ">: configured; ");
     for (int d = 0; d < FIT_SETUPS; d++)
         if (depths[d].layers == FIT_LAYERS_MAX) {
-            fprintf(out, "  (the most: model.layers may be %d, whatever the memory)\n", FIT_LAYERS_MAX);
+            fprintf(out, "  (no more than %d layers are looked at)\n", FIT_LAYERS_MAX);
             return;
         }
 }
@@ -321,7 +321,7 @@ static void print_smaller(FILE *out, const struct fit_depth *smaller)
     print_setup(out, &smaller->setup);
     fprintf(out, ":\n  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
             grouped(a, smaller->plan.parameters),
-            smaller->layers == FIT_LAYERS_MAX ? "; model.layers may be no more" : "");
+            smaller->layers == FIT_LAYERS_MAX ? "; no more are looked at" : "");
 }
 
 void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer)

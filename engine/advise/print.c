@@ -125,7 +125,7 @@ static void print_units(FILE *out, const struct setup *setup)
                 (long long)(shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
                 grouped(b, moved[0]), grouped(c, moved[1]), grouped(d, moved[2]));
     }
-    if (schedule->stage == 3)
+    if (schedule->stage == 3 && setup->model.tied)
         fprintf(out, "  (%s is used twice: embedding and output layer are tied)\n", setup->model.units[0].name);
 }
 

@@ -238,13 +238,16 @@ static void print_buffers(FILE *out, const struct setup *setup)
         fprintf(out, "  %c %-21s %4d %4d %13s %13s %s\n", category_letter(kind->first->category), kind->first->name,
                 kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
     }
-    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden,\nV vocabulary)\n", out);
+    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden,\nV vocabulary", out);
+    if (formula_general(&setup->model))
+        fputs(", K width of keys, M of the MLP, G of its gate,\ns statistics of a norm", out);
+    fputs(")\n", out);
     for (int k = 0; k < count; k++) {
         const struct formula *formula = formula_of(kinds[k].first->name);
         if (!formula) continue;
-        const char *between = formula->bytes[0] && formula->note[0] ? ": " : "";
+        const char *bytes = formula_bytes(formula, &setup->model), *between = bytes[0] && formula->note[0] ? ": " : "";
         char text[200];
-        snprintf(text, sizeof text, "%s%s%s", formula->bytes, between, formula->note);
+        snprintf(text, sizeof text, "%s%s%s", bytes, between, formula->note);
         words_print(out, fprintf(out, "  %-22s ", formula->buffer), 25, text);
     }
 }

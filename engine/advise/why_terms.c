@@ -139,8 +139,8 @@ static void write_formula(struct why_term *term, const struct alike *group, cons
         snprintf(term->formula, sizeof term->formula, "%s", formula ? formula->note : "");
         return;
     }
-    formula_numbers(numbers, sizeof numbers, formula->bytes, &sizes);
-    int64_t rounding = group->bytes - group->count * formula_value(formula->bytes, &sizes);
+    formula_numbers(numbers, sizeof numbers, formula_bytes(formula, model), &sizes);
+    int64_t rounding = group->bytes - group->count * formula_value(formula_bytes(formula, model), &sizes);
     bool sum = group->count > 1 && strchr(numbers, '+');
     int used = group->count > 1
                    ? snprintf(term->formula, sizeof term->formula, sum ? "%d×(%s)" : "%d×%s", group->count, numbers)

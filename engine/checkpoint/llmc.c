@@ -30,7 +30,7 @@ static void place_all(struct weights_layout *layout, int64_t padded_vocabulary)
     const struct model *model = &layout->model;
     const uint64_t width = (uint64_t)dtype_bytes(model->dtype);
     uint64_t offset = HEAD_BYTES;
-    for (int row = 0; row < TENSOR_IDS; row++)
+    for (int row = 0; row < WEIGHT_ROWS; row++)
         for (int u = 0; u < model->unit_count; u++)
             for (int t = 0; t < model->units[u].tensor_count; t++) {
                 const struct tensor *tensor = &model->units[u].tensors[t];

@@ -8,7 +8,7 @@
 
 #include "engine/checkpoint/weights_parts.h"
 
-const struct weight_row weight_rows[TENSOR_IDS] = {
+const struct weight_row weight_rows[WEIGHT_ROWS] = {
 #define WEIGHT(ID, name, transposed) {TENSOR_##ID, name, transposed},
 #include "engine/checkpoint/weights.def"
 #undef WEIGHT

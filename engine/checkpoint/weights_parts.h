@@ -29,7 +29,13 @@ struct weights_place *weights_place(const struct weights_layout *layout, int uni
 
 /* weights.def as data, in its order, and by tensor. */
 struct weight_row { int id; const char *name; bool transposed; };
-extern const struct weight_row weight_rows[TENSOR_IDS];
+enum weight_row_number {
+#define WEIGHT(ID, name, transposed) WEIGHT_##ID,
+#include "engine/checkpoint/weights.def"
+#undef WEIGHT
+    WEIGHT_ROWS
+};
+extern const struct weight_row weight_rows[WEIGHT_ROWS];
 
 /* The lent buffers, divided into three: `raw`, elements as they are in the file; `line`, the same elements in fp32;
  * `strip`, rows of a tensor in fp32. A transposed tensor is handled as many rows at a time as the strip can hold:

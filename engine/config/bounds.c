@@ -1,17 +1,18 @@
 /* Bounds of products of sizes. The table of keys bounds each size by itself; products of several sizes
  * are bounded here, once, so that plan, engine and views compute with int64_t and need no checks of their own.
  *
- * With L layers, C hidden, H heads, V vocabulary, T sequence length, S tokens of a step over all ranks (train_batch_size x T), R ranks
- * and A micro-steps, the largest sums below are:
+ * With L layers, C hidden, F the width of the MLP, H heads, V vocabulary, T sequence length, S tokens of a step over all ranks
+ * (train_batch_size x T), R ranks and A micro-steps, the largest sums below are:
  *
  *     tokens of a step          S               bounded by 2^36; of a run by 2^31 (config_check_run): trace records count with 32 bits
  *     tokens of a rank          S / R           bounded by 2^31: kernels count tokens with 32 bits
  *     units                     L x tiles       bounded by 2^13: the plan looks at pairs of units
- *     activations               S L C           bounded by 2^55. A token has at most 84 C bytes in a layer: output, two parts, 4 H of
- *                                               log-sum-exps, H <= C. The textbook's formula counts 66 C. So 128 S L C fits 2^62.
+ *     activations               S L (C + F)     bounded by 2^56. A token has at most 54 C + 12 F bytes in a layer: output, two parts, 4 H
+ *                                               of log-sum-exps, H <= C. The textbook's formula counts 66 C. So 66 S L (C + F) is
+ *                                               less than 2^63.
  *     attention matrices        S T H L         bounded by 2^59: the textbook counts 5 bytes of each score, which nobody keeps
  *     logits                    S V 4           at most 2^36 x 2^23.3 x 2^2 without a bound of its own
- *     parameters                P               at most 2^46 without a bound of its own: each size has its range
+ *     parameters                P               at most 2^60 without a bound of its own: each size has its range
  *     bytes kept                P R             bounded by 2^56. A parameter has at most 8 lasting arrays of 4 bytes and as many of the
  *                                               step. So 64 P R fits 2^62, on all ranks together.
  *     bytes moved               P R A           bounded by 2^58. Of a parameter a rank moves in a micro-step at most four gathers, 16 bytes,
@@ -62,8 +63,10 @@ static int refuse(const struct bound *bound, struct error *err)
 /* All parameters of the model, or a little more. */
 static int64_t parameters_of(const struct config_model *model)
 {
-    const int64_t C = model->hidden, block = 12 * C * C + 13 * C;
-    return model->layers * block + ((int64_t)model->vocabulary + model->context + 2) * C;
+    const int64_t C = model->hidden, F = config_ffn(model), K = C / model->heads * config_kv_heads(model);
+    const int64_t products = model_traits[model->kind].gated ? 3 : 2, head = model->untied ? model->vocabulary : 0;
+    const int64_t block = products * F * C + 2 * C * C + 2 * K * C + F + 9 * C;
+    return model->layers * block + (head + (int64_t)model->vocabulary + model->context + 6) * C;
 }
 
 int config_check_bounds(const struct config *config, struct error *err)
@@ -80,7 +83,9 @@ int config_check_bounds(const struct config *config, struct error *err)
         {{batch, sequence}, INT64_C(1) << 36, "tokens in a step"},
         {{micro_batch, steps, sequence}, INT32_MAX, "tokens of a rank in a step"},
         {{layers, {"model.mlp_tiles", config->mlp_tiles}}, 1 << 13, "units"},
-        {{batch, sequence, layers, {"model.hidden", model->hidden}}, INT64_C(1) << 55, "activations in a step"},
+        {{batch, sequence, layers, {"(model.hidden + model.ffn)", (int64_t)model->hidden + config_ffn(model)}},
+         INT64_C(1) << 56,
+         "activations in a step"},
         {{batch, sequence, sequence, layers, {"model.heads", model->heads}},
          INT64_C(1) << 59,
          "attention scores in a step"},

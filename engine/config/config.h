@@ -13,10 +13,30 @@
 #include "engine/base/tier.h"
 #include "engine/base/optimizers.h"
 
+enum model_kind { KIND_GPT2, KIND_LLAMA, KIND_QWEN2, KIND_OPT, KIND_BLOOM, MODEL_KINDS };
+
 struct config_model {
     char name[32]; /* "nano", "micro", "gpt2" ...; "custom" when sizes are given */
     int layers, hidden, heads, context, vocabulary;
+    enum model_kind kind;
+    int kv_heads, ffn; /* heads of keys and values, width of the MLP; 0: see config_kv_heads(), config_ffn() */
+    bool untied;       /* the output layer has weights of its own */
 };
+
+/* What a kind of model is made of. */
+struct model_traits {
+    bool tied; /* where model.tied is not given */
+    bool rms_norm, embedding_norm; /* norms scale and do not shift; there is one behind the embedding */
+    bool gated;                    /* the MLP multiplies two products */
+    bool biases, qkv_biases;       /* of all linear layers; of that of q, k, v */
+    bool positions;                /* are learned: context + more_positions rows */
+    int more_positions;
+};
+extern const struct model_traits model_traits[MODEL_KINDS];
+
+int config_kv_heads(const struct config_model *model); /* as many as heads, if not given */
+/* If not given, 4 x hidden; of a gated MLP 2/3 of that, up to a multiple of 256 (Touvron et al. 2023). */
+int config_ffn(const struct config_model *model);
 
 /* The meaning of a token of the data: a byte of text, or a number of a token shard. */
 enum data_format { DATA_BYTES, DATA_TOKENS };
@@ -150,6 +170,7 @@ enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
 
 struct config {
     struct config_model model;
+    bool tied;     /* model.tied, from which model.untied follows */
     int mlp_tiles; /* number of units of a block's MLP; 1: the MLP is part of the block's unit */
     enum dtype dtype; /* of parameters, activations and gradients; follows from bf16 and fp16 */
     struct config_fp16 fp16;
@@ -276,7 +297,8 @@ int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
 /* The dtype of a type other than TYPE_OF_MODEL. */
 enum dtype config_dtype(enum type_of type);
 
-/* Built-in model shapes by name (nano, teach, micro, gpt2, gpt2-medium, gpt2-large, gpt2-xl); NULL if unknown. */
+/* Built-in model shapes: by name, NULL if unknown; by number, NULL past the last. */
 const struct config_model *config_model_named(const char *name);
+const struct config_model *config_model_at(int number);
 
 #endif

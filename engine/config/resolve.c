@@ -22,34 +22,41 @@ int config_add_line(char **text, struct error *err, const char *format, ...)
     return STATUS_OK;
 }
 
+static int unknown_model(const char *name, struct error *err)
+{
+    enum { NAMES = 64 };
+    const char *names[NAMES];
+    int count = 0;
+    while (count < NAMES && config_model_at(count)) names[count] = config_model_at(count)->name, count++;
+    const char *near = nearest_name(name, names, count);
+    return error_set(err, STATUS_USAGE, "model.name = \"%s\": no such model; %s%s%szerolab plan --model list shows all",
+                     name, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
 /* Given sizes replace those of the named model, whose name then becomes "custom". */
 static int resolve_model(struct config_source *source, struct error *err)
 {
     struct config_model *model = &source->config->model;
-    int *sizes[] = {&model->layers, &model->hidden, &model->heads, &model->context, &model->vocabulary};
+    int *sizes[] = {&model->layers,     &model->hidden,   &model->heads, &model->context,
+                    &model->vocabulary, &model->kv_heads, &model->ffn};
     static const char *const paths[] = {"model.layers", "model.hidden", "model.heads", "model.context",
                                         "model.vocabulary"};
-    enum { SIZES = sizeof sizes / sizeof *sizes };
-    if (strcmp(model->name, "custom") == 0) {
-        for (int s = 0; s < SIZES; s++)
-            if (*sizes[s] == 0)
-                return error_set(err, STATUS_USAGE, "%s: not given, and model.name \"custom\" has no sizes of its own",
-                                 paths[s]);
-        return STATUS_OK;
-    }
-    const struct config_model *named = config_model_named(model->name);
-    if (!named) {
-        const char *names[16], *near;
-        int count = 0;
-        while (config_model_at(count)) names[count] = config_model_at(count)->name, count++;
-        near = nearest_name(model->name, names, count);
-        return error_set(err, STATUS_USAGE,
-                         "model.name = \"%s\": no such model; %s%s%sthere are nano, teach, micro, gpt2, gpt2-medium, "
-                         "gpt2-large, gpt2-xl",
-                         model->name, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
-    }
-    const int known[] = {named->layers, named->hidden, named->heads, named->context, named->vocabulary};
-    bool same = true;
+    enum { SIZES = sizeof sizes / sizeof *sizes, NEEDED = sizeof paths / sizeof *paths };
+    const bool tied_given = given(source, "model.tied") == GIVEN_VALUE, custom = strcmp(model->name, "custom") == 0;
+    const struct config_model *named = custom ? NULL : config_model_named(model->name);
+    for (int s = 0; custom && s < NEEDED; s++)
+        if (*sizes[s] == 0)
+            return error_set(err, STATUS_USAGE, "%s: not given, and model.name \"custom\" has no sizes of its own",
+                             paths[s]);
+    if (!custom && !named) return unknown_model(model->name, err);
+    if (named && given(source, "model.architecture") != GIVEN_VALUE) model->kind = named->kind;
+    const bool same_kind = named && model->kind == named->kind;
+    if (!tied_given) source->config->tied = same_kind ? !named->untied : model_traits[model->kind].tied;
+    model->untied = !source->config->tied;
+    if (custom) return STATUS_OK;
+    const int known[] = {named->layers,     named->hidden,   named->heads, named->context,
+                         named->vocabulary, named->kv_heads, named->ffn};
+    bool same = same_kind && model->untied == named->untied;
     for (int s = 0; s < SIZES; s++) {
         if (*sizes[s] == 0) *sizes[s] = known[s];
         same = same && *sizes[s] == known[s];
@@ -326,10 +333,16 @@ int config_check(const struct config *config, struct error *err)
     if (model->hidden % model->heads)
         return error_set(err, STATUS_USAGE, "model.heads = %d: must divide model.hidden, which is %d", model->heads,
                          model->hidden);
-    if (config->mlp_tiles && 4 * model->hidden % config->mlp_tiles)
-        return error_set(err, STATUS_USAGE,
-                         "model.mlp_tiles = %d: must divide the width of the MLP, which is 4 x model.hidden = %d",
-                         config->mlp_tiles, 4 * model->hidden);
+    if (model->heads % config_kv_heads(model))
+        return error_set(err, STATUS_USAGE, "model.kv_heads = %d: must divide model.heads, which is %d",
+                         model->kv_heads, model->heads);
+    if (config->mlp_tiles && config_ffn(model) % config->mlp_tiles)
+        return error_set(err, STATUS_USAGE, "model.mlp_tiles = %d: must divide the width of the MLP, which is %s = %d",
+                         config->mlp_tiles,
+                         model->ffn                        ? "model.ffn"
+                         : model_traits[model->kind].gated ? "8/3 x model.hidden, rounded up,"
+                                                           : "4 x model.hidden",
+                         config_ffn(model));
     if (config->data.sequence_length > model->context)
         return error_set(err, STATUS_USAGE, "data.sequence_length = %d: must be at most model.context, which is %d",
                          config->data.sequence_length, model->context);
@@ -355,6 +368,20 @@ int config_check(const struct config *config, struct error *err)
     return check_data(config, err);
 }
 
+/* The arithmetic of the engine is that of GPT-2. */
+static int check_trained(const struct config_model *model, struct error *err)
+{
+    static const char *const names[MODEL_KINDS] = {"gpt2", "llama", "qwen2", "opt", "bloom"};
+    static const char only[] = "runs train GPT-2 only; zerolab plan shows what this model needs";
+    if (model->kind != KIND_GPT2)
+        return error_set(err, STATUS_USAGE, "model.architecture = %s: %s", names[model->kind], only);
+    if (config_kv_heads(model) != model->heads)
+        return error_set(err, STATUS_USAGE, "model.kv_heads = %d: %s", model->kv_heads, only);
+    if (config_ffn(model) != 4 * model->hidden)
+        return error_set(err, STATUS_USAGE, "model.ffn = %d: %s", model->ffn, only);
+    return model->untied ? error_set(err, STATUS_USAGE, "model.tied = false: %s", only) : STATUS_OK;
+}
+
 int config_check_run(const struct config *config, struct error *err)
 {
     const int64_t tokens = (int64_t)config->train_batch_size * config->data.sequence_length;
@@ -366,7 +393,7 @@ int config_check_run(const struct config *config, struct error *err)
         return error_set(err, STATUS_USAGE,
                          "train_batch_size x data.sequence_length = %d x %d: a run has at most %s tokens in a step",
                          config->train_batch_size, config->data.sequence_length, grouped(most, INT32_MAX));
-    return STATUS_OK;
+    return check_trained(&config->model, err);
 }
 
 /* DeepSpeed's section only sets how a model's own calls behave; here the number says that checkpointing is wanted. */

@@ -46,6 +46,4 @@ int config_check(const struct config *config, struct error *err);
 /* STATUS_USAGE: sizes whose product would not fit where it is computed (bounds.c); the text names the keys. */
 int config_check_bounds(const struct config *config, struct error *err);
 
-const struct config_model *config_model_at(int number); /* NULL past the last */
-
 #endif

@@ -1,10 +1,11 @@
 /* What an architecture gives: its units with their tensors, how a step uses the units, what is saved and computed meanwhile. The
  * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations
  * (but for printed formulas, the profile of FLOPs, and files of weights). GPT-2 is its only row
- * (gpt2.h, gpt2.c); the arithmetic of its uses stands in engine/gpt.
+ * (gpt2.h, gpt2.c), which has its relatives too; the arithmetic of its uses stands in engine/gpt.
  *
- * A model is a chain of uses: one unit, blocks that repeat, single units, and at its end a second use of the first unit (an output
- * layer that is tied to the embedding). Every use but the last has an output of [B * T, hidden] in the model's dtype, which
+ * A model is a chain of uses: single units, blocks that repeat, single units, and at its end a second use of the first unit (an output
+ * layer that is tied to the embedding) or, where the shape gives it tensors, a unit of its own. A use whose unit has no tensors at
+ * this shape is left out. Every use but the last has an output of [B * T, hidden] in the model's dtype, which
  * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
  * and keeps another. */
 #ifndef ENGINE_PLAN_ARCHITECTURE_H
@@ -17,7 +18,7 @@
 
 struct model;
 
-enum { UNIT_TENSORS_MAX = 16, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 24, ACTIVATION_ALIGN = 64 };
+enum { UNIT_TENSORS_MAX = 20, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 24, ACTIVATION_ALIGN = 64 };
 
 /* Deviation of the first values: 0.02; 0.02 / sqrt(2 layers) of projections into the residual stream; or all are 1, or 0. */
 enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -33,8 +34,8 @@ struct tensor_row {
     enum cut cut;
 };
 
-/* How often a use stands in the chain. Each has a unit of its own but the last two: TIED uses the first unit again; HALF is the
- * part of a block's forward that attention recomputation repeats, and stands in no forward. */
+/* How often a use stands in the chain. Each has a unit of its own but the last two: TIED, without tensors, uses the first unit again; HALF
+ * is the part of a block's forward that attention recomputation repeats, and stands in no forward. */
 enum repeat { REPEAT_ONCE, REPEAT_BLOCK, REPEAT_TILE, REPEAT_TIED, REPEAT_HALF };
 
 struct use {

@@ -49,6 +49,17 @@ const struct formula formulas[] = {
 };
 const int formula_count = sizeof formulas / sizeof *formulas;
 
+/* Where the model is no GPT-2. */
+static const struct {
+    const char *buffer, *bytes;
+} general[] = {
+    {"attention activations", "e N (3 C + 2 K) + (s + heads) 4 N"},
+    {"mlp activations", "e N (2 C + 2 M + G) + s 4 N"},
+    {"mlp input", "2 e N C + s 4 N"},
+    {"hidden activations", "e N (2 F + G)"},
+    {"norm activations", "s 4 N"},
+};
+
 const struct formula *formula_of(const char *buffer)
 {
     for (int f = 0; f < formula_count; f++)
@@ -56,10 +67,33 @@ const struct formula *formula_of(const char *buffer)
     return NULL;
 }
 
+static int64_t key_width(const struct model *model)
+{
+    return (int64_t)model->shape.hidden / model->shape.heads * config_kv_heads(&model->shape);
+}
+
+bool formula_general(const struct model *model)
+{
+    const struct config_model *shape = &model->shape;
+    return shape->kind != KIND_GPT2 || config_kv_heads(shape) != shape->heads || config_ffn(shape) != 4 * shape->hidden;
+}
+
+const char *formula_bytes(const struct formula *formula, const struct model *model)
+{
+    for (size_t g = 0; g < sizeof general / sizeof *general && formula_general(model); g++)
+        if (strcmp(general[g].buffer, formula->buffer) == 0) return general[g].bytes;
+    return formula->bytes;
+}
+
 struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
 {
-    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T,     model->shape.hidden,
-                                  logits_row(model),         model->shape.heads, activation_hidden(model)};
+    const struct model_traits *has = &model_traits[model->shape.kind];
+    const int64_t F = activation_hidden(model);
+    return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T,
+                                  model->shape.hidden,       logits_row(model),
+                                  model->shape.heads,        F,
+                                  key_width(model),          config_ffn(&model->shape),
+                                  has->gated ? F : 0,        has->rms_norm ? 1 : 2};
 }
 
 static int64_t symbol_value(const char *symbol, size_t length, const struct formula_sizes *sizes)
@@ -71,16 +105,22 @@ static int64_t symbol_value(const char *symbol, size_t length, const struct form
     case 'N': return sizes->N;
     case 'C': return sizes->C;
     case 'F': return sizes->F;
+    case 'K': return sizes->K;
+    case 'M': return sizes->M;
+    case 'G': return sizes->G;
+    case 's': return sizes->s;
     default: return sizes->V;
     }
 }
+
+static const char symbols[] = "0123456789abcdefghijklmnopqrstuvwyzBCFGKMNTV"; /* any but x */
 
 /* A sum, up to its closing bracket or the end; *at moves behind it. */
 static int64_t sum_value(const char **at, const struct formula_sizes *sizes)
 {
     int64_t sum = 0, product = 1;
     for (; **at && **at != ')'; ++*at) {
-        size_t length = strspn(*at, "0123456789abcdefghijklmnopqrstuvwyzBCFNTV"); /* any but x */
+        size_t length = strspn(*at, symbols);
         if (**at == '+') sum += product, product = 1;
         else if (**at == '(') ++*at, product *= sum_value(at, sizes);
         else if (length) product *= symbol_value(*at, length, sizes), *at += length - 1;
@@ -99,7 +139,7 @@ void formula_numbers(char *text, size_t room, const char *formula, const struct 
     bool factor = false; /* what stands before is a factor: the next one is joined by × */
     *text = '\0';
     for (const char *at = formula; *at; at++) {
-        size_t length = strspn(at, "0123456789abcdefghijklmnopqrstuvwyzBCFNTV");
+        size_t length = strspn(at, symbols);
         const char *joint = factor && (length || *at == '(') ? "×" : "";
         if (length) {
             text_append(text, room, "%s%" PRId64, joint, symbol_value(at, length, sizes));
@@ -126,11 +166,11 @@ static int64_t part_bytes(const struct model *model, enum activation_part part, 
     return layout.bytes;
 }
 
-/* Inputs of blocks that stay: outputs at places 0 to L - 1. */
+/* Inputs of blocks that stay. */
 static int64_t inputs_kept(const struct model *model, const struct config_zero *knobs)
 {
     int64_t kept = 0;
-    for (int place = 0; place < model->shape.layers; place++) kept += walk_keeps_output(model, knobs, place);
+    for (int b = 0; b < model->shape.layers; b++) kept += walk_keeps_output(model, knobs, model->first - 1 + b);
     return kept;
 }
 
@@ -142,13 +182,21 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
     const int64_t attention = part_bytes(model, PART_ATTENTION, B, T),
                   mlp = part_bytes(model, PART_MLP, B, T) + model->mlp_tiles * part_bytes(model, PART_HIDDEN, B, T),
                   input = activation_output_bytes(model, B, T);
-    const int64_t exact = 16 * e * sbh + 4 * a * sb + 16 * sb;
+    const int64_t h = model->shape.hidden, f = config_ffn(&model->shape),
+                  shifts = model_traits[model->shape.kind].rms_norm ? 0 : 2;
+    const int64_t keys = 2 * (key_width(model) - h), hidden = 2 * (f - 4 * h),
+                  gate = model_traits[model->shape.kind].gated ? f : 0;
+    const int64_t exact = e * sb * (16 * h + keys + hidden + gate) + 4 * a * sb + (2 + shifts) * 4 * sb;
     *terms = (struct activation_terms){L * (34 * sbh + 5 * scores), L * 34 * sbh, L * 2 * sbh, .kept = 0};
     add(terms, "no attention matrix", "-5 a s s b", -L * 5 * scores);
     add(terms, "but a log-sum-exp per row and head, fp32", "+4 a s b", L * 4 * a * sb);
     add(terms, "no dropout, so no masks", "-2 s b h", -L * 2 * sbh);
-    add(terms, "statistics of two norms, fp32", "+16 s b", L * 16 * sb);
-    add(terms, "16 values in fp32, not in 16 bits", "+32 s b h", L * 16 * (e - 2) * sbh);
+    add(terms, "statistics of two norms, fp32", shifts ? "+16 s b" : "+8 s b", L * (2 + shifts) * 4 * sb);
+    add(terms, "keys and values of fewer heads", "", L * 2 * sb * keys);
+    add(terms, "an MLP of another width than 4 h", "", L * 2 * sb * hidden);
+    add(terms, "the gate of the MLP", "", L * 2 * sb * gate);
+    add(terms, keys || hidden || gate ? "values in fp32, not in 16 bits" : "16 values in fp32, not in 16 bits",
+        keys || hidden || gate ? "" : "+32 s b h", L * (e - 2) * sb * (16 * h + keys + hidden + gate));
     add(terms, "tensors start at multiples of 64 bytes", "", L * (attention + mlp + input - exact));
     if (!walk_keeps_part(model, knobs, PART_ATTENTION)) add(terms, "attention half made again", "", -L * attention);
     if (!walk_keeps_part(model, knobs, PART_MLP)) add(terms, "MLP half made again", "", -L * mlp);

@@ -3,7 +3,8 @@
  *
  * A formula is a sum of products: "5 e N C + (2 + heads) 4 N". Factors stand side by side, an x between them is only for
  * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: a row of logits, which is
- * the vocabulary, on a GPU with what fills its last line; F: hidden width of a tile of an MLP; heads. */
+ * the vocabulary, on a GPU with what fills its last line; F: hidden width of a tile of an MLP; heads. Of a model that is no GPT-2 also
+ * K: width of the keys; M and G: width of an MLP and of its gate; s: statistics of a norm. */
 #ifndef ENGINE_PLAN_FORMULA_H
 #define ENGINE_PLAN_FORMULA_H
 
@@ -17,8 +18,10 @@ extern const struct formula formulas[];
 extern const int formula_count;
 
 const struct formula *formula_of(const char *buffer); /* NULL: none */
+bool formula_general(const struct model *model); /* whether it is no GPT-2 */
+const char *formula_bytes(const struct formula *formula, const struct model *model); /* as it is for this model */
 
-struct formula_sizes { int64_t e, N, C, V, heads, F; };
+struct formula_sizes { int64_t e, N, C, V, heads, F, K, M, G, s; };
 struct formula_sizes formula_sizes_of(const struct model *model, int B, int T);
 
 int64_t formula_value(const char *formula, const struct formula_sizes *sizes);
@@ -33,7 +36,7 @@ void formula_numbers(char *text, size_t room, const char *formula, const struct 
  * terms add up to the byte. s = T, b = B, h = C, a = heads. */
 struct activation_term { const char *what, *formula; int64_t bytes; }; /* over all blocks */
 
-enum { ACTIVATION_TERMS_MAX = 12 };
+enum { ACTIVATION_TERMS_MAX = 16 };
 
 struct activation_terms {
     int64_t stored, flash, inputs; /* the formula; the same without the attention matrix (34sbh); layer inputs only (2sbh) */

@@ -10,9 +10,19 @@ static const struct tensor_row tensors[TENSOR_IDS] = {
 _Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX && (int)GPT2_SLOTS <= PART_SLOTS_MAX,
                "a model has room for its tensors, parts and slots");
 
+/* Heads of keys and values, as a width. */
+static int64_t kv_width(const struct config_model *shape)
+{
+    return (int64_t)shape->hidden / shape->heads * config_kv_heads(shape);
+}
+
 static void tensor_shape(int tensor, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
 {
-    const int64_t C = shape->hidden, V = shape->vocabulary, X = shape->context;
+    const struct model_traits *has = &model_traits[shape->kind];
+    const int64_t C = shape->hidden, V = shape->vocabulary, F = config_ffn(shape), G = has->gated ? F : 0,
+                  X = has->positions ? (int64_t)shape->context + has->more_positions : 0, Q = C + 2 * kv_width(shape),
+                  A = has->biases || has->qkv_biases, D = has->biases, S = !has->rms_norm, E = has->embedding_norm,
+                  U = shape->untied ? V : 0;
     const int64_t shapes[TENSOR_IDS][2] = {
 #define TENSOR(ID, name, use, rows, columns, init, decay, cut) {rows, columns},
 #include "engine/plan/tensors.def"
@@ -34,10 +44,11 @@ enum { ATTENTION_BIT = 1 << PART_ATTENTION, BLOCK_BITS = ATTENTION_BIT | 1 << PA
 
 const struct use gpt2_uses[USES] = {
     {USE_EMBED, REPEAT_ONCE, "embed", true, 0, ops[USE_EMBED]},
+    {USE_EMBNORM, REPEAT_ONCE, "embnorm", true, 1 << PART_NORM, ops[USE_EMBNORM]},
     {USE_BLOCK, REPEAT_BLOCK, "block", true, BLOCK_BITS, ops[USE_BLOCK]},
     {USE_MLP, REPEAT_TILE, "mlp", true, 1 << PART_HIDDEN, ops[USE_MLP]},
     {USE_NORM, REPEAT_ONCE, "norm", true, 1 << PART_NORM, ops[USE_NORM]},
-    {USE_HEAD, REPEAT_TIED, NULL, false, 1 << PART_HEAD, ops[USE_HEAD]},
+    {USE_HEAD, REPEAT_TIED, "head", false, 1 << PART_HEAD, ops[USE_HEAD]},
     {USE_ATTENTION, REPEAT_HALF, NULL, false, ATTENTION_BIT, ops[USE_ATTENTION]},
 };
 
@@ -60,14 +71,20 @@ int64_t logits_row(const struct model *model)
 
 int64_t activation_hidden(const struct model *model)
 {
-    return 4 * (int64_t)model->shape.hidden / model->mlp_tiles;
+    return config_ffn(&model->shape) / model->mlp_tiles;
+}
+
+static int64_t gate_width(const struct model *model)
+{
+    return model_traits[model->shape.kind].gated ? activation_hidden(model) : 0;
 }
 
 static void part_layout(struct activation_layout *layout, const struct model *model, int part, int B, int T)
 {
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
-    const int64_t width = activation_hidden(model), H = model_tiled(model) ? 0 : width,
-                  F = model_tiled(model) ? width : 0;
+    const int64_t M = model_traits[model->shape.kind].rms_norm ? 0 : N, Q = C + 2 * kv_width(&model->shape);
+    const int64_t width = activation_hidden(model), gate = gate_width(model), H = model_tiled(model) ? 0 : width,
+                  F = width - H, HG = model_tiled(model) ? 0 : gate, FG = gate - HG;
     const struct {
         enum activation_part part;
         int64_t elems;
@@ -89,7 +106,7 @@ static void part_layout(struct activation_layout *layout, const struct model *mo
 
 int64_t scratch_qkv_bytes(const struct model *model, int B, int T)
 {
-    const int64_t elems = (int64_t)B * T * 3 * model->shape.hidden;
+    const int64_t elems = (int64_t)B * T * (model->shape.hidden + 2 * kv_width(&model->shape));
     return model_tiled(model) ? activation_aligned(elems * dtype_bytes(model->dtype)) : 0;
 }
 
@@ -125,7 +142,8 @@ static double flops(const struct model *model, enum op_kind kind, const struct u
 {
     const double N = (double)B * T, C = model->shape.hidden, F = (double)activation_hidden(model);
     const double scores = N * (T + 1.0) * C; /* one product of attention: row t of T meets t + 1 keys */
-    const double attention = product(N, 3 * C, C) + 2 * scores, last = product(N, C, F), mlp = product(N, F, C) + last;
+    const double attention = product(N, C + 2 * (double)kv_width(&model->shape), C) + 2 * scores,
+                 last = product(N, C, F), mlp = product(N, F + (double)gate_width(model), C) + last;
     const double block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
     const double head = product(N, model->shape.vocabulary, C);
     const double unmade = kind == OP_RECOMPUTE && !output ? last : 0;

@@ -1,9 +1,15 @@
 /* GPT-2 as an architecture (Radford et al. 2019): the names of its uses, tensors, parts and slots, for its row in gpt2.c and for
  * engine/gpt, which computes it. One layout is read by the plan (sizes) and by engine/gpt (offsets), so the two cannot disagree.
  *
+ * The plan also has its relatives: LLaMA (Touvron et al. 2023), Qwen2, OPT (Zhang et al. 2022) and BLOOM (2022). They are the same chain
+ * of uses with other widths (struct model_traits): norms without a shift, an MLP with a gate, fewer heads of keys and values, no
+ * learned positions, a norm behind the embedding, an output layer that is a unit of its own. What they keep follows GPT-2's rules:
+ * each product's input and output once, no attention matrix; rotated q and k take the place of q and k. engine/gpt does not
+ * compute them.
+ *
  *   attention: ln1 mean and rstd, ln1 out, qkv, softmax log-sum-exp, attention out
- *   mlp:       x after attention, ln2 mean and rstd, ln2 out, fc out, gelu out
- *   hidden:    of each tile of a tiled MLP: fc out, gelu out (which the mlp part then lacks)
+ *   mlp:       x after attention, ln2 mean and rstd, ln2 out, fc out, gelu out; the gate's product where there is one
+ *   hidden:    of each tile of a tiled MLP: fc out, gelu out, gate (which the mlp part then lacks)
  *   norm:      mean and rstd
  *   head:      losses, logits (turned into their gradient in place)
  *
@@ -13,7 +19,7 @@
 
 #include "engine/plan/model.h"
 
-enum gpt2_use { USE_EMBED, USE_BLOCK, USE_MLP, USE_NORM, USE_HEAD, USE_ATTENTION, USES };
+enum gpt2_use { USE_EMBED, USE_EMBNORM, USE_BLOCK, USE_MLP, USE_NORM, USE_HEAD, USE_ATTENTION, USES };
 
 enum tensor_id {
 #define TENSOR(ID, name, use, rows, columns, init, decay, cut) TENSOR_##ID,

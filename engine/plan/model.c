@@ -21,7 +21,7 @@ static struct place place_in(const struct model *model, const struct use *use, i
     for (int before = 0; before < id; before++) {
         if (of->tensors[before].use != use->number) continue;
         of->tensor_shape(before, &model->shape, &rows, &columns);
-        place.tensors++;
+        place.tensors += rows * columns > 0;
         place.elems += rows * columns;
     }
     return place;
@@ -42,9 +42,18 @@ static struct place place_of(const struct model *model, int id, int block)
     return place;
 }
 
+/* Whether the use has a unit of its own at this shape. */
+static bool has_unit(const struct model *model, const struct use *use)
+{
+    return place_in(model, use, model->architecture->tensor_count).elems > 0;
+}
+
 static bool belongs(const struct model *model, const struct unit *unit, int id)
 {
     const struct tensor_row *row = &model->architecture->tensors[id];
+    int64_t rows, columns;
+    model->architecture->tensor_shape(id, &model->shape, &rows, &columns);
+    if (rows * columns == 0) return false;
     if (unit->tile < 0) return row->use == unit->use->number && !(model_tiled(model) && row->cut != CUT_STAYS);
     return row->cut == CUT_ROWS || row->cut == CUT_COLUMNS || (row->cut == CUT_FIRST && unit->tile == 0);
 }
@@ -133,9 +142,12 @@ int model_init_tiled(struct model *model, const struct config_model *shape, int 
     model->units = calloc((size_t)units, sizeof *model->units);
     if (!model->units) return error_set(err, STATUS_RUN, "no memory for a table of %d units", units);
     for (const struct use *use = of->uses; use < of->uses + of->use_count; use++) {
-        if (use->repeat == REPEAT_ONCE) unit_init(model, use, -1, -1);
-        if (use->repeat == REPEAT_BLOCK) blocks_init(model, use);
-        model->places += use->repeat == REPEAT_ONCE || use->repeat == REPEAT_TIED;
+        const bool single = use->repeat == REPEAT_ONCE || use->repeat == REPEAT_TIED,
+                   own = single && has_unit(model, use);
+        if (own) unit_init(model, use, -1, -1);
+        if (use->repeat == REPEAT_BLOCK) model->first = model->unit_count, blocks_init(model, use);
+        if (use->repeat == REPEAT_TIED) model->tied = !own;
+        model->places += own || use->repeat == REPEAT_TIED;
     }
     return STATUS_OK;
 }
@@ -163,6 +175,7 @@ int model_repeats(const struct model *model, const struct use *use)
     case REPEAT_BLOCK: return model->shape.layers;
     case REPEAT_TILE: return model_tiled(model) ? model->shape.layers * model->mlp_tiles : 0;
     case REPEAT_HALF: return 0;
+    case REPEAT_ONCE: return has_unit(model, use);
     default: return 1;
     }
 }
@@ -213,7 +226,7 @@ int64_t model_block_elems(const struct model *model)
 
 int model_block(const struct model *model, int block)
 {
-    return 1 + block * (model_tiled(model) ? 1 + model->mlp_tiles : 1);
+    return model->first + block * (model_tiled(model) ? 1 + model->mlp_tiles : 1);
 }
 
 int model_mlp(const struct model *model, int block, int tile)

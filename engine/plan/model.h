@@ -54,6 +54,8 @@ struct model {
     int mlp_tiles;  /* 1: MLPs are part of their blocks */
     int unit_count; /* with the tiles of all blocks */
     int places;     /* of the chain of outputs; the tied use has the last */
+    int first;      /* unit of the first block, and its place in the chain: as many units stand before it */
+    bool tied;      /* the last use is of the first unit */
     struct unit *units;
     int64_t elems;  /* Psi: all parameters, without padding */
 };

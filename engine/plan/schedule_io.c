@@ -371,7 +371,7 @@ void op_describe(char *text, size_t room, const struct op *op, const struct mode
 {
     const bool use = op->lane == LANE_COMPUTE && op->phase != PHASE_OPTIMIZER && op->unit >= 0;
     const char *what = use ? phase_name(op->phase) : op_name(op->kind, op->use);
-    if (op->use && op->use->repeat == REPEAT_TIED)
+    if (op->use && op->use->repeat == REPEAT_TIED && model->tied)
         snprintf(text, room, "%s %s", what, op_name(OP_FORWARD, op->use)); /* its unit has another name */
     else if (op->unit >= 0) snprintf(text, room, "%s %s", what, model->units[op->unit].name);
     else if (op->bucket >= 0) snprintf(text, room, "%s bucket %d", what, op->bucket);

@@ -29,7 +29,7 @@ static void gradient_take(struct planner *planner, const struct walk_step *step)
 {
     struct builder *builder = &planner->builder;
     const bool accumulates = step->micro_step > 0 && !planner->gradients.every_time && !planner->gradients.cast;
-    const bool held = step->place == 0 || accumulates; /* tied: since head backward */
+    const bool held = (step->place == 0 && builder->model->tied) || accumulates; /* tied: since head backward */
     if (planner->gradients.own && !held) {
         int buffer = builder_unit_buffer(builder, "unreduced gradient", CATEGORY_BUCKETS, EXTENT_WHOLE,
                                          builder->model->dtype, step->unit);

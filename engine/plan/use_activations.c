@@ -5,13 +5,14 @@
 static int output_buffer(struct planner *planner, int place)
 {
     const struct schedule_input *input = planner->builder.input;
-    const int blocks = input->model->shape.layers;
-    const bool checkpoint = planner->training && input->knobs->recompute == RECOMPUTE_FULL && place < blocks &&
-                            walk_keeps_output(input->model, input->knobs, place);
-    const char *name = checkpoint        ? "checkpoint"
-                       : place == 0      ? "embedding out"
-                       : place <= blocks ? "block out"
-                                         : "norm out";
+    const int block = place - input->model->first,
+              blocks = input->model->shape.layers; /* the block that puts it out; -1: its input */
+    const bool checkpoint = planner->training && input->knobs->recompute == RECOMPUTE_FULL && block >= -1 &&
+                            block < blocks - 1 && walk_keeps_output(input->model, input->knobs, place);
+    const char *name = checkpoint       ? "checkpoint"
+                       : block < 0      ? "embedding out"
+                       : block < blocks ? "block out"
+                                        : "norm out";
     return planner->activations.output[place] =
                builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS,
                              activation_output_bytes(input->model, input->B, input->T));
@@ -156,7 +157,7 @@ void activations_fetch(struct planner *planner, const struct walk_step *step)
 {
     const struct schedule_input *input = planner->builder.input;
     if (step->kind != OP_RECOMPUTE || model_is_tile(input->model, step->unit)) return;
-    const int place = walk_checkpoint_before(input->knobs, step->place);
+    const int place = walk_checkpoint_before(input->model, input->knobs, step->place);
     if (walk_offloads_output(input->model, input->knobs, place))
         write_copy(planner, OP_FETCH, TIER_DEVICE, step->micro_step, place, planner->activations.moved[place]);
 }

@@ -7,22 +7,30 @@ static int segment_blocks(const struct config_zero *knobs)
     return knobs->checkpoint_every > 0 ? knobs->checkpoint_every : 1;
 }
 
+/* The block that reads the output at a place; below 0, or past the last: no block does. */
+static int block_behind(const struct model *model, int place)
+{
+    return place + 1 - model->first;
+}
+
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place)
 {
-    bool between_blocks = place >= 1 && place < model->shape.layers;
-    return knobs->recompute != RECOMPUTE_FULL || !between_blocks || place % segment_blocks(knobs) == 0;
+    const int block = block_behind(model, place);
+    const bool between_blocks = block >= 1 && block < model->shape.layers;
+    return knobs->recompute != RECOMPUTE_FULL || !between_blocks || block % segment_blocks(knobs) == 0;
 }
 
 bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place)
 {
-    return knobs->recompute == RECOMPUTE_FULL && knobs->cpu_checkpointing && place >= 0 &&
-           place % segment_blocks(knobs) == 0 && place + segment_blocks(knobs) < model->shape.layers;
+    const int block = block_behind(model, place);
+    return knobs->recompute == RECOMPUTE_FULL && knobs->cpu_checkpointing && block >= 0 &&
+           block % segment_blocks(knobs) == 0 && block + segment_blocks(knobs) < model->shape.layers;
 }
 
-int walk_checkpoint_before(const struct config_zero *knobs, int place)
+int walk_checkpoint_before(const struct model *model, const struct config_zero *knobs, int place)
 {
-    const int input = place - 1;
-    return input % segment_blocks(knobs) == 0 ? input - segment_blocks(knobs) : -1;
+    const int input = place - 1, each = segment_blocks(knobs);
+    return block_behind(model, input) % each == 0 && block_behind(model, input) >= each ? input - each : -1;
 }
 
 bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part)
@@ -67,7 +75,7 @@ static void add_half_again(struct walk *walk, const struct model *model, int num
 static void add_block_backward(struct walk *walk, const struct model *model, const struct config_zero *knobs,
                                int number, int micro_step)
 {
-    const bool again = knobs->recompute == RECOMPUTE_FULL && walk_keeps_output(model, knobs, number + 1);
+    const bool again = knobs->recompute == RECOMPUTE_FULL && walk_keeps_output(model, knobs, model->first + number);
     for (int tile = tiles_of(model) - 1; tile >= 0; tile--) {
         const int unit = model_mlp(model, number, tile);
         if (again) add_unit(walk, model, OP_RECOMPUTE, unit, micro_step);
@@ -85,16 +93,17 @@ static void add_blocks_backward(struct walk *walk, const struct model *model, co
     for (int first = (blocks - 1) / each * each; first >= 0; first -= each) {
         const int end = first + each < blocks ? first + each : blocks;
         for (int b = first; b < end && knobs->recompute == RECOMPUTE_FULL; b++)
-            add_block(walk, model, OP_RECOMPUTE, b, walk_keeps_output(model, knobs, b + 1) ? 0 : tiles_of(model),
-                      micro_step);
+            add_block(walk, model, OP_RECOMPUTE, b,
+                      walk_keeps_output(model, knobs, model->first + b) ? 0 : tiles_of(model), micro_step);
         for (int b = end - 1; b >= first; b--) add_block_backward(walk, model, knobs, b, micro_step);
     }
 }
 
+/* -1: it has none. */
 static int unit_of(const struct model *model, const struct use *use)
 {
-    int unit = 0;
-    while (model->units[unit].use != use) unit++;
+    int unit = model->unit_count - 1;
+    while (unit >= 0 && model->units[unit].use != use) unit--;
     return unit;
 }
 
@@ -102,9 +111,12 @@ static int unit_of(const struct model *model, const struct use *use)
 static void add_use(struct walk *walk, const struct model *model, const struct config_zero *knobs, enum op_kind kind,
                     const struct use *use, int micro_step)
 {
+    const int own = unit_of(model, use);
     switch (use->repeat) {
-    case REPEAT_ONCE: add(walk, model, kind, use, unit_of(model, use), micro_step); break;
-    case REPEAT_TIED: add(walk, model, kind, use, 0, micro_step); break;
+    case REPEAT_ONCE:
+        if (own >= 0) add(walk, model, kind, use, own, micro_step);
+        break;
+    case REPEAT_TIED: add(walk, model, kind, use, model->tied ? 0 : own, micro_step); break;
     case REPEAT_BLOCK:
         if (kind == OP_BACKWARD) add_blocks_backward(walk, model, knobs, micro_step);
         for (int b = 0; kind == OP_FORWARD && b < model->shape.layers; b++)

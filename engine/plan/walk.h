@@ -27,10 +27,10 @@ struct walk { struct walk_step *steps; int length; };
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training, int micro_steps);
 void walk_release(struct walk *walk);
 
-/* The gradient of the step's unit is complete with it: the tied use comes first in backward, and the unit's own use adds the rest. */
+/* The gradient of the step's unit is complete with it: a tied use comes first in backward, and the unit's own use adds the rest. */
 static inline bool walk_completes_gradient(const struct walk_step *step)
 {
-    return step->kind == OP_BACKWARD && step->use->repeat != REPEAT_TIED;
+    return step->kind == OP_BACKWARD && (step->use->repeat != REPEAT_TIED || step->unit > 0);
 }
 
 /* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
@@ -38,7 +38,7 @@ bool walk_keeps_output(const struct model *model, const struct config_zero *knob
 /* Whether that output waits in the host tier meanwhile: a checkpoint, but not that of the last segment, which is needed next. */
 bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place);
 /* Place of the checkpoint of the segment before that of the block at `place`, if it is the first of its segment; else -1. */
-int walk_checkpoint_before(const struct config_zero *knobs, int place);
+int walk_checkpoint_before(const struct model *model, const struct config_zero *knobs, int place);
 bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part);
 
 #endif

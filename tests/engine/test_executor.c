@@ -16,7 +16,7 @@
 #include "engine/plan/footprint.h"
 #include "engine/zero/executor.h"
 
-static const struct config_model nano = {"nano", 4, 128, 4, 64, 256};
+static const struct config_model nano = {"nano", 4, 128, 4, 64, 256, .kind = KIND_GPT2};
 
 struct bench {
     struct model model;

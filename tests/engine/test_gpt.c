@@ -11,7 +11,8 @@
 #include "tests/support/gpt_fixture.h"
 #include "tests/support/reference.h"
 
-static const struct config_model tiny = {"tiny", REFERENCE_L, REFERENCE_C, REFERENCE_NH, REFERENCE_X, REFERENCE_V};
+static const struct config_model tiny = {"tiny",      REFERENCE_L, REFERENCE_C,      REFERENCE_NH,
+                                         REFERENCE_X, REFERENCE_V, .kind = KIND_GPT2};
 
 static float reference_parameter(const struct tensor *tensor, int64_t i)
 {

@@ -13,7 +13,8 @@
 #include "tests/support/op_uses.h"
 #include "tests/support/zero_runs.h"
 
-static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 5, 40, 4, 17, 301};
+static const struct config_model nano = {"nano", 4, 128, 4, 64, 256, .kind = KIND_GPT2},
+                                 odd = {"odd", 5, 40, 4, 17, 301, .kind = KIND_GPT2};
 
 static struct config_zero knobs_of(int stage, enum recompute recompute, int every)
 {
@@ -141,7 +142,7 @@ static void test_terms_add_up(void **state)
 static void test_literature(void **state)
 {
     (void)state;
-    static const struct config_model shape = {"example", 1, 1280, 20, 512, 256};
+    static const struct config_model shape = {"example", 1, 1280, 20, 512, 256, .kind = KIND_GPT2};
     struct model model;
     struct activation_terms terms;
     model_init(&model, &shape, DTYPE_BF16, NULL);

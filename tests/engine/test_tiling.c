@@ -20,7 +20,7 @@
 #include "engine/zero/internal.h"
 #include "tests/support/zero_runs.h"
 
-static const struct config_model small = {"custom", 2, 24, 3, 20, 61};
+static const struct config_model small = {"custom", 2, 24, 3, 20, 61, .kind = KIND_GPT2};
 static const int tilings[] = {1, 2, 3, 4, 8, 96};
 enum { TILINGS = sizeof tilings / sizeof *tilings };
 
@@ -118,7 +118,7 @@ static void any_tiles_are_read_from_any(void **state)
 static void wide_rows_are_read_one_by_one(void **state)
 {
     (void)state;
-    static const struct config_model wide = {"custom", 1, RETILE_STRIP_ELEMS / 4 + 8, 1, 4, 8};
+    static const struct config_model wide = {"custom", 1, RETILE_STRIP_ELEMS / 4 + 8, 1, 4, 8, .kind = KIND_GPT2};
     struct retile *retile = malloc(sizeof *retile);
     struct model models[2];
     for (int m = 0; m < 2; m++)

@@ -126,7 +126,7 @@ result a_comparison_fails "$([ "$(stages "$tree" | wc -l)" -eq 1 ] || echo 'not 
 # named ROOT: prints "file:line:text" for each place that names a kind of unit, tensor or saved part of one architecture, outside of the
 # files of that architecture: its row, its arithmetic, other programs' files of its weights, its formulas, its profile.
 named() {
-    (cd "$1" && grep -rnE '\b(USE_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)|PART_(ATTENTION|MLP|NORM|HEAD|HIDDEN)|TENSOR_[A-Z0-9_]+|gpt2_uses|(OP|UNIT)_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)(_[A-Z]+)?)\b' \
+    (cd "$1" && grep -rnE '\b(USE_(EMBED|EMBNORM|BLOCK|MLP|NORM|HEAD|ATTENTION)|PART_(ATTENTION|MLP|NORM|HEAD|HIDDEN)|TENSOR_[A-Z0-9_]+|gpt2_uses|(OP|UNIT)_(EMBED|BLOCK|MLP|NORM|HEAD|ATTENTION)(_[A-Z]+)?)\b' \
         engine kernels tui --include='*.[ch]' --include='*.def' 2>/dev/null |
         grep -vE '^engine/(plan/(gpt2|formula)\.[ch]|gpt/|checkpoint/(weights|safetensors|llmc)|advise/logs_flops\.c)')
 }

@@ -12,7 +12,7 @@
 #include "engine/base/rng.h"
 #include "engine/checkpoint/weights.h"
 
-static const struct config_model made_up_shape = {"custom", 2, 24, 3, 20, 61};
+static const struct config_model made_up_shape = {"custom", 2, 24, 3, 20, 61, .kind = KIND_GPT2};
 
 static inline float made_up_weight(const struct tensor *tensor, int64_t i)
 {

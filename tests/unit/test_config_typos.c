@@ -26,8 +26,10 @@ static void a_typo_is_refused_with_the_nearest_key(void **state)
             "did you mean zero_optimization.reduce_bucket_size?");
     refused("{" BATCH "\"zero_optimization\": {\"grad_hooks\": true}}", NULL, STATUS_USAGE,
             "zero_optimization.grad_hooks: unknown key");
-    refused("{" BATCH "\"model\": {\"name\": \"gtp2\"}}", NULL, STATUS_USAGE, "did you mean gpt2? there are");
-    refused("{" BATCH "\"model\": {\"name\": \"llama\"}}", NULL, STATUS_USAGE, "no such model; there are");
+    refused("{" BATCH "\"model\": {\"name\": \"gtp2\"}}", NULL, STATUS_USAGE,
+            "did you mean gpt2? zerolab plan --model list");
+    refused("{" BATCH "\"model\": {\"name\": \"resnet\"}}", NULL, STATUS_USAGE,
+            "no such model; zerolab plan --model list");
     refused("{" BATCH "}", "topology.rank=2", STATUS_USAGE, "did you mean topology.ranks?");
 }
 

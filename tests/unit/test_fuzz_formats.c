@@ -263,7 +263,7 @@ static struct bytes whole_file(const char *path)
 
 static struct bytes seed_weights(enum weights_format format, enum dtype dtype)
 {
-    static const struct config_model shape = {"custom", 1, 8, 2, 5, 11};
+    static const struct config_model shape = {"custom", 1, 8, 2, 5, 11, .kind = KIND_GPT2};
     char path[] = "/tmp/zerolab-fuzz.XXXXXX";
     struct model model;
     struct error err;

@@ -57,7 +57,8 @@ static void ten_steps_follow_pytorch(void **state)
 {
     (void)state;
     static const char *const isas[] = {"avx512", "avx2", "plain"};
-    const struct config_model shape = {"one table", 1, 1, 1, 1, ELEMS - 1}; /* unit 0: 36 + 1 parameters */
+    const struct config_model shape = {"one table",      1, 1, 1, 1, ELEMS - 1,
+                                       .kind = KIND_GPT2}; /* unit 0: 36 + 1 parameters */
     static float expected[CASES][STEPS][ELEMS];
     struct model model;
     struct reference reference;
@@ -127,7 +128,7 @@ static void update_range(struct kernels *kernels, const struct model *model, con
 static void check_types(struct kernels *kernels, const struct config_optimizer *optimizer, enum dtype dtype,
                         enum dtype gradient)
 {
-    const struct config_model shape = {"small", 1, 20, 2, 9, 31};
+    const struct config_model shape = {"small", 1, 20, 2, 9, 31, .kind = KIND_GPT2};
     struct model model;
     struct error err;
     assert_int_equal(model_init(&model, &shape, dtype, &err), STATUS_OK);
@@ -163,7 +164,7 @@ static void bits_ignore_how_a_unit_is_cut(void **state)
 static void decay_is_where_it_belongs(void **state)
 {
     (void)state;
-    const struct config_model shape = {"small", 1, 20, 2, 9, 31};
+    const struct config_model shape = {"small", 1, 20, 2, 9, 31, .kind = KIND_GPT2};
     struct kernels *kernels = kernels_open(NULL);
     struct model model;
     struct error err;

@@ -15,7 +15,8 @@
 #include "tests/support/effort.h"
 #include "tests/support/op_uses.h"
 
-static const struct config_model nano = {"nano", 4, 128, 4, 64, 256}, odd = {"odd", 3, 40, 4, 17, 301};
+static const struct config_model nano = {"nano", 4, 128, 4, 64, 256, .kind = KIND_GPT2},
+                                 odd = {"odd", 3, 40, 4, 17, 301, .kind = KIND_GPT2};
 
 static struct config_zero knobs_of(int stage, int64_t block)
 {

@@ -362,7 +362,7 @@ static int run_one(const struct model *model, const struct config_zero *knobs, i
 
 static void cells_of_every_stage_in_any_order(void **state)
 {
-    static const struct config_model odd = {"odd", 3, 40, 4, 17, 301};
+    static const struct config_model odd = {"odd", 3, 40, 4, 17, 301, .kind = KIND_GPT2};
     struct model model;
     (void)state;
     assert_int_equal(model_init(&model, &odd, DTYPE_BF16, NULL), 0);

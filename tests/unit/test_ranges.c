@@ -93,7 +93,8 @@ static void check_setup(const struct schedule_input *input, const uint64_t range
 /* A model in one of its types and one of its cuts, for some ranks; then all three purposes with knobs that were drawn. */
 static void check_drawn_setup(void)
 {
-    static const struct config_model shapes[] = {{"nano", 4, 128, 4, 64, 256}, {"odd", 7, 40, 4, 17, 301}};
+    static const struct config_model shapes[] = {{"nano", 4, 128, 4, 64, 256, .kind = KIND_GPT2},
+                                                 {"odd", 7, 40, 4, 17, 301, .kind = KIND_GPT2}};
     static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16};
     const struct config_model *shape = &shapes[draw(2)];
     const struct config_zero knobs = draw_knobs();
