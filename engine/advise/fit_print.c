@@ -320,8 +320,7 @@ static void print_smaller(FILE *out, const struct fit_depth *smaller)
     fputs("  ", out);
     print_setup(out, &smaller->setup);
     fprintf(out, ":\n  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
-            grouped(a, smaller->plan.parameters),
-            smaller->layers == FIT_LAYERS_MAX ? "; no more are looked at" : "");
+            grouped(a, smaller->plan.parameters), smaller->layers == FIT_LAYERS_MAX ? "; no more are looked at" : "");
 }
 
 void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer)

@@ -347,7 +347,12 @@ int plan_print_json(FILE *out, const struct config *config, bool with_schedule, 
     int status = checked_setup(&setup, config, err);
     if (status) return status;
     cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
-    json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems));
+    json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems),
+             TEXT("architecture", model_traits[config->model.kind].name), NUMBER("layers", config->model.layers),
+             NUMBER("hidden", config->model.hidden), NUMBER("heads", config->model.heads),
+             NUMBER("kv_heads", config_kv_heads(&config->model)), NUMBER("ffn", config_ffn(&config->model)),
+             NUMBER("context", config->model.context), NUMBER("vocabulary", config->model.vocabulary),
+             TRUTH("tied", config->tied));
     json_put(json, NUMBER("ranks", setup.schedule.ranks), NUMBER("stage", setup.schedule.stage),
              TEXT("precision", dtype_name(config->dtype)));
     add_memory(json, &setup.footprint, config);

@@ -41,7 +41,25 @@ static int heads_of(const cJSON *json)
 static int check_architecture(const cJSON *json, struct error *err)
 {
     const char *activation = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "activation_function"));
+    static const struct {
+        const char *key;
+        bool value;
+    } computed[] = {{"scale_attn_weights", true},
+                    {"scale_attn_by_inverse_layer_idx", false},
+                    {"add_cross_attention", false},
+                    {"tie_word_embeddings", true}};
     const cJSON *epsilon = cJSON_GetObjectItemCaseSensitive(json, "layer_norm_epsilon");
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
+    if (type && strcmp(type, "gpt2") != 0)
+        return error_set(err, STATUS_INPUT, "the config.json beside it says model_type %.40s; only gpt2 is there",
+                         type);
+    for (size_t c = 0; c < sizeof computed / sizeof *computed; c++) {
+        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, computed[c].key);
+        if (cJSON_IsBool(item) && cJSON_IsTrue(item) != computed[c].value)
+            return error_set(err, STATUS_INPUT, "the config.json beside it says %s %s; only %s is there",
+                             computed[c].key, computed[c].value ? "false" : "true",
+                             computed[c].value ? "true" : "false");
+    }
     if (activation && strcmp(activation, "gelu_new") != 0 && strcmp(activation, "gelu_pytorch_tanh") != 0)
         return error_set(err, STATUS_INPUT,
                          "the config.json beside it says activation_function %.40s; only gelu_new is there",

@@ -1,5 +1,6 @@
 /* `zerolab plan`: prints the cost of a setup before anything runs. One option chooses the question, and engine/plan
  * answers it. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,9 +8,53 @@
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
+#include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/cli/front.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
+
+/* Sets of the command line and of what it names, in their order: later ones win. */
+struct plan_sets {
+    const char *at[TEXT_LIST_MAX + FIT_FAMILY_SETS + 12];
+    char text[11][80];
+    int count, texts;
+};
+
+__attribute__((format(printf, 2, 3))) static void add_set(struct plan_sets *sets, const char *format, ...)
+{
+    char *text = sets->text[sets->texts++];
+    FORMAT_ARGUMENTS(text, sizeof *sets->text, format);
+    sets->at[sets->count++] = text;
+}
+
+static const char *const model_keys[] = {"model.layers",     "model.hidden", "model.heads",        "model.context",
+                                         "model.vocabulary", "model.name",   "model.architecture", "model.kv_heads",
+                                         "model.ffn",        "model.tied"};
+enum { MODEL_KEYS = sizeof model_keys / sizeof *model_keys, MODEL_SIZES = 5 };
+
+/* Whether the options say the model, without a CONFIG. */
+static bool has_model(const struct cli *cli)
+{
+    bool has = cli->model != NULL;
+    for (int s = 0; s < MODEL_KEYS && !cli->operand; s++)
+        has |= config_is_set(cli->sets.at, cli->sets.count, model_keys[s]);
+    return has;
+}
+
+/* Of a model that is given by some of its sizes. */
+static void print_defaults(FILE *out, const struct config *config)
+{
+    char value[64];
+    int said = 0;
+    if (config_is_given(config, "model.name")) return;
+    for (int s = 0; s < MODEL_SIZES; s++) {
+        if (config_is_given(config, model_keys[s])) continue;
+        config_show(config, model_keys[s], value, sizeof value);
+        fprintf(out, "%s%s %s", said++ ? ", " : "not given, so as nano has it: ", model_keys[s], value);
+    }
+    if (said) fputc('\n', out);
+}
 
 static int check_options(const struct cli *cli, struct error *err)
 {
@@ -17,36 +62,61 @@ static int check_options(const struct cli *cli, struct error *err)
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
     if ((cli->accounting != NULL) + cli->explain + cli->fit + cli->schedule > 1)
         return error_set(err, STATUS_USAGE, "give --accounting, --explain, --fit or --schedule, not two of them");
-    if (!cli->model && !cli->operand && needs_model)
-        return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME");
+    if (!cli->operand && needs_model && !has_model(cli))
+        return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
     return STATUS_OK;
 }
 
-/* A named model without a configuration: its own context; micro-batch, buckets and gathers as in zerolab's own
- * configurations. */
-static int load_model(struct config *config, const char *const *sets, int count, struct error *err)
+/* A config.json, by its path. */
+static bool is_path(const char *model)
 {
-    const int status = config_load_text(config, "{\"train_micro_batch_size_per_gpu\": 4}", sets, count, err);
+    const size_t length = strlen(model);
+    return strchr(model, '/') || (length > 5 && strcmp(model + length - 5, ".json") == 0);
+}
+
+static int add_model_file(struct plan_sets *sets, const char *path, int *window, struct error *err)
+{
+    struct config_model model;
+    const int status = config_model_file(&model, path, window, err);
+    if (status) return status;
+    add_set(sets, "model.name=custom");
+    add_set(sets, "model.architecture=%s", model_traits[model.kind].name);
+    add_set(sets, "model.layers=%d", model.layers);
+    add_set(sets, "model.hidden=%d", model.hidden);
+    add_set(sets, "model.heads=%d", model.heads);
+    add_set(sets, "model.context=%d", model.context);
+    add_set(sets, "model.vocabulary=%d", model.vocabulary);
+    add_set(sets, "model.kv_heads=%d", model.kv_heads);
+    add_set(sets, "model.ffn=%d", model.ffn);
+    add_set(sets, "model.tied=%s", model.untied ? "false" : "true");
+    return STATUS_OK;
+}
+
+/* A model without a configuration: its own context; micro-batch, buckets and gathers as in zerolab's own
+ * configurations. */
+static int load_model(struct config *config, const struct plan_sets *sets, struct error *err)
+{
+    const int status = config_load_text(config, "{\"train_micro_batch_size_per_gpu\": 4}", sets->at, sets->count, err);
     if (status) return status;
     config_forget_file(config);
     sizes_default(config);
     return STATUS_OK;
 }
 
-static int load(struct config *config, const struct cli *cli, struct error *err)
+/* *window: of a sliding window that --model has; 0: none. */
+static int load(struct config *config, const struct cli *cli, int *window, struct error *err)
 {
-    char ranks[48], name[80];
-    const char *sets[TEXT_LIST_MAX + FIT_FAMILY_SETS + 2];
-    int count = 0;
-    for (int i = 0; cli->fit && !cli->model && !cli->operand && i < FIT_FAMILY_SETS; i++)
-        sets[count++] = fit_family_sets[i];
-    snprintf(name, sizeof name, "model.name=%s", cli->model);
-    snprintf(ranks, sizeof ranks, "topology.ranks=%lld", (long long)cli->ranks);
-    if (cli->model) sets[count++] = name;
-    if (cli->ranks > 0) sets[count++] = ranks;
-    for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
-    const int status =
-        cli->model ? load_model(config, sets, count, err) : config_load(config, cli->operand, sets, count, err);
+    struct plan_sets sets = {.count = 0};
+    const bool own_model = has_model(cli), family = cli->fit && !own_model && !cli->operand,
+               file = cli->model && is_path(cli->model);
+    for (int i = 0; family && i < FIT_FAMILY_SETS; i++) sets.at[sets.count++] = fit_family_sets[i];
+    int status = file ? add_model_file(&sets, cli->model, window, err) : STATUS_OK;
+    if (status) return status;
+    if (cli->model && !file) add_set(&sets, "model.name=%s", cli->model);
+    if (cli->ranks > 0) add_set(&sets, "topology.ranks=%lld", (long long)cli->ranks);
+    for (int i = 0; i < cli->sets.count; i++) sets.at[sets.count++] = cli->sets.at[i];
+    status = own_model ? load_model(config, &sets, err) : config_load(config, cli->operand, sets.at, sets.count, err);
+    if (status && file) return error_prefix(err, "%.300s", cli->model);
     if (!status) gpu_settle(config);
     return status;
 }
@@ -55,7 +125,7 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const struct capacity room = capacity_now(config);
-    const struct fit_question question = capacity_question(config, &room, !cli->operand && !cli->model);
+    const struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
     int status = STATUS_OK;
@@ -73,9 +143,14 @@ static int print_accounting(FILE *out, const struct config *config, const struct
     return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
 }
 
-static int print(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
+static int print(FILE *out, const struct config *config, const struct cli *cli, bool *fits, int window,
+                 struct error *err)
 {
     const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
+    if (!cli->json && !cli->model && has_model(cli)) print_defaults(out, config);
+    if (!cli->json && window && window < config->data.sequence_length)
+        fprintf(out, "note: sliding_window = %d: operations are counted as if attention saw all tokens before\n",
+                window);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
     if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);
@@ -85,12 +160,12 @@ static int print(FILE *out, const struct config *config, const struct cli *cli, 
 static int plan(const struct cli *cli, bool *fits, struct error *err)
 {
     struct config config;
-    int status = check_options(cli, err);
-    if (!status) status = load(&config, cli, err);
+    int window = 0, status = check_options(cli, err);
+    if (!status) status = load(&config, cli, &window, err);
     if (status) return status;
     if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
     FILE *out = front_open(cli->output, err);
-    status = out ? print(out, &config, cli, fits, err) : err->status;
+    status = out ? print(out, &config, cli, fits, window, err) : err->status;
     config_release(&config);
     if (!out) return status;
     int closed = front_close(out, cli->output, status ? NULL : err);
@@ -98,18 +173,36 @@ static int plan(const struct cli *cli, bool *fits, struct error *err)
 }
 
 /* Needs no configuration. */
-static int list_accountings(const struct cli *cli, struct error *err)
+static void print_models(FILE *out)
 {
-    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with the name of an accounting");
+    const struct config_model *shape;
+    fprintf(out, "%-12s %-8s %6s %6s %5s %8s %6s %7s %10s %18s\n", "model", "", "layers", "hidden", "heads", "kv heads",
+            "ffn", "context", "vocabulary", "parameters");
+    for (int m = 0; (shape = config_model_at(m)); m++) {
+        struct model model;
+        char elems[32];
+        if (model_init(&model, shape, DTYPE_F32, NULL)) return;
+        fprintf(out, "%-12s %-8s %6d %6d %5d %8d %6d %7d %10d %18s\n", shape->name, model_traits[shape->kind].name,
+                shape->layers, shape->hidden, shape->heads, config_kv_heads(shape), config_ffn(shape), shape->context,
+                shape->vocabulary, grouped(elems, model.elems));
+        model_release(&model);
+    }
+}
+
+static int list(const struct cli *cli, void (*print_list)(FILE *), struct error *err)
+{
+    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with a name, not with a list of names");
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
-    accounting_print_list(out);
+    print_list(out);
     return front_close(out, cli->output, err);
 }
 
 int front_plan(const struct cli *cli, struct error *err)
 {
-    bool fits = true, lists = cli->accounting && strcmp(cli->accounting, "list") == 0;
-    const int status = lists ? list_accountings(cli, err) : plan(cli, &fits, err);
+    bool fits = true;
+    if (cli->accounting && strcmp(cli->accounting, "list") == 0) return list(cli, accounting_print_list, err);
+    if (cli->model && strcmp(cli->model, "list") == 0) return list(cli, print_models, err);
+    const int status = plan(cli, &fits, err);
     return status || fits ? status : STATUS_CHECK;
 }

@@ -25,6 +25,7 @@ struct config_model {
 
 /* What a kind of model is made of. */
 struct model_traits {
+    const char *name;
     bool tied; /* where model.tied is not given */
     bool rms_norm, embedding_norm; /* norms scale and do not shift; there is one behind the embedding */
     bool gated;                    /* the MLP multiplies two products */
@@ -300,5 +301,10 @@ enum dtype config_dtype(enum type_of type);
 /* Built-in model shapes: by name, NULL if unknown; by number, NULL past the last. */
 const struct config_model *config_model_named(const char *name);
 const struct config_model *config_model_at(int number);
+
+/* The sizes in a Hugging Face config.json of model_type gpt2, llama, mistral, qwen2, opt or bloom. *window: the tokens of a sliding window,
+ * 0: none. Sizes are 1 to INT_MAX; the keys of a configuration bound them further. STATUS_USAGE: another type, a size that is
+ * missing or wrong, a switch that makes other tensors; STATUS_INPUT: unreadable. The text names file and key. */
+int config_model_file(struct config_model *model, const char *path, int *window, struct error *err);
 
 #endif

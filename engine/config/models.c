@@ -60,11 +60,11 @@ static const struct config_model models[] = {
 #undef LLAMA
 
 const struct model_traits model_traits[MODEL_KINDS] = {
-    [KIND_GPT2] = {.tied = true, .biases = true, .positions = true},
-    [KIND_LLAMA] = {.rms_norm = true, .gated = true},
-    [KIND_QWEN2] = {.rms_norm = true, .gated = true, .qkv_biases = true},
-    [KIND_OPT] = {.tied = true, .biases = true, .positions = true, .more_positions = 2},
-    [KIND_BLOOM] = {.tied = true, .biases = true, .embedding_norm = true},
+    [KIND_GPT2] = {"gpt2", .tied = true, .biases = true, .positions = true},
+    [KIND_LLAMA] = {"llama", .rms_norm = true, .gated = true},
+    [KIND_QWEN2] = {"qwen2", .rms_norm = true, .gated = true, .qkv_biases = true},
+    [KIND_OPT] = {"opt", .tied = true, .biases = true, .positions = true, .more_positions = 2},
+    [KIND_BLOOM] = {"bloom", .tied = true, .biases = true, .embedding_norm = true},
 };
 
 int config_kv_heads(const struct config_model *model)

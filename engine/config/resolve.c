@@ -371,10 +371,9 @@ int config_check(const struct config *config, struct error *err)
 /* The arithmetic of the engine is that of GPT-2. */
 static int check_trained(const struct config_model *model, struct error *err)
 {
-    static const char *const names[MODEL_KINDS] = {"gpt2", "llama", "qwen2", "opt", "bloom"};
     static const char only[] = "runs train GPT-2 only; zerolab plan shows what this model needs";
     if (model->kind != KIND_GPT2)
-        return error_set(err, STATUS_USAGE, "model.architecture = %s: %s", names[model->kind], only);
+        return error_set(err, STATUS_USAGE, "model.architecture = %s: %s", model_traits[model->kind].name, only);
     if (config_kv_heads(model) != model->heads)
         return error_set(err, STATUS_USAGE, "model.kv_heads = %d: %s", model->kv_heads, only);
     if (config_ffn(model) != 4 * model->hidden)

@@ -16,10 +16,12 @@ static bool largest(const struct config *config, int64_t *block, int64_t *unit)
 {
     struct model model;
     if (model_init_tiled(&model, &config->model, config->mlp_tiles, config->dtype, NULL)) return false;
-    *block = 0;
-    for (int u = 1; u < model.unit_count; u++)
-        if (model.units[u].elems > *block) *block = model.units[u].elems;
-    *unit = model.units[0].elems > *block ? model.units[0].elems : *block;
+    *block = *unit = 0;
+    for (int u = 0; u < model.unit_count; u++) {
+        const int64_t elems = model.units[u].elems;
+        if (model.units[u].block >= 0 && elems > *block) *block = elems;
+        if (elems > *unit) *unit = elems;
+    }
     model_release(&model);
     return true;
 }
