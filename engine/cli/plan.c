@@ -8,6 +8,7 @@
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
+#include "engine/advise/psi.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/cli/front.h"
@@ -58,10 +59,14 @@ static void print_defaults(FILE *out, const struct config *config)
 
 static int check_options(const struct cli *cli, struct error *err)
 {
-    const bool needs_model = !cli->explain && !cli->fit && !cli->accounting;
+    const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi;
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if ((cli->accounting != NULL) + cli->explain + cli->fit + cli->schedule > 1)
-        return error_set(err, STATUS_USAGE, "give --accounting, --explain, --fit or --schedule, not two of them");
+    if ((cli->accounting != NULL) + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) > 1)
+        return error_set(err, STATUS_USAGE,
+                         "give --accounting, --explain, --fit, --psi or --schedule, not two of them");
+    if (cli->psi && has_model(cli))
+        return error_set(err, STATUS_USAGE,
+                         "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");
     if (!cli->operand && needs_model && !has_model(cli))
         return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
     return STATUS_OK;
@@ -92,11 +97,14 @@ static int add_model_file(struct plan_sets *sets, const char *path, int *window,
     return STATUS_OK;
 }
 
+static const char micro_batch[] = "{\"train_micro_batch_size_per_gpu\": 4}",
+                  micro_batch_bf16[] = "{\"train_micro_batch_size_per_gpu\": 4, \"bf16\": {\"enabled\": true}}";
+
 /* A model without a configuration: its own context; micro-batch, buckets and gathers as in zerolab's own
  * configurations. */
 static int load_model(struct config *config, const struct plan_sets *sets, struct error *err)
 {
-    const int status = config_load_text(config, "{\"train_micro_batch_size_per_gpu\": 4}", sets->at, sets->count, err);
+    const int status = config_load_text(config, micro_batch, sets->at, sets->count, err);
     if (status) return status;
     config_forget_file(config);
     sizes_default(config);
@@ -115,7 +123,9 @@ static int load(struct config *config, const struct cli *cli, int *window, struc
     if (cli->model && !file) add_set(&sets, "model.name=%s", cli->model);
     if (cli->ranks > 0) add_set(&sets, "topology.ranks=%lld", (long long)cli->ranks);
     for (int i = 0; i < cli->sets.count; i++) sets.at[sets.count++] = cli->sets.at[i];
-    status = own_model ? load_model(config, &sets, err) : config_load(config, cli->operand, sets.at, sets.count, err);
+    status = own_model                   ? load_model(config, &sets, err)
+             : cli->psi && !cli->operand ? config_load_text(config, micro_batch_bf16, sets.at, sets.count, err)
+                                         : config_load(config, cli->operand, sets.at, sets.count, err);
     if (status && file) return error_prefix(err, "%.300s", cli->model);
     if (!status) gpu_settle(config);
     return status;
@@ -136,6 +146,16 @@ static int print_fit(FILE *out, const struct config *config, const struct cli *c
     return status;
 }
 
+static int print_psi(FILE *out, const struct config *config, const struct cli *cli, struct error *err)
+{
+    int64_t psi;
+    const int status = psi_read(&psi, cli->psi, err);
+    if (status) return status;
+    if (cli->json) return psi_print_json(out, config, psi, err);
+    psi_print(out, config, psi);
+    return STATUS_OK;
+}
+
 static int print_accounting(FILE *out, const struct config *config, const struct cli *cli, struct error *err)
 {
     const struct accounting *accounting;
@@ -151,6 +171,7 @@ static int print(FILE *out, const struct config *config, const struct cli *cli, 
     if (!cli->json && window && window < config->data.sequence_length)
         fprintf(out, "note: sliding_window = %d: operations are counted as if attention saw all tokens before\n",
                 window);
+    if (cli->psi) return print_psi(out, config, cli, err);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
     if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);

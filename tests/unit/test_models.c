@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "engine/advise/psi.h"
 #include "engine/config/config.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/gpt2.h"
@@ -346,6 +347,69 @@ static void test_a_configuration_comes_back(void **state)
     }
 }
 
+/* ---- a number of parameters alone ---- */
+
+static void test_psi(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t psi; /* 0: refused */
+    } cases[] = {
+        {"7e9", 7000000000},
+        {"7B", 7000000000},
+        {"1.3b", 1300000000},
+        {"350M", 350000000},
+        {"1t", 1000000000000},
+        {"7,241,732,096", 7241732096},
+        {"12", 12},
+        {"72057594037927936", INT64_C(1) << 56},
+        {"72057594037927937", 0},
+        {"0", 0},
+        {"-7e9", 0},
+        {"NaN", 0},
+        {"inf", 0},
+        {"1e30", 0},
+        {"7e9B", 0},
+        {"7,24", 0},
+        {",123", 0},
+        {"7,2417", 0},
+        {"0.5", 0},
+        {"B", 0},
+        {"", 0},
+        {"7 B", 0},
+        {"0x10", 0},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int64_t psi = 0;
+        struct error err = {.text = ""};
+        const int status = psi_read(&psi, cases[c].text, &err);
+        if (status != (cases[c].psi ? STATUS_OK : STATUS_USAGE) || psi != cases[c].psi || strchr(err.text, '\n'))
+            fail_msg("%s: %lld, \"%s\"", cases[c].text, (long long)psi, err.text);
+    }
+}
+
+static void test_psi_figures(void **state)
+{
+    (void)state;
+    static const char *const says[] = {"115,867,713,536",
+                                       "30,324,753,152",
+                                       "16,067,593,088",
+                                       "1,810,433,024",
+                                       "stage 2  2 x 2 Psi (N-1)/N = 28,514,320,128",
+                                       "stage 3  2 x 3 Psi (N-1)/N = 42,771,480,192"};
+    char *page = NULL;
+    size_t length;
+    FILE *out = open_memstream(&page, &length);
+    struct config config = loaded((const char *const[]){"bf16.enabled=true", "topology.ranks=64", NULL});
+    psi_print(out, &config, 7241732096);
+    fclose(out);
+    for (size_t s = 0; s < sizeof says / sizeof *says; s++)
+        if (!strstr(page, says[s])) fail_msg("no %s in %s", says[s], page);
+    free(page);
+    config_release(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +422,8 @@ int main(void)
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_what_runs_refuse),
         cmocka_unit_test(test_a_configuration_comes_back),
+        cmocka_unit_test(test_psi),
+        cmocka_unit_test(test_psi_figures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
