@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/config/keys.h"
 #include "engine/config/resolve.h"
 
 const struct fit_setup fit_setups[FIT_SETUPS] = {
@@ -44,9 +45,45 @@ bool fit_recompute_is_given(const struct config *config)
            config_is_given(config, "activation_checkpointing.number_checkpoints");
 }
 
+static bool is_size(const char *key)
+{
+    bool is = strcmp(key, "zero_optimization.offload_param.buffer_size") == 0;
+    for (int k = 0; k < SIZES_KEYS; k++) is |= strcmp(key, sizes_keys[k]) == 0;
+    return is;
+}
+
+/* Puts back the sizes that --set gave. */
+static void keep_sizes(struct config *changed, const struct config *config)
+{
+    struct config_given given;
+    char value[128];
+    for (const char *at = config->given; config_given_next(&at, &given);) {
+        if (strcmp(given.from, "set") != 0 || !is_size(given.path)) continue;
+        config_show(config, given.path, value, sizeof value);
+        config_try(changed, given.path, value, NULL);
+    }
+}
+
+/* The same; STATUS_USAGE: another of its keys has changed. */
+static int keep_sets(struct config *changed, const struct config *config, struct error *err)
+{
+    struct config_given given;
+    char before[128], after[128], name[CONFIG_PATH_MAX];
+    keep_sizes(changed, config);
+    for (const char *at = config->given; config_given_next(&at, &given);) {
+        config_show(config, given.path, before, sizeof before);
+        config_show(changed, given.path, after, sizeof after);
+        if (strcmp(given.from, "set") != 0 || strcmp(before, after) == 0) continue;
+        key_short_name(name, sizeof name, given.path);
+        return error_set(err, STATUS_USAGE, "--set %s=%s stays", name, before);
+    }
+    return STATUS_OK;
+}
+
 int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err)
 {
     struct config_zero *zero = &config->zero;
+    const struct config before = *config;
     zero->stage = setup->stage;
     zero->offload_optimizer = setup->optimizer;
     zero->offload_param = setup->param;
@@ -58,10 +95,12 @@ int fit_apply(struct config *config, const struct fit_setup *setup, const char *
         zero->max_in_cpu_elems = 0;
     if (!config_nvme_path(config, false)[0] && folder)
         snprintf(config->nvme.optimizer_path, sizeof config->nvme.optimizer_path, "%s", folder);
-    if (config_check(config, NULL) == STATUS_OK) return STATUS_OK;
-    zero->delayed_update = false;
-    zero->offload_ratio = 1;
-    return config_check(config, err);
+    if (config_check(config, NULL)) {
+        zero->delayed_update = false;
+        zero->offload_ratio = 1;
+    }
+    const int status = config_check(config, err);
+    return status || !setup->keep_sets ? status : keep_sets(config, &before, err);
 }
 
 /* ---- what it needs ---- */
@@ -201,11 +240,13 @@ static int family_hidden(int layers)
 
 void fit_grow(struct config *config, int layers, enum fit_growth growth)
 {
+    const struct config before = *config;
     config->model.layers = layers;
     if (growth == FIT_GROW_DEEPER) return;
     config->model.hidden = family_hidden(layers);
     config->model.heads = config->model.hidden / FIT_FAMILY_HEAD;
     sizes_scale(config); /* as in our own configurations */
+    keep_sizes(config, &before);
 }
 
 static void plan_depth(struct fit_plan *plan, const struct config *config, const struct fit_depth *depth, int layers,
@@ -264,6 +305,7 @@ static void ask_smaller(struct fit_answer *answer, const struct fit_question *qu
         setup.recompute = lets_go ? RECOMPUTE_FULL : config->zero.recompute;
         setup.tiles = tiles;
         setup.sizes = SIZES_LEAST;
+        setup.keep_sets = question->limits.keep_sets;
         fit_deepest(&depth, config, &setup, &question->limits, growth);
         if (depth.layers == 0 || depth.plan.parameters <= most) continue;
         most = depth.plan.parameters;
@@ -290,6 +332,7 @@ struct fit_answer *fit_answer(const struct fit_question *question, struct error 
     for (int s = 0; s < FIT_SETUPS; s++) {
         struct fit_setup setup = fit_setups[s];
         setup.recompute = question->config->zero.recompute;
+        setup.keep_sets = question->limits.keep_sets;
         fit_deepest(&answer->depths[s], question->config, &setup, &question->limits, growth);
     }
     ask_smaller(answer, question, growth);

@@ -19,13 +19,14 @@ enum fit_limit { FIT_DEVICE, FIT_HOST, FIT_NVME, FIT_MEMORY, FIT_DISK, FIT_LIMIT
 struct fit_limits {
     uint64_t bytes[FIT_LIMITS]; /* 0: none */
     const char *folder;         /* a folder on the NVMe disk, if the configuration names none */
+    bool keep_sets;             /* what --set gave stays in every setup */
 };
 
 const char *fit_limit_name(enum fit_limit limit);
 
 /* A setup: the stage, the tier of optimizer states and of parameters, what backward recomputes, the number of MLP tiles
  * (0: as configured), and the sizes of buckets and prefetch. */
-struct fit_setup { int stage; enum offload optimizer, param; enum recompute recompute; int tiles; enum sizes sizes; };
+struct fit_setup { int stage; enum offload optimizer, param; enum recompute recompute; int tiles; enum sizes sizes; bool keep_sets; };
 
 /* All setups that the engine supports; recomputation, tiles and sizes are varied in addition. */
 enum { FIT_SETUPS = 14, FIT_RECOMPUTES = 3, FIT_TILES_MAX = 16 };
@@ -56,7 +57,8 @@ enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *li
 bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits);
 
 /* Changes the configuration to that setup. Turns off settings that conflict with it: a delayed update, a ratio,
- * max_in_cpu if it was not given. STATUS_USAGE: still refused. */
+ * max_in_cpu if it was not given. With keep_sets, sizes that --set gave stay as they are. STATUS_USAGE: still refused, or another
+ * key that --set gave would change. */
 int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err);
 
 /* Calls `visit` for each key to set to reach that setup, with no more of the sizes than the same step needs. */
@@ -100,7 +102,8 @@ struct fit_depth {
 void fit_deepest(struct fit_depth *depth, const struct config *config, const struct fit_setup *setup,
                  const struct fit_limits *limits, enum fit_growth growth);
 
-/* The configuration at a depth. FIT_GROW_AS_GPT2 also adapts width, heads and sizes that depend on a block. */
+/* The configuration at a depth. FIT_GROW_AS_GPT2 also adapts width, heads and sizes that depend on a block, but for those that --set
+ * gave. */
 void fit_grow(struct config *config, int layers, enum fit_growth growth);
 
 /* Settings for GPT-2's family: its kind of model, in mixed precision, with its full context. */

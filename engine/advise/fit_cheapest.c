@@ -92,6 +92,7 @@ void fit_cheapest(struct fit_cheapest *out, const struct config *config, const s
             struct fit_setup setup = fit_setups[s];
             setup.recompute = given ? config->zero.recompute : recomputes[r];
             setup.tiles = config->mlp_tiles;
+            setup.keep_sets = limits->keep_sets;
             const struct fit_candidate *whole = add(out, config, setup, limits);
             add_smaller(out, config, whole, limits, tiles_given);
         }

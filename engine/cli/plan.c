@@ -135,7 +135,8 @@ static int load(struct config *config, const struct cli *cli, int *window, struc
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const struct capacity room = capacity_now(config);
-    const struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
+    struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
+    question.limits.keep_sets = true;
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
     int status = STATUS_OK;
