@@ -228,7 +228,7 @@ static void plan_or_one_line(const char *text, size_t length, int *planned)
 static void test_damaged_files(void **state)
 {
     (void)state;
-    enum { ROUNDS = 4000, ROOM = 2048 };
+    enum { ROUNDS = 2000, ROOM = 2048 };
     int planned = 0;
     for (int round = 0; round < ROUNDS; round++) {
         char text[ROOM + 1] = "";
