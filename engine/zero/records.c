@@ -7,6 +7,7 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/zero/executor_parts.h"
 #include "engine/zero/internal.h"
+#include "engine/zero/plan_records.h"
 #include "kernels/kernels.h"
 
 static struct trace_record record_of(const struct zero *zero, enum trace_kind kind)
@@ -34,75 +35,6 @@ void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum categ
     record.memory = (struct trace_of_memory){(uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
                                              count->peak_bytes};
     trace_emit(zero->trace.rings[ZERO_RING_MEMORY], &record);
-}
-
-static void record_schedule(struct zero *zero, int which)
-{
-    const struct schedule *schedule = &zero->plan.schedules[which];
-    if (schedule->op_count == 0) return;
-    char *json = schedule_to_json(schedule);
-    struct trace_record record = record_of(zero, TRACE_SCHEDULE);
-    if (!json) return;
-    record.schedule = (struct trace_of_schedule){zero->plan.number + (uint32_t)which,
-                                                 (uint8_t)schedule->purpose,
-                                                 (uint8_t)schedule->stage,
-                                                 {json, strlen(json)}};
-    emit(zero, &record);
-    free(json);
-}
-
-static void record_predictions(struct zero *zero, int which)
-{
-    const uint32_t number = zero->plan.number + (uint32_t)which;
-    struct footprint of, *footprint = &of;
-    if (zero->plan.schedules[which].op_count == 0) return;
-    footprint_of(footprint, &zero->plan.schedules[which]);
-    for (int tier = 0; tier < TIERS; tier++) {
-        struct trace_record record = record_of(zero, TRACE_PREDICTED);
-        for (int c = 0; c < CATEGORIES; c++) {
-            if (footprint->category[tier][c].peak_bytes == 0) continue;
-            record.predicted = (struct trace_of_predicted){number,
-                                                           (uint8_t)tier,
-                                                           (uint8_t)c,
-                                                           (uint64_t)footprint->category[tier][c].peak_bytes,
-                                                           (uint64_t)footprint->category[tier][c].at_peak_bytes,
-                                                           (uint64_t)footprint->category[tier][c].resting_bytes};
-            emit(zero, &record);
-        }
-        record.predicted = (struct trace_of_predicted){number,
-                                                       (uint8_t)tier,
-                                                       255,
-                                                       (uint64_t)footprint->peak_bytes[tier],
-                                                       (uint64_t)footprint->peak_bytes[tier],
-                                                       (uint64_t)footprint->resting_bytes[tier]};
-        emit(zero, &record);
-    }
-}
-
-static void record_theory(struct zero *zero, int which)
-{
-    const struct schedule *schedule = &zero->plan.schedules[which];
-    struct traffic_sum sums[TRAFFIC_KINDS];
-    if (schedule->op_count == 0) return;
-    traffic_of(sums, schedule, &zero->model, zero->rank);
-    double theory = traffic_theory_bytes(&zero->model, schedule);
-    const struct comm_layout *layout = comm_layout(zero->comm);
-    int64_t across[TRAFFIC_KINDS];
-    traffic_across(across, schedule, &zero->model, zero->rank, layout->ranks_per_node);
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        const enum link link = traffic_link((enum traffic)kind);
-        const struct traffic_sum by_link[] = {{sums[kind].count, sums[kind].sent_bytes - across[kind]},
-                                              {0, across[kind]}}; /* operations count once */
-        for (int inter = 0; sums[kind].count && inter <= (across[kind] > 0); inter++) {
-            struct trace_record record = record_of(zero, TRACE_THEORY);
-            record.theory =
-                (struct trace_of_theory){zero->plan.number + (uint32_t)which,  (uint8_t)kind,
-                                         (uint8_t)(inter ? LINK_INTER : link), (uint32_t)by_link[inter].count,
-                                         (uint64_t)by_link[inter].sent_bytes,  (uint64_t)(theory + 0.5)};
-            theory = 0; /* the whole step's volume stands in the first record */
-            emit(zero, &record);
-        }
-    }
 }
 
 void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems,
@@ -153,15 +85,27 @@ void zero_record_budgets(struct zero *zero)
     }
 }
 
+static void take(void *user, struct trace_record *record)
+{
+    struct zero *zero = user;
+    record->rank = (uint16_t)zero->rank;
+    record->time_ns = clock_ns();
+    emit(zero, record);
+}
+
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
+    const struct record_taker taker = {take, zero};
     /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
-        if (zero->rank == 0) record_schedule(zero, which);
+        const struct planned_step step = {&zero->plan.schedules[which], &zero->model,
+                                          zero->plan.number + (uint32_t)which};
+        if (step.schedule->op_count == 0) continue;
+        if (zero->rank == 0) records_of_schedule(&step, &taker);
         if (which != PURPOSE_TRAIN && which != SCHEDULE_NOTHING_PENDING) continue;
-        record_theory(zero, which); /* differs by rank; the rest is the same on all */
-        if (zero->rank == 0) record_predictions(zero, which);
+        records_of_traffic(&step, zero->rank, comm_layout(zero->comm)->ranks_per_node, &taker); /* differs by rank */
+        if (zero->rank == 0) records_of_memory(&step, &taker);
     }
     zero_record_budgets(zero);
 }
