@@ -188,6 +188,7 @@ $(BUILD)/flags: always
 $(BUILD)/engine/config/models.o: configs/nano.json configs/teach.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md) labs/skeleton.md
 $(BUILD)/engine/data/default_text.o: data/default.txt
+$(BUILD)/engine/simulate/hardware.o: $(wildcard configs/hardware/*.json)
 $(BUILD)/tui/draw/animation.o: tui/draw/player.html
 
 .PHONY: all tests benches run test test-full bench install uninstall deb bundle program fake gpu-programs test-gpu bench-gpu clean always

@@ -1,0 +1,32 @@
+/* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (a word of ways), and the figures
+ * of figures.def, each as [value, "source of the value"]. configs/hardware has those that are built in. */
+#ifndef ENGINE_SIMULATE_HARDWARE_H
+#define ENGINE_SIMULATE_HARDWARE_H
+
+#include <stdint.h>
+
+#include "engine/base/dtype.h"
+#include "engine/base/error.h"
+
+/* How collectives send (cost.h). FASTEST: whichever of ring, tree and hierarchical takes the least time, as NCCL chooses. */
+enum way { WAY_FASTEST, WAY_RING, WAY_TREE, WAY_DIRECT, WAY_HIERARCHICAL, WAYS };
+
+struct hardware {
+    char name[64];
+    enum way way;
+#define FIGURE(field, key, required, meaning) uint64_t field;
+#include "engine/simulate/figures.def"
+#undef FIGURE
+};
+
+/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither, or a figure is missing or wrong; STATUS_INPUT: not readable,
+ * not JSON. */
+int hardware_load(struct hardware *hardware, const char *name, struct error *err);
+
+/* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */
+char *hardware_text(const struct hardware *hardware, const char *source);
+
+/* FLOP/s at the peak of this type; 0: the profile does not say it. */
+uint64_t hardware_flops(const struct hardware *hardware, enum dtype dtype);
+
+#endif
