@@ -4,6 +4,7 @@
 #define ENGINE_CLI_FRONT_H
 
 #include "engine/cli/cli.h"
+#include "engine/config/config.h"
 #include "tui/app/app.h"
 
 #define VERB(ID, name, operands, least, most, front, operand, help, note) int front_##front(const struct cli *cli, struct error *err);
@@ -27,6 +28,8 @@ void interrupt_watch(void);
 bool interrupt_asked(void);
 void interrupt_end(void); /* after the cleanup: ends the process with the signal that was received; returns if there was none */
 
+/* plan.c: the configuration of CONFIG or --model, with --set and --ranks. */
+int front_load(struct config *config, const struct cli *cli, struct error *err);
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);

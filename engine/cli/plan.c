@@ -12,6 +12,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/cli/front.h"
+#include "engine/config/resolve.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
 
@@ -111,14 +112,13 @@ static int load_model(struct config *config, const struct plan_sets *sets, struc
     return STATUS_OK;
 }
 
-/* *window: of a sliding window that --model has; 0: none. */
-static int load(struct config *config, const struct cli *cli, int *window, struct error *err)
+int front_load(struct config *config, const struct cli *cli, struct error *err)
 {
     struct plan_sets sets = {.count = 0};
     const bool own_model = has_model(cli), family = cli->fit && !own_model && !cli->operand,
                file = cli->model && is_path(cli->model);
     for (int i = 0; family && i < FIT_FAMILY_SETS; i++) sets.at[sets.count++] = fit_family_sets[i];
-    int status = file ? add_model_file(&sets, cli->model, window, err) : STATUS_OK;
+    int window = 0, status = file ? add_model_file(&sets, cli->model, &window, err) : STATUS_OK;
     if (status) return status;
     if (cli->model && !file) add_set(&sets, "model.name=%s", cli->model);
     if (cli->ranks > 0) add_set(&sets, "topology.ranks=%lld", (long long)cli->ranks);
@@ -127,6 +127,8 @@ static int load(struct config *config, const struct cli *cli, int *window, struc
              : cli->psi && !cli->operand ? config_load_text(config, micro_batch_bf16, sets.at, sets.count, err)
                                          : config_load(config, cli->operand, sets.at, sets.count, err);
     if (status && file) return error_prefix(err, "%.300s", cli->model);
+    if (!status && window && window < config->data.sequence_length)
+        status = config_add_line(&config->notes, err, "sliding_window = %d: operations are counted as if attention saw all tokens before", window);
     if (!status) gpu_settle(config);
     return status;
 }
@@ -164,14 +166,11 @@ static int print_accounting(FILE *out, const struct config *config, const struct
     return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
 }
 
-static int print(FILE *out, const struct config *config, const struct cli *cli, bool *fits, int window,
+static int print(FILE *out, const struct config *config, const struct cli *cli, bool *fits,
                  struct error *err)
 {
     const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
     if (!cli->json && !cli->model && has_model(cli)) print_defaults(out, config);
-    if (!cli->json && window && window < config->data.sequence_length)
-        fprintf(out, "note: sliding_window = %d: operations are counted as if attention saw all tokens before\n",
-                window);
     if (cli->psi) return print_psi(out, config, cli, err);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
@@ -182,12 +181,12 @@ static int print(FILE *out, const struct config *config, const struct cli *cli, 
 static int plan(const struct cli *cli, bool *fits, struct error *err)
 {
     struct config config;
-    int window = 0, status = check_options(cli, err);
-    if (!status) status = load(&config, cli, &window, err);
+    int status = check_options(cli, err);
+    if (!status) status = front_load(&config, cli, err);
     if (status) return status;
     if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
     FILE *out = front_open(cli->output, err);
-    status = out ? print(out, &config, cli, fits, window, err) : err->status;
+    status = out ? print(out, &config, cli, fits, err) : err->status;
     config_release(&config);
     if (!out) return status;
     int closed = front_close(out, cli->output, status ? NULL : err);

@@ -228,6 +228,21 @@ void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedul
     }
 }
 
+void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model,
+                   const struct op *op, int rank, int per_node)
+{
+    const enum traffic kind = op_traffic(op->kind);
+    memset(bytes, 0, LINKS * sizeof *bytes);
+    if (kind == TRAFFIC_KINDS || kind == TRAFFIC_CONTROL) return;
+    if (traffic_is_copy(kind)) {
+        bytes[traffic_link(kind)] = copied_by(schedule, model, op, rank);
+        return;
+    }
+    const struct sent sent = sent_by(schedule, model, op, rank, per_node > 0 ? per_node : schedule->ranks);
+    bytes[LINK_INTRA] = sent.near;
+    bytes[LINK_INTER] = sent.far;
+}
+
 static void add_term(struct volume *volume, bool gradients, enum group group, int times, bool quantized)
 {
     if (times) volume->term[volume->count++] = (struct volume_term){gradients, group, times, quantized};

@@ -31,6 +31,10 @@ void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *s
 void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
                     int per_node);
 
+/* The same of one operation, by link: what `rank` sends to ranks of its node and of others, or copies between tiers. */
+void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
+                   int per_node);
+
 /* Elements of a piece that lie in an extent of its unit on `rank`; *from: the first of them, or NULL. */
 int64_t piece_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece, enum extent extent,
                     int rank, int64_t *from);

@@ -74,12 +74,15 @@ char *run_header_json(const struct config *config, const struct model *model, co
              NUMBER("ranks_per_node", place->ranks_per_node),
              TEXT("ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes"),
              NUMBER("threads_per_rank", config->topology.threads_per_rank),
-             TEXT("backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu"));
+             TEXT("backend", place->simulated_ranks                     ? "simulated"
+                             : config->topology.backend == BACKEND_CUDA ? "cuda"
+                                                                        : "cpu"));
+    if (place->simulated_ranks) json_put(json, TRUTH("simulated", true), NUMBER("world", place->simulated_ranks));
     if (place->gpus)
         json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config->topology.collectives == COLLECTIVES_NCCL));
     json_put(json, TEXT("isa", place->isa));
     if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
-    cJSON_AddItemToObject(json, "data", data_json(data));
+    if (data) cJSON_AddItemToObject(json, "data", data_json(data));
     json_put(json, NUMBER("micro_batch", config->micro_batch_size),
              NUMBER("sequence_length", config->data.sequence_length),
              NUMBER("accumulation_steps", config->accumulation_steps));

@@ -1,0 +1,303 @@
+/* `zerolab simulate`: simulates steps on the hardware of a profile, and says what they take and cost. Times that are recorded come from
+ * engine/simulate; the figures printed here are derived from them. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/grouped.h"
+#include "engine/base/json.h"
+#include "engine/cli/front.h"
+#include "engine/plan/checker.h"
+#include "engine/simulate/calibrate.h"
+#include "engine/simulate/record.h"
+
+enum { SLOW_MOST = 64, RECORDED_RANKS = 16 };
+
+/* What the command line asks for. */
+struct question {
+    int recorded, steps, slow_count;
+    struct slow_rank slow[SLOW_MOST];
+    double tokens, price, iteration_s; /* NAN: not given */
+};
+
+/* What is simulated, and what came of it. */
+struct trial {
+    const struct cli *cli;
+    struct question question;
+    struct config config;
+    struct setup setup;
+    struct hardware hardware;
+    int per_node, classes;
+    double step_s;        /* mean of the steps; NAN: not known yet */
+    double busy_s[LANES]; /* of rank 0, in the last step */
+    double exposed_s;     /* of it: no operation on the compute lane */
+};
+
+/* ---- the command line ---- */
+
+/* "300B", "1.5T", "2000000". */
+static int read_number(double *number, const char *text, const char *option, struct error *err)
+{
+    static const char units[] = "KMBT";
+    char *end;
+    *number = NAN;
+    if (!text) return STATUS_OK;
+    *number = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) *number *= pow(1000, (double)(unit - units + 1)), end++;
+    if (end != text && !*end && *number > 0 && isfinite(*number)) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "--%s %s: give a number above 0, such as 2.5 or 300B", option, text);
+}
+
+static int read_slow(struct question *question, const struct text_list *list, struct error *err)
+{
+    for (int i = 0; i < list->count; i++) {
+        int rank;
+        double factor;
+        char end;
+        if (sscanf(list->at[i], "%d:%lf%c", &rank, &factor, &end) != 2 || rank < 0 || !(factor >= 1 && factor <= 1e6))
+            return error_set(err, STATUS_USAGE, "--slow %s: give RANK:FACTOR, such as 3:1.5, a factor from 1 on",
+                             list->at[i]);
+        if (question->slow_count == SLOW_MOST)
+            return error_set(err, STATUS_USAGE, "--slow: at most %d ranks can be slow", SLOW_MOST);
+        question->slow[question->slow_count++] = (struct slow_rank){rank, (uint32_t)(factor * 1000 + 0.5)};
+    }
+    return STATUS_OK;
+}
+
+static int read_question(struct question *question, const struct cli *cli, struct error *err)
+{
+    int last = RECORDED_RANKS - 1;
+    char end;
+    *question = (struct question){.steps = 1};
+    if (cli->simulated_steps >= 0) question->steps = (int)cli->simulated_steps;
+    if (cli->simulated_steps == 0 || cli->simulated_steps > 1000000)
+        return error_set(err, STATUS_USAGE, "--steps %lld: give 1 to 1,000,000", (long long)cli->simulated_steps);
+    if (cli->record_ranks &&
+        (sscanf(cli->record_ranks, "0-%d%c", &last, &end) != 1 || last < 0 || last >= RECORDED_RANKS_MAX))
+        return error_set(err, STATUS_USAGE, "--record-ranks %s: give 0-N, from rank 0 on, at most 0-%d",
+                         cli->record_ranks, RECORDED_RANKS_MAX - 1);
+    question->recorded = last + 1;
+    int status = read_slow(question, &cli->slow, err);
+    if (!status) status = read_number(&question->tokens, cli->tokens, "tokens", err);
+    if (!status) status = read_number(&question->price, cli->price, "price", err);
+    if (!status) status = read_number(&question->iteration_s, cli->iteration_seconds, "iteration-seconds", err);
+    return status;
+}
+
+static int check_options(const struct cli *cli, struct error *err)
+{
+    if (!cli->model == !cli->operand) return error_set(err, STATUS_USAGE, "give either a CONFIG or --model NAME");
+    if (!cli->hardware)
+        return error_set(err, STATUS_USAGE,
+                         "give --hardware: t4, v100, a100, h100, h200, b200, or a file of --calibrate");
+    if (cli->price && !cli->tokens) return error_set(err, STATUS_USAGE, "--price belongs to --tokens");
+    if (cli->disk) return error_set(err, STATUS_USAGE, "--disk belongs to --calibrate");
+    if (cli->iteration_seconds && cli->simulated)
+        return error_set(err, STATUS_USAGE, "--iteration-seconds is measured: it gives no trace; leave out -o");
+    return STATUS_OK;
+}
+
+/* Nodes are the configuration's (topology.ranks_per_node), else the hardware's. */
+static int place_ranks(struct trial *trial, struct error *err)
+{
+    const int ranks = trial->config.topology.ranks, devices = (int)trial->hardware.node_devices;
+    if (!trial->config.topology.ranks_per_node && ranks > devices) {
+        if (ranks % devices)
+            return error_set(err, STATUS_USAGE, "%d ranks do not fill nodes of %d; set topology.ranks_per_node", ranks,
+                             devices);
+        trial->config.topology.ranks_per_node = devices;
+    }
+    trial->per_node = trial->config.topology.ranks_per_node ? trial->config.topology.ranks_per_node : ranks;
+    if (trial->per_node > ranks) trial->per_node = ranks;
+    if (trial->question.recorded > ranks) trial->question.recorded = ranks;
+    return STATUS_OK;
+}
+
+/* ---- simulating ---- */
+
+/* Of rank 0. Compute operations follow each other, so the step has as much time without them as they leave. */
+static void note_busy(struct trial *trial, const struct simulation *simulation, double step_s)
+{
+    const struct schedule *schedule = &trial->setup.schedule;
+    const struct op_time *times = simulation_times(simulation, 0);
+    memset(trial->busy_s, 0, sizeof trial->busy_s);
+    for (int o = 0; o < schedule->op_count; o++)
+        trial->busy_s[schedule->ops[o].lane] +=
+            1e-9 * (double)(times[o].ended_ns - times[o].started_ns - times[o].peers_ns);
+    trial->exposed_s = step_s - trial->busy_s[LANE_COMPUTE];
+}
+
+static int run_steps(struct trial *trial, struct simulation *simulation, struct recorder *recorder, struct error *err)
+{
+    static const uint64_t start_ns = RECORDED_FROM_NS;
+    uint64_t now_ns = start_ns, begin_ns = now_ns;
+    int status = STATUS_OK;
+    for (int step = 1; step <= trial->question.steps && !status; step++) {
+        begin_ns = now_ns;
+        now_ns = simulation_step(simulation, (uint32_t)step, begin_ns);
+        if (recorder) status = recorder_step(recorder, (uint32_t)step, begin_ns, err);
+    }
+    trial->step_s = 1e-9 * (double)(now_ns - start_ns) / trial->question.steps;
+    note_busy(trial, simulation, 1e-9 * (double)(now_ns - begin_ns));
+    return status;
+}
+
+static int simulate(struct trial *trial, struct error *err)
+{
+    const struct question *question = &trial->question;
+    const struct simulation_input input = {
+        .cost = {&trial->setup.schedule, &trial->setup.model, &trial->hardware, trial->per_node},
+        .recorded = question->recorded,
+        .jitters = trial->cli->seed >= 0,
+        .seed = (uint64_t)trial->cli->seed,
+        .slow = question->slow,
+        .slow_count = question->slow_count,
+    };
+    struct simulation *simulation;
+    struct recorder *recorder = NULL;
+    int status = simulation_open(&simulation, &input, err);
+    if (status) return status;
+    const struct recorder_input recorded = {&trial->config,   &trial->setup,      simulation,
+                                            &trial->hardware, question->recorded, trial->per_node};
+    trial->classes = simulation_classes(simulation);
+    if (trial->cli->simulated) status = recorder_open(&recorder, trial->cli->simulated, &recorded, err);
+    if (!status) status = run_steps(trial, simulation, recorder, err);
+    if (recorder) {
+        const int closed = recorder_close(recorder, status ? NULL : err);
+        if (!status) status = closed;
+    }
+    simulation_free(simulation);
+    return status;
+}
+
+/* ---- what it means ---- */
+
+struct answer {
+    double flops, recomputed, mfu, hfu;                 /* of a device in a step */
+    double tokens, tokens_per_s, days, gpu_hours, cost; /* NAN: not asked for */
+    bool fits;
+};
+
+static struct answer answer_of(const struct trial *trial)
+{
+    const struct schedule *schedule = &trial->setup.schedule;
+    const double step_s = trial->step_s, peak = (double)hardware_flops(&trial->hardware, trial->setup.model.dtype);
+    struct flops flops;
+    flops_of(&flops, schedule, &trial->setup.model);
+    struct answer answer = {.flops = flops.forward + flops.backward, .recomputed = flops.recomputed};
+    answer.mfu = answer.flops / step_s / peak;
+    answer.hfu = (answer.flops + answer.recomputed) / step_s / peak;
+    answer.tokens = (double)schedule->B * schedule->T * schedule->micro_steps * schedule->ranks;
+    answer.tokens_per_s = answer.tokens / step_s;
+    answer.days = trial->question.tokens / answer.tokens_per_s / 86400;
+    answer.gpu_hours = answer.days * 24 * schedule->ranks;
+    answer.cost = answer.gpu_hours * trial->question.price;
+    answer.fits = (uint64_t)trial->setup.footprint.peak_bytes[TIER_DEVICE] <= trial->hardware.memory_bytes;
+    return answer;
+}
+
+static const char *source_text(const struct trial *trial)
+{
+    return isnan(trial->question.iteration_s) ? "SIMULATED" : "measured, as given with --iteration-seconds";
+}
+
+static void print_times(FILE *out, const struct trial *trial)
+{
+    fprintf(out, "  of rank 0: computing %.6g s, nothing to compute %.6g s\n", trial->busy_s[LANE_COMPUTE],
+            trial->exposed_s);
+    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
+        if (trial->busy_s[lane] > 0)
+            fprintf(out, "    lane %-10s busy %.6g s\n", lane_name((enum lane)lane), trial->busy_s[lane]);
+}
+
+static void print_answer(FILE *out, const struct trial *trial)
+{
+    const struct answer answer = answer_of(trial);
+    const struct schedule *schedule = &trial->setup.schedule;
+    const int64_t peak_bytes = trial->setup.footprint.peak_bytes[TIER_DEVICE];
+    char a[32], b[32];
+    fprintf(out, "%s: %s parameters, %s, ZeRO stage %d, %d rank%s, %d a node\n", trial->config.model.name,
+            grouped(a, trial->setup.model.elems), dtype_name(trial->setup.model.dtype), schedule->stage,
+            schedule->ranks, plural(schedule->ranks), trial->per_node);
+    fprintf(out, "hardware: %s\n", trial->hardware.name);
+    fprintf(out, "device memory: %s of %s bytes%s\n", grouped(a, peak_bytes),
+            grouped(b, (int64_t)trial->hardware.memory_bytes), answer.fits ? "" : "; DOES NOT FIT");
+    fprintf(out, "\ntime of a step: %.6g s (%s)\n", trial->step_s, source_text(trial));
+    if (isnan(trial->question.iteration_s)) print_times(out, trial);
+    fprintf(out, "  %.4g TFLOP/s a device; MFU %.2f %%, HFU %.2f %% of %.4g TFLOP/s\n",
+            answer.flops / trial->step_s / 1e12, 100 * answer.mfu, 100 * answer.hfu,
+            (double)hardware_flops(&trial->hardware, trial->setup.model.dtype) / 1e12);
+    fprintf(out, "  %s tokens a step, %s tokens/s\n", grouped(a, (int64_t)answer.tokens),
+            grouped(b, (int64_t)(answer.tokens_per_s + 0.5)));
+    if (isnan(answer.days)) return;
+    fprintf(out, "%.6g tokens: %.4g days, %s device-hours", trial->question.tokens, answer.days,
+            grouped(a, (int64_t)(answer.gpu_hours + 0.5)));
+    if (!isnan(answer.cost))
+        fprintf(out, ", %s at %g an hour", grouped(b, (int64_t)(answer.cost + 0.5)), trial->question.price);
+    fputc('\n', out);
+}
+
+static int print_answer_json(FILE *out, const struct trial *trial, struct error *err)
+{
+    const struct answer answer = answer_of(trial);
+    const bool simulated = isnan(trial->question.iteration_s);
+    cJSON *json = json_object(
+        TRUTH("simulated", simulated), TEXT("model", trial->config.model.name), TEXT("hardware", trial->hardware.name),
+        NUMBER("ranks", trial->setup.schedule.ranks), NUMBER("ranks_per_node", trial->per_node),
+        NUMBER("stage", trial->setup.schedule.stage), NUMBER("operations", trial->setup.schedule.op_count),
+        NUMBER_IF("classes", simulated, trial->classes), NUMBER("seconds_per_step", trial->step_s),
+        NUMBER("flops", answer.flops), NUMBER("recomputed_flops", answer.recomputed), NUMBER("mfu", answer.mfu),
+        NUMBER("hfu", answer.hfu), NUMBER("tokens_per_step", answer.tokens),
+        NUMBER("tokens_per_second", answer.tokens_per_s), NUMBER("days", answer.days),
+        NUMBER("device_hours", answer.gpu_hours), NUMBER("cost", answer.cost),
+        NUMBER("peak_bytes", trial->setup.footprint.peak_bytes[TIER_DEVICE]),
+        NUMBER("memory_bytes", trial->hardware.memory_bytes), TRUTH("fits", answer.fits),
+        NUMBER_IF("exposed_seconds", simulated, trial->exposed_s));
+    cJSON *busy = cJSON_AddObjectToObject(json, "busy_seconds");
+    for (int lane = 0; lane < LANES; lane++)
+        if (trial->busy_s[lane] > 0) json_put(busy, NUMBER(lane_name((enum lane)lane), trial->busy_s[lane]));
+    return json_print(out, json, err);
+}
+
+/* ---- all ---- */
+
+/* Plans and proves the schedule, as the engine does before it runs. */
+static int run_trial(struct trial *trial, struct error *err)
+{
+    int status = place_ranks(trial, err);
+    if (!status) status = setup_init(&trial->setup, &trial->config, err);
+    if (status) return status;
+    status = schedule_check(&trial->setup.schedule, &trial->setup.model, err);
+    trial->step_s = trial->question.iteration_s;
+    if (!status && isnan(trial->step_s)) status = simulate(trial, err);
+    if (!status && trial->cli->json) status = print_answer_json(stdout, trial, err);
+    else if (!status) print_answer(stdout, trial);
+    setup_release(&trial->setup);
+    return status;
+}
+
+static int calibrate(const struct cli *cli, struct error *err)
+{
+    struct hardware hardware;
+    if (cli->operand || cli->model || cli->hardware || !cli->simulated)
+        return error_set(err, STATUS_USAGE, "--calibrate needs -o FILE, and neither CONFIG, --model nor --hardware");
+    const int status = calibrate_machine(&hardware, cli->disk, err);
+    return status
+               ? status
+               : front_give(cli->simulated, hardware_text(&hardware, "measured by zerolab simulate --calibrate"), err);
+}
+
+int front_simulate(const struct cli *cli, struct error *err)
+{
+    struct trial trial = {.cli = cli};
+    if (cli->calibrate) return calibrate(cli, err);
+    int status = check_options(cli, err);
+    if (!status) status = read_question(&trial.question, cli, err);
+    if (!status) status = hardware_load(&trial.hardware, cli->hardware, err);
+    if (!status) status = front_load(&trial.config, cli, err);
+    if (status) return status;
+    status = run_trial(&trial, err);
+    config_release(&trial.config);
+    return status;
+}

@@ -1,0 +1,227 @@
+#include "engine/simulate/cost.h"
+
+#include "engine/plan/footprint.h"
+
+enum { AGREEMENT_BYTES = 24 }; /* of a rank: its loss, sum of squares and state */
+static const uint64_t second_ns = 1000000000;
+
+/* amount / (rate x share / 1000) seconds, rounded up. */
+static uint64_t at_rate(uint64_t amount, uint64_t rate, uint64_t share)
+{
+    const unsigned __int128 ns = (unsigned __int128)amount * second_ns * 1000, each = (unsigned __int128)rate * share;
+    return each ? (uint64_t)((ns + each - 1) / each) : 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- collectives ---- */
+
+struct group_shape group_shape_of(const struct process_group *group, int per_node)
+{
+    struct group_shape shape = {group->count, 0, 0};
+    int node = -1, here = 0;
+    for (int m = 0; m < group->count; m++) { /* members are in the order of ranks */
+        const int of = member_rank(group, m) / per_node;
+        if (of != node) node = of, here = 0, shape.nodes++;
+        if (++here > shape.most) shape.most = here;
+    }
+    return shape;
+}
+
+static uint64_t intra_ns(const struct hardware *hardware, uint64_t bytes)
+{
+    return hardware->intra_ns + at_rate(bytes, hardware->intra_rate, hardware->link_efficiency);
+}
+
+static uint64_t inter_ns(const struct hardware *hardware, uint64_t bytes)
+{
+    return hardware->inter_ns + at_rate(bytes, hardware->inter_rate, hardware->link_efficiency);
+}
+
+static uint64_t ring_ns(const struct hardware *hardware, const struct group_shape *shape, uint64_t sharers,
+                        uint64_t chunk)
+{
+    const uint64_t rings = (sharers + (uint64_t)shape->most - 1) / (uint64_t)shape->most;
+    const uint64_t within = shape->most > 1 ? intra_ns(hardware, chunk) : 0,
+                   across = shape->nodes > 1 ? inter_ns(hardware, chunk * rings) : 0;
+    return (uint64_t)(shape->ranks - 1) * larger(within, across);
+}
+
+static uint64_t tree_ns(const struct hardware *hardware, const struct group_shape *shape, uint64_t sharers,
+                        uint64_t chunk)
+{
+    uint64_t ns = 0;
+    for (int64_t have = 1; have < shape->ranks; have *= 2) {
+        const int64_t left = shape->ranks - have;
+        const uint64_t bytes = chunk * (uint64_t)(left < have ? left : have);
+        ns += have < shape->most ? intra_ns(hardware, bytes) : inter_ns(hardware, bytes * sharers);
+    }
+    return ns;
+}
+
+static uint64_t hierarchical_ns(const struct hardware *hardware, const struct group_shape *shape, uint64_t sharers,
+                                uint64_t chunk)
+{
+    const uint64_t nodes = (uint64_t)shape->nodes, most = (uint64_t)shape->most;
+    return (nodes - 1) * (nodes > 1 ? inter_ns(hardware, chunk * sharers) : 0) +
+           (most - 1) * intra_ns(hardware, nodes * chunk);
+}
+
+static uint64_t direct_ns(const struct hardware *hardware, const struct group_shape *shape, uint64_t sharers,
+                          uint64_t chunk)
+{
+    const uint64_t near = (uint64_t)shape->most - 1, far = (uint64_t)(shape->ranks - shape->most);
+    return larger(near ? intra_ns(hardware, near * chunk) : 0, far ? inter_ns(hardware, far * chunk * sharers) : 0);
+}
+
+uint64_t way_ns(const struct hardware *hardware, enum way way, const struct group_shape *shape, int per_node,
+                uint64_t chunk)
+{
+    typedef uint64_t formula(const struct hardware *, const struct group_shape *, uint64_t, uint64_t);
+    static formula *const formulas[WAYS] = {
+        [WAY_RING] = ring_ns, [WAY_TREE] = tree_ns, [WAY_DIRECT] = direct_ns, [WAY_HIERARCHICAL] = hierarchical_ns};
+    const uint64_t sharers = (uint64_t)per_node;
+    if (way != WAY_FASTEST) return formulas[way](hardware, shape, sharers, chunk);
+    uint64_t least = ring_ns(hardware, shape, sharers, chunk);
+    const uint64_t tree = tree_ns(hardware, shape, sharers, chunk),
+                   hierarchical = hierarchical_ns(hardware, shape, sharers, chunk);
+    if (tree < least) least = tree;
+    return hierarchical < least ? hierarchical : least;
+}
+
+/* The mean over ranks of what each sends is n - 1 chunks in every round; of an all-reduce it is twice that. */
+static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    const struct hardware *hardware = input->hardware;
+    const uint64_t rounds = (uint64_t)op_rounds(input->schedule, op), halves = op->kind == OP_ALL_REDUCE ? 2 : 1,
+                   others = (uint64_t)shape->ranks - 1, parts = rounds * halves * others;
+    if (!others) return 0;
+    const uint64_t chunk = op->kind == OP_AGREE ? AGREEMENT_BYTES : ((uint64_t)op->sent_bytes + parts - 1) / parts;
+    const uint64_t each = way_ns(hardware, hardware->way, shape, input->per_node, chunk);
+    return rounds * (hardware->call_ns + halves * each);
+}
+
+/* ---- computing ---- */
+
+static uint64_t array_bytes(const struct schedule *schedule, int buffer, int64_t elems)
+{
+    if (buffer < 0) return 0;
+    const struct buffer *of = &schedule->buffers[buffer];
+    const int64_t bytes = dtype_array_bytes(of->dtype, elems);
+    return (uint64_t)(bytes < of->bytes ? bytes : of->bytes);
+}
+
+static uint64_t piece_bytes(const struct schedule *schedule, const struct op *op)
+{
+    uint64_t bytes = 0;
+    for (int p = 0; p < op->piece_count; p++) {
+        const struct piece *piece = &schedule->pieces[op->first_piece + p];
+        bytes += array_bytes(schedule, piece->source, piece->elems) +
+                 array_bytes(schedule, piece->destination, piece->elems);
+    }
+    return bytes;
+}
+
+/* Master weights and states are read and written, the gradient is read, parameters are written. */
+static uint64_t tile_bytes(const struct cost_input *input, const struct op *op)
+{
+    int64_t first, end;
+    uint64_t bytes = 0;
+    update_range(input->schedule, input->model, op, 0, &first, &end);
+    for (int role = 0; role < ROLES; role++) {
+        const bool twice = role == ROLE_MASTER || role == ROLE_STATE1 || role == ROLE_STATE2,
+                   again = role == ROLE_PARAMETERS && op->buffer[role] == op->buffer[ROLE_MASTER];
+        if (!again) bytes += (twice ? 2 : 1) * array_bytes(input->schedule, op->buffer[role], end - first);
+    }
+    return bytes;
+}
+
+/* Of all units whose gradient lies in the lane's tier: the slice that the rank owns. */
+static uint64_t norm_bytes(const struct cost_input *input, const struct op *op)
+{
+    const enum tier tier = op->lane == LANE_HOST ? TIER_HOST : TIER_DEVICE;
+    uint64_t bytes = 0;
+    for (int u = 0; u < input->model->unit_count; u++) {
+        const int gradient = input->schedule->layout[u].gradient;
+        int64_t first, end;
+        slice_range(input->schedule, input->model, u, 0, &first, &end);
+        if (gradient >= 0 && input->schedule->buffers[gradient].tier == tier)
+            bytes += array_bytes(input->schedule, gradient, end - first);
+    }
+    return bytes;
+}
+
+uint64_t op_touched_bytes(const struct cost_input *input, const struct op *op)
+{
+    const struct schedule *schedule = input->schedule;
+    uint64_t bytes = 0;
+    if (op->kind == OP_GRAD_NORM || op->kind == OP_HOST_NORM) return norm_bytes(input, op);
+    if (op_is_update(op->kind) || op->kind == OP_HOST_CAST) return tile_bytes(input, op);
+    if (op->piece_count) return piece_bytes(schedule, op);
+    for (int role = 0; role < ROLES; role++) {
+        bool counted = op->buffer[role] < 0 || role == ROLE_SCRATCH;
+        for (int before = 0; before < role; before++) counted |= op->buffer[before] == op->buffer[role];
+        if (!counted) bytes += (uint64_t)schedule->buffers[op->buffer[role]].bytes;
+    }
+    return bytes;
+}
+
+static uint64_t compute_ns(const struct cost_input *input, const struct op *op)
+{
+    const struct hardware *hardware = input->hardware;
+    const uint64_t flops = (uint64_t)op_flops(input->schedule, input->model, op), bytes = op_touched_bytes(input, op);
+    if (op->lane == LANE_HOST)
+        return hardware->op_ns +
+               at_rate(bytes * (uint64_t)input->per_node, hardware->host_rate, hardware->memory_efficiency);
+    return hardware->op_ns +
+           at_rate(flops, hardware_flops(hardware, input->model->dtype), hardware->product_efficiency) +
+           at_rate(bytes, hardware->memory_rate, hardware->memory_efficiency);
+}
+
+/* ---- all ---- */
+
+uint64_t op_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    const struct hardware *hardware = input->hardware;
+    const uint64_t bytes = (uint64_t)op->bytes, shared = bytes * (uint64_t)input->per_node;
+    switch (op->lane) {
+    case LANE_COMM: return collective_ns(input, op, shape);
+    case LANE_D2H:
+    case LANE_H2D: return hardware->pcie_ns + at_rate(bytes, hardware->pcie_rate, hardware->link_efficiency);
+    case LANE_NVME_READ:
+        return hardware->nvme_ns + at_rate(shared, hardware->nvme_read_rate, hardware->link_efficiency);
+    case LANE_NVME_WRITE:
+        return hardware->nvme_ns + at_rate(shared, hardware->nvme_write_rate, hardware->link_efficiency);
+    default: return compute_ns(input, op);
+    }
+}
+
+int cost_check(const struct cost_input *input, struct error *err)
+{
+    const struct hardware *hardware = input->hardware;
+    const uint64_t lanes[LANES] = {[LANE_COMPUTE] = hardware_flops(hardware, input->model->dtype),
+                                   [LANE_COMM] = input->per_node < input->schedule->ranks ? hardware->inter_rate : 1,
+                                   [LANE_D2H] = hardware->pcie_rate,
+                                   [LANE_H2D] = hardware->pcie_rate,
+                                   [LANE_HOST] = hardware->host_rate,
+                                   [LANE_NVME_READ] = hardware->nvme_read_rate,
+                                   [LANE_NVME_WRITE] = hardware->nvme_write_rate};
+    static const char *const needs[LANES] = {"FLOP/s of the model's type",
+                                             "inter.bandwidth",
+                                             "pcie.bandwidth",
+                                             "pcie.bandwidth",
+                                             "host.bandwidth",
+                                             "nvme.read",
+                                             "nvme.write"};
+    for (int i = 0; i < input->schedule->op_count; i++) {
+        const enum lane lane = input->schedule->ops[i].lane;
+        if (!lanes[lane])
+            return error_set(err, STATUS_USAGE, "hardware %s: lacks %s%s%s, which this step needs", hardware->name,
+                             needs[lane], lane == LANE_COMPUTE ? ", " : "",
+                             lane == LANE_COMPUTE ? dtype_name(input->model->dtype) : "");
+    }
+    return STATUS_OK;
+}

@@ -1,0 +1,45 @@
+/* Simulates training steps: a schedule and hardware give the times of every operation. It is the executor's rule without the work: lanes
+ * take operations in the order of the list, an operation starts when its dependencies have ended, a collective's time begins when the
+ * last rank of its group has come. All ranks begin a step together, when the last one has ended the step before: rank 0's order of a step
+ * is a collective of all.
+ *
+ * Ranks that behave alike are simulated once. A *class* is a set of ranks that no difference tells apart: none in speed, none in the shape
+ * of their groups, none in the classes of the ranks in these groups (colour refinement, as in the test for isomorphic graphs). Without
+ * jitter and stragglers 65,536 ranks on whole nodes are one class. With jitter each rank is a class.
+ *
+ * Pure: no files, no clock. The same input gives the same times on every machine. */
+#ifndef ENGINE_SIMULATE_SIMULATE_H
+#define ENGINE_SIMULATE_SIMULATE_H
+
+#include "engine/simulate/cost.h"
+
+struct slow_rank { int rank; uint32_t thousandths; }; /* its operations but collectives last so many thousandths of their time */
+
+struct simulation_input {
+    struct cost_input cost;  /* must live as long as the simulation */
+    int recorded;            /* the times of ranks 0 to recorded - 1 are kept */
+    bool jitters;            /* operations vary by the hardware's jitter, as `seed` says */
+    uint64_t seed;
+    const struct slow_rank *slow;
+    int slow_count;
+};
+
+/* As in an OP_END record. An operation starts when it is ready. */
+struct op_time { uint64_t issued_ns, started_ns, ended_ns, peers_ns; int32_t waited_on; };
+
+struct simulation;
+
+/* STATUS_USAGE: the hardware lacks what the schedule needs, or a slow rank does not exist; STATUS_RUN: no memory. */
+int simulation_open(struct simulation **out, const struct simulation_input *input, struct error *err);
+void simulation_free(struct simulation *simulation);
+
+/* Simulates a step from begin_ns on. Returns when the last rank has ended it. */
+uint64_t simulation_step(struct simulation *simulation, uint32_t step, uint64_t begin_ns);
+
+/* Of the last step: by operation, of a recorded rank; when it had ended all of them. */
+const struct op_time *simulation_times(const struct simulation *simulation, int rank);
+uint64_t simulation_ended_ns(const struct simulation *simulation, int rank);
+
+int simulation_classes(const struct simulation *simulation);
+
+#endif

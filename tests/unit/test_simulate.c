@@ -1,0 +1,322 @@
+/* Simulated times against times computed by hand: the formulas of collectives, shared links, lanes and dependencies, stragglers; and that
+ * classes of ranks change nothing. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/plan/setup.h"
+#include "engine/simulate/simulate.h"
+
+/* One ns a byte in memory and within a node, two between nodes. */
+static const struct hardware plain = {
+    .name = "plain",
+    .way = WAY_DIRECT,
+    .flops_fp32 = 1000000000,
+    .product_efficiency = 1000,
+    .memory_efficiency = 1000,
+    .link_efficiency = 1000,
+    .memory_bytes = 1,
+    .memory_rate = 1000000000,
+    .node_devices = 2,
+    .intra_rate = 1000000000,
+    .intra_ns = 10,
+    .inter_rate = 500000000,
+    .inter_ns = 100,
+};
+
+static uint64_t way(enum way which, int ranks, int nodes, int most, int per_node, uint64_t chunk)
+{
+    const struct group_shape shape = {ranks, nodes, most};
+    return way_ns(&plain, which, &shape, per_node, chunk);
+}
+
+static void within_a_node_messages_take_alpha_and_bytes(void **state)
+{
+    (void)state;
+    assert_int_equal(way(WAY_RING, 4, 1, 4, 4, 1000), 3 * (10 + 1000));
+    assert_int_equal(way(WAY_TREE, 4, 1, 4, 4, 1000), (10 + 1000) + (10 + 2000));
+    assert_int_equal(way(WAY_TREE, 6, 1, 6, 6, 1000), (10 + 1000) + (10 + 2000) + (10 + 2000)); /* 1, 2, then the last 2 */
+    assert_int_equal(way(WAY_DIRECT, 4, 1, 4, 4, 1000), 10 + 3000);
+    assert_int_equal(way(WAY_HIERARCHICAL, 4, 1, 4, 4, 1000), way(WAY_RING, 4, 1, 4, 4, 1000));
+}
+
+/* Two nodes of two: a ring crosses once each way, a tree's second level and direct reads cross for both ranks of a node. */
+static void between_nodes_the_network_is_shared(void **state)
+{
+    (void)state;
+    assert_int_equal(way(WAY_RING, 4, 2, 2, 2, 1000), 3 * (100 + 2000));
+    assert_int_equal(way(WAY_TREE, 4, 2, 2, 2, 1000), (10 + 1000) + (100 + 2 * 2 * 2000));
+    assert_int_equal(way(WAY_DIRECT, 4, 2, 2, 2, 1000), 100 + 2 * 2 * 2000);
+    assert_int_equal(way(WAY_HIERARCHICAL, 4, 2, 2, 2, 1000), (100 + 2 * 2000) + (10 + 2000));
+    assert_int_equal(way(WAY_FASTEST, 4, 2, 2, 2, 1000), 6110);
+}
+
+/* Four rings of one rank a node each: every one gets a quarter of the network. */
+static void groups_of_a_node_share_its_network(void **state)
+{
+    (void)state;
+    assert_int_equal(way(WAY_RING, 2, 2, 1, 1, 1000), 100 + 2000);
+    assert_int_equal(way(WAY_RING, 2, 2, 1, 4, 1000), 100 + 4 * 2000);
+}
+
+static void a_group_lies_on_nodes(void **state)
+{
+    (void)state;
+    const struct process_group spread = group_spread(GROUP_REPLICAS, 1, 4, 16), row = group_consecutive(GROUP_SHARDS, 5, 4);
+    struct group_shape shape = group_shape_of(&spread, 8);
+    assert_true(shape.ranks == 4 && shape.nodes == 2 && shape.most == 2);
+    shape = group_shape_of(&row, 6);
+    assert_true(shape.ranks == 4 && shape.nodes == 2 && shape.most == 2);
+}
+
+/* ---- tiny schedules ---- */
+
+enum { BYTES = 100 };
+
+/* A load computes for BYTES ns. A gather of n ranks moves n - 1 chunks of 1,000 bytes. */
+struct tiny {
+    struct op ops[4];
+    struct buffer tokens;
+    struct schedule schedule;
+    struct model model;
+    struct simulation *simulation;
+};
+
+static void add(struct tiny *tiny, enum op_kind kind, enum group group, int members, int after)
+{
+    struct op *op = &tiny->ops[tiny->schedule.op_count++];
+    *op = (struct op){.kind = kind, .lane = op_lane(kind), .group = group, .unit = -1, .bucket = -1, .micro_step = -1};
+    for (int role = 0; role < ROLES; role++) op->buffer[role] = -1;
+    if (kind == OP_LOAD) op->buffer[ROLE_TOKENS] = 0;
+    else op->sent_bytes = 1000 * (members - 1) * (kind == OP_ALL_REDUCE ? 2 : 1);
+    if (after >= 0) op->dependency[op->dependency_count++] = (struct dependency){after, WAIT_DATA};
+}
+
+static void begin(struct tiny *tiny, int ranks, int shard_ranks)
+{
+    *tiny = (struct tiny){.tokens = {.bytes = BYTES}, .schedule = {.stage = 3, .ranks = ranks}};
+    tiny->schedule.knobs.shard_ranks = shard_ranks;
+    tiny->schedule.ops = tiny->ops;
+    tiny->schedule.buffers = &tiny->tokens;
+    tiny->schedule.buffer_count = 1;
+}
+
+static const struct op_time *run(struct tiny *tiny, const struct slow_rank *slow, int slow_count, int rank)
+{
+    struct error err;
+    const struct simulation_input input = {
+        .cost = {&tiny->schedule, &tiny->model, &plain, tiny->schedule.ranks},
+        .recorded = tiny->schedule.ranks,
+        .slow = slow,
+        .slow_count = slow_count,
+    };
+    if (!tiny->simulation && simulation_open(&tiny->simulation, &input, &err)) fail_msg("%s", err.text);
+    simulation_step(tiny->simulation, 1, 1000);
+    return simulation_times(tiny->simulation, rank);
+}
+
+static void assert_time(const struct op_time *time, uint64_t issued, uint64_t started, uint64_t ended, int waited_on)
+{
+    assert_int_equal(time->issued_ns, 1000 + issued);
+    assert_int_equal(time->started_ns, 1000 + started);
+    assert_int_equal(time->ended_ns, 1000 + ended);
+    assert_int_equal(time->waited_on, waited_on);
+}
+
+/* load, gather (beside it), load, which waits for the gather; a second gather waits for its lane alone. */
+static void lanes_are_in_order_and_wait_for_dependencies(void **state)
+{
+    (void)state;
+    struct tiny tiny;
+    begin(&tiny, 2, 0);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, -1);
+    add(&tiny, OP_GATHER, GROUP_WORLD, 2, -1);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, 1);
+    add(&tiny, OP_ALL_REDUCE, GROUP_WORLD, 2, 0);
+    const struct op_time *times = run(&tiny, NULL, 0, 1);
+    assert_time(&times[0], 0, 0, 100, -1);
+    assert_time(&times[1], 0, 0, 1010, -1);
+    assert_time(&times[2], 100, 1010, 1110, 1);
+    assert_time(&times[3], 1010, 1010, 3030, -1); /* its dependency ended long ago; an all-reduce is two ways */
+    assert_int_equal(simulation_ended_ns(tiny.simulation, 0), 4030);
+    assert_int_equal(simulation_classes(tiny.simulation), 1);
+    simulation_free(tiny.simulation);
+}
+
+/* Eight ranks in shard groups of four; rank 5 takes twice as long, so its group, and no other, is late by its excess. */
+static void a_straggler_delays_its_group_by_its_excess(void **state)
+{
+    (void)state;
+    const struct slow_rank slow = {5, 2000};
+    struct tiny tiny;
+    begin(&tiny, 8, 4);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, -1);
+    add(&tiny, OP_GATHER, GROUP_SHARDS, 4, 0);
+    for (int rank = 0; rank < 8; rank++) {
+        const struct op_time *gather = &run(&tiny, &slow, 1, rank)[1];
+        const uint64_t late = rank < 4 ? 0 : BYTES;
+        assert_int_equal(gather->ended_ns, 1000 + BYTES + late + 10 + 3000);
+        assert_int_equal(gather->peers_ns, rank == 5 ? 0 : late);
+    }
+    assert_int_equal(simulation_classes(tiny.simulation), 3);
+    simulation_free(tiny.simulation);
+}
+
+static void a_slow_rank_must_exist(void **state)
+{
+    (void)state;
+    const struct slow_rank slow = {2, 2000};
+    struct simulation *simulation;
+    struct tiny tiny;
+    struct error err;
+    begin(&tiny, 2, 0);
+    const struct simulation_input input = {
+        .cost = {&tiny.schedule, &tiny.model, &plain, 2}, .slow = &slow, .slow_count = 1};
+    assert_int_equal(simulation_open(&simulation, &input, &err), STATUS_USAGE);
+}
+
+/* ---- real schedules ---- */
+
+static void load(struct setup *setup, struct config *config, const char *const *sets, int count)
+{
+    struct error err;
+    if (config_load(config, "configs/nano.json", sets, count, &err) || setup_init(setup, config, &err))
+        fail_msg("%s", err.text);
+}
+
+/* Each rank by itself (jitter of 0) has the times that its class has. */
+static void classes_change_nothing(void **state)
+{
+    (void)state;
+    const char *sets[] = {"topology.ranks=16", "topology.ranks_per_node=4", "zero_optimization.stage=3",
+                          "zero_optimization.mics_shard_size=8", "zero_optimization.offload_optimizer.device=cpu"};
+    const struct slow_rank slow[] = {{6, 1300}, {13, 2500}};
+    struct hardware hardware = plain;
+    struct config config;
+    struct setup setup;
+    struct error err;
+    struct simulation *sim[2];
+    hardware.pcie_rate = hardware.host_rate = 1000000000;
+    hardware.way = WAY_FASTEST;
+    load(&setup, &config, sets, 5);
+    for (int each = 0; each < 2; each++) {
+        const struct simulation_input input = {
+            .cost = {&setup.schedule, &setup.model, &hardware, 4},
+            .recorded = 16,
+            .jitters = each,
+            .slow = slow,
+            .slow_count = 2,
+        };
+        if (simulation_open(&sim[each], &input, &err)) fail_msg("%s", err.text);
+    }
+    assert_int_equal(simulation_classes(sim[1]), 16);
+    assert_true(simulation_classes(sim[0]) < 16);
+    assert_int_equal(simulation_step(sim[0], 1, 1), simulation_step(sim[1], 1, 1));
+    for (int rank = 0; rank < 16; rank++)
+        assert_memory_equal(simulation_times(sim[0], rank), simulation_times(sim[1], rank),
+                            (size_t)setup.schedule.op_count * sizeof(struct op_time));
+    simulation_free(sim[0]);
+    simulation_free(sim[1]);
+    setup_release(&setup);
+    config_release(&config);
+}
+
+static uint64_t ended(const struct setup *setup, const struct hardware *hardware, bool jitters, uint64_t seed)
+{
+    struct simulation *simulation;
+    struct error err;
+    const struct simulation_input input = {
+        .cost = {&setup->schedule, &setup->model, hardware, 4}, .recorded = 1, .jitters = jitters, .seed = seed};
+    if (simulation_open(&simulation, &input, &err)) fail_msg("%s", err.text);
+    const uint64_t end_ns = simulation_step(simulation, 1, 1);
+    simulation_free(simulation);
+    return end_ns;
+}
+
+static void the_seed_decides_the_jitter(void **state)
+{
+    (void)state;
+    struct hardware hardware = plain;
+    struct config config;
+    struct setup setup;
+    hardware.jitter = 100;
+    load(&setup, &config, NULL, 0);
+    const uint64_t none = ended(&setup, &hardware, false, 0), one = ended(&setup, &hardware, true, 1);
+    assert_int_equal(ended(&setup, &hardware, true, 1), one);
+    assert_int_not_equal(ended(&setup, &hardware, true, 2), one);
+    assert_true(one > none * 9 / 10 && one < none * 12 / 10);
+    setup_release(&setup);
+    config_release(&config);
+}
+
+/* On one rank nothing overlaps at stage 0, so the step is the sum of its operations: their FLOPs and their bytes. */
+static void operations_cost_flops_and_bytes(void **state)
+{
+    (void)state;
+    const char *sets[] = {"topology.ranks=1"};
+    struct config config;
+    struct setup setup;
+    load(&setup, &config, sets, 1);
+    const struct cost_input cost = {&setup.schedule, &setup.model, &plain, 1};
+    uint64_t sum = 0, updated = 0;
+    for (int o = 0; o < setup.schedule.op_count; o++) {
+        const struct op *op = &setup.schedule.ops[o];
+        if (op->lane == LANE_COMM) continue;
+        sum += (uint64_t)op_flops(&setup.schedule, &setup.model, op) + op_touched_bytes(&cost, op);
+        if (op->kind == OP_UPDATE) updated += op_touched_bytes(&cost, op);
+    }
+    assert_int_equal(ended(&setup, &plain, false, 0), 1 + sum);
+    int64_t padded = 0;
+    for (int u = 0; u < setup.model.unit_count; u++) padded += shard_elems(setup.model.units[u].elems, 1);
+    assert_int_equal(updated, 7 * 4 * padded); /* fp32: gradient read; weights and two moments read and written */
+    setup_release(&setup);
+    config_release(&config);
+}
+
+static void built_in_profiles_are_whole(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"t4", "v100", "a100", "h100", "h200", "b200"};
+    struct hardware hardware, again;
+    struct error err;
+    for (int n = 0; n < 6; n++) {
+        if (hardware_load(&hardware, names[n], &err)) fail_msg("%s", err.text);
+        assert_true(hardware.flops_fp16 && hardware.inter_rate && hardware.pcie_rate && hardware.nvme_read_rate);
+        char path[] = "/tmp/zerolab-hardware-XXXXXX", *text = hardware_text(&hardware, "a test");
+        const int fd = mkstemp(path);
+        FILE *file = fdopen(fd, "w");
+        fputs(text, file);
+        fclose(file);
+        const int status = hardware_load(&again, path, &err);
+        remove(path);
+        free(text);
+        assert_int_equal(status, STATUS_OK);
+        assert_memory_equal(&hardware, &again, sizeof hardware);
+    }
+    assert_int_equal(hardware_load(&hardware, "a1000", &err), STATUS_USAGE);
+    assert_int_equal(hardware_load(&hardware, "./no-such-file", &err), STATUS_INPUT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(within_a_node_messages_take_alpha_and_bytes),
+        cmocka_unit_test(between_nodes_the_network_is_shared),
+        cmocka_unit_test(groups_of_a_node_share_its_network),
+        cmocka_unit_test(a_group_lies_on_nodes),
+        cmocka_unit_test(lanes_are_in_order_and_wait_for_dependencies),
+        cmocka_unit_test(a_straggler_delays_its_group_by_its_excess),
+        cmocka_unit_test(a_slow_rank_must_exist),
+        cmocka_unit_test(classes_change_nothing),
+        cmocka_unit_test(the_seed_decides_the_jitter),
+        cmocka_unit_test(operations_cost_flops_and_bytes),
+        cmocka_unit_test(built_in_profiles_are_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
