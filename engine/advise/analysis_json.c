@@ -1,5 +1,6 @@
 /* The figures of an analysis: put once, for JSON (names are a promise: docs/JSON.md) and, where they have a label, for differences.
  * Times and, like them, bytes and counts are of a mean step; "mean" is over all ranks. Unknown is null. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/advise/analysis.h"
@@ -249,8 +250,9 @@ static void put_steps(struct figures *figures, const struct analysis_section *se
     figures_put(figures, "seconds_per_step", "step", FIGURE_TIME, any, (double)section->total_ns / steps);
     figures_put(figures, "tokens_per_second", NULL, FIGURE_COUNT, section->total_ns > 0,
                 (double)section->tokens * 1e9 / (double)section->total_ns);
-    figures_put(figures, "first_loss", NULL, FIGURE_LOSS, any, (double)section->first_loss);
-    figures_put(figures, "last_loss", NULL, FIGURE_LOSS, any, (double)section->last_loss);
+    figures_put(figures, "first_loss", NULL, FIGURE_LOSS, any && !isnan(section->first_loss),
+                (double)section->first_loss);
+    figures_put(figures, "last_loss", NULL, FIGURE_LOSS, any && !isnan(section->last_loss), (double)section->last_loss);
 }
 
 void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step,

@@ -1,5 +1,6 @@
 /* An analysis as text, within 80 columns: for each schedule the time of a step, why compute stood still, what moved, how
  * gathers went, and memory. All figures are means over steps and ranks unless they say otherwise. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/advise/analysis.h"
@@ -37,6 +38,9 @@ static void print_head(const struct analysis *analysis, FILE *out)
     if (header->parameters >= 0) fprintf(out, ", %s parameters", grouped(a, header->parameters));
     if (header->precision[0]) fprintf(out, ", %s", header->precision);
     print_ranks(model, out);
+    if (header->simulated)
+        fprintf(out, "SIMULATED on %s: the first %d of %d ranks are recorded\n", header->isa, model->ranks,
+                header->world);
     fprintf(out, "%s records over %.3f s; ", grouped(b, (int64_t)analysis->records),
             (double)(model->now_ns - model->first_ns) / 1e9);
     if (analysis->defect[0]) fprintf(out, "%s\n", analysis->defect);
@@ -56,10 +60,11 @@ static void print_section_head(const struct printer *printer)
     fprintf(printer->out, "step%s %u", section->first_step == section->last_step ? "" : "s", section->first_step);
     if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);
     if (section->steps && section->total_ns)
-        fprintf(printer->out, "\n  %.3f ms a step, %.0f tokens/s, loss %.4f to %.4f",
+        fprintf(printer->out, "\n  %.3f ms a step, %.0f tokens/s",
                 (double)section->total_ns / (double)section->steps / 1e6,
-                (double)section->tokens * 1e9 / (double)section->total_ns, (double)section->first_loss,
-                (double)section->last_loss);
+                (double)section->tokens * 1e9 / (double)section->total_ns);
+    if (section->steps && section->total_ns && !isnan(section->first_loss))
+        fprintf(printer->out, ", loss %.4f to %.4f", (double)section->first_loss, (double)section->last_loss);
     fputc('\n', printer->out);
     if (section->has_knobs)
         fprintf(printer->out, "  reduce bucket %lld, prefetch bucket %lld, overlap_comm %s\n",

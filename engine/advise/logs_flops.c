@@ -125,9 +125,9 @@ static bool measure(struct log_profile *profile, const struct model *shape, cons
     const struct schedule *ops = &schedule->ops;
     if (!log_clock_add(&profile->clock, history, model, step)) return false;
     profile->step = step->step;
-    profile->ranks = model->ranks;
+    profile->ranks = run_world(model);
     profile->micro_batch = ops->B;
-    profile->samples = (int64_t)ops->B * ops->micro_steps * model->ranks;
+    profile->samples = (int64_t)ops->B * ops->micro_steps * profile->ranks;
     profile->model_flops = log_model_flops(&shape->shape, (int64_t)ops->B * ops->micro_steps, ops->T);
     flops_of(&profile->executed, ops, shape);
     add_modules(profile, ops, shape);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/observe/questions.h"
 
 /* ---- live changes: events "stage", "budget" and "set" ---- */
 
@@ -67,7 +68,7 @@ int present_config(struct config *config, const struct run_model *model, struct 
         error_prefix(err, "the configuration in the trace");
         return STATUS_INPUT;
     }
-    if (model->ranks > 0) config->topology.ranks = model->ranks;
+    if (model->ranks > 0) config->topology.ranks = run_world(model);
     config->overlap_follows_stage = overlap_follows(model, config);
     int count = present_changes(model, changes);
     for (int c = 0; c < count; c++) config_set(config, changes[c].key, changes[c].value, NULL);

@@ -58,6 +58,9 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     header->vocabulary = read_int(model, "vocabulary");
     header->ranks = read_int(json, "ranks");
     header->ranks_per_node = read_int(json, "ranks_per_node");
+    header->world = read_int(json, "world");
+    header->simulated = cJSON_IsTrue(json_get(json, "simulated")) && header->world >= header->ranks;
+    if (!header->simulated) header->world = header->ranks;
     header->threads_per_rank = read_int(json, "threads_per_rank");
     header->gpus = read_int(json, "gpus");
     header->nccl = cJSON_IsTrue(json_get(json, "nccl"));

@@ -42,6 +42,8 @@ struct run_header {
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
     int gpus;  /* 1: all ranks share it; more: one per rank; below 1: CPU backend, or unknown */
     bool nccl; /* NCCL connects the ranks */
+    bool simulated; /* isa is the hardware; losses and norms are unknown */
+    int world; /* ranks of the run; of a simulated one, `ranks` of them are recorded */
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */

@@ -156,6 +156,11 @@ int run_lane_count(const struct run_model *model)
     return __builtin_popcount(run_lanes(model));
 }
 
+int run_world(const struct run_model *model)
+{
+    return model->header.simulated ? model->header.world : model->ranks;
+}
+
 enum traffic traffic_of_op(enum op_kind kind)
 {
     const enum traffic traffic = op_traffic(kind);

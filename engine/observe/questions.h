@@ -59,6 +59,8 @@ struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], 
 
 /* The kind of traffic of an operation that does not run on the compute lane. */
 enum traffic traffic_of_op(enum op_kind kind);
+/* Ranks of the run: more than model->ranks if it is simulated and only the first ones are recorded. */
+int run_world(const struct run_model *model);
 
 /* The rank's GPU if it is the first rank on it, so that callers count each GPU once; NULL: it is not, or unknown. */
 const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);

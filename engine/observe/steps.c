@@ -115,7 +115,8 @@ static void curve_push(struct run_curve *curve, float value)
 static void push_step(struct run_model *model, uint32_t number, const struct run_step *step)
 {
     const double tokens_per_s = step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0;
-    const float grad_norm = step && isfinite(step->grad_norm) ? step->grad_norm : 0;
+    const float unknown = model->header.simulated ? NAN : 0;
+    const float grad_norm = step && isfinite(step->grad_norm) ? step->grad_norm : unknown;
     curve_push(&model->loss, step ? step->loss : NAN);
     curve_push(&model->number, (float)number);
     curve_push(&model->tokens_per_s, step ? (float)tokens_per_s : NAN);
@@ -135,7 +136,7 @@ static void step_completed(struct run_model *model, const struct run_step *step)
     model->steps_seen++;
     model->tokens_seen += step->tokens;
     model->time_seen_ns += step->total_ns;
-    if (isfinite(step->loss)) push_step(model, step->step, step);
+    if (isfinite(step->loss) || model->header.simulated) push_step(model, step->step, step);
 }
 
 void fold_step_end(struct run_model *model, const struct trace_record *record)

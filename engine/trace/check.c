@@ -49,9 +49,10 @@ static void count_missing(struct walk *walk)
     check->first_missing = first;
 }
 
-static uint32_t ranks_in(struct trace_text header)
+static uint32_t ranks_in(struct trace_text header, bool *simulated)
 {
     cJSON *json = cJSON_ParseWithLength(header.at, header.bytes);
+    *simulated = cJSON_IsTrue(json_get(json, "simulated"));
     const double ranks = json_get_number(json, "ranks", TRACE_RANK_ALL, 0);
     cJSON_Delete(json);
     return (uint32_t)ranks;
@@ -62,7 +63,7 @@ static void count_header(struct walk *walk, struct trace_text header)
 {
     struct trace_check *check = walk->check;
     if (check->parts) count_missing(walk);
-    walk->ranks_told = ranks_in(header);
+    walk->ranks_told = ranks_in(header, &check->simulated);
     if (check->parts == TRACE_CHECK_PARTS) return;
     if (check->parts++) memset(walk->seen, 0, RANKS * sizeof *walk->seen);
 }
@@ -106,7 +107,10 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
         if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
         break;
     case TRACE_STEP_BEGIN: count_step_begin(walk, record->rank, record->step_begin.step); break;
-    case TRACE_STEP_END: walk->step_open[record->rank] = 0; break;
+    case TRACE_STEP_END:
+        walk->step_open[record->rank] = 0;
+        check->losses += !check->simulated;
+        break;
     case TRACE_OP_BEGIN: walk->ops_open[record->rank]++; break;
     case TRACE_OP_END:
         walk->ops_open[record->rank]--;
@@ -156,7 +160,7 @@ static void conclude(struct walk *walk)
     const uint64_t *has = check->by_kind;
     const bool all = !check->ranks_missing;
     check->usable[TRACE_USE_REPLAY] = has[TRACE_RUN] && (has[TRACE_STEP_BEGIN] || has[TRACE_MEMORY]);
-    check->usable[TRACE_USE_LEARNING] = all && has[TRACE_STEP_END];
+    check->usable[TRACE_USE_LEARNING] = all && check->losses;
     check->usable[TRACE_USE_MEMORY] = all && has[TRACE_MEMORY];
     check->usable[TRACE_USE_TIMELINE] = all && has[TRACE_OP_END] && !check->ops_homeless;
     check->usable[TRACE_USE_TRAFFIC] = all && has[TRACE_TRAFFIC];
@@ -263,6 +267,7 @@ void trace_check_print(const struct trace_check *check, FILE *out)
     if (check->steps) fprintf(out, ", steps %u to %u", check->first_step, check->last_step);
     if (check->ended) fprintf(out, "; the run ended: %s", outcome_text(check->outcome));
     fputs("\n", out);
+    if (check->simulated) fputs("  SIMULATED: times are computed from a hardware profile, losses are unknown\n", out);
     for (int i = 0; check->parts > 1 && i < check->parts; i++) print_part(&check->part[i], i, out);
     const struct trace_machine *machine;
     char text[TRACE_MACHINE_TEXT_BYTES];
@@ -283,14 +288,15 @@ char *trace_check_json(const struct trace_check *check)
 {
     cJSON *json = cJSON_CreateObject();
     json_put(json, TRUTH("whole", trace_check_status(check) == STATUS_OK), NUMBER("records", check->records),
-             NUMBER("ranks", check->ranks), NUMBER("ranks_missing", check->ranks_missing),
-             NUMBER("first_step", check->first_step), NUMBER("last_step", check->last_step),
-             NUMBER("seconds", (double)(check->last_ns - check->first_ns) / 1e9), TRUTH("header", check->header_first),
-             TRUTH("ended", check->ended), TEXT_IF("outcome", check->ended ? outcome_text(check->outcome) : NULL),
-             TRUTH("torn", check->torn), TRUTH("damaged", check->damage[0]), NUMBER("gaps", check->gaps),
-             NUMBER("lost", check->lost), NUMBER("steps_unfinished", check->steps_unfinished),
-             NUMBER("operations_open", check->ops_open), NUMBER("operations_without_schedule", check->ops_homeless),
-             NUMBER("out_of_order", check->out_of_order), NUMBER("unknown_kinds", check->unknown_kinds));
+             NUMBER("ranks", check->ranks), TRUTH("simulated", check->simulated),
+             NUMBER("ranks_missing", check->ranks_missing), NUMBER("first_step", check->first_step),
+             NUMBER("last_step", check->last_step), NUMBER("seconds", (double)(check->last_ns - check->first_ns) / 1e9),
+             TRUTH("header", check->header_first), TRUTH("ended", check->ended),
+             TEXT_IF("outcome", check->ended ? outcome_text(check->outcome) : NULL), TRUTH("torn", check->torn),
+             TRUTH("damaged", check->damage[0]), NUMBER("gaps", check->gaps), NUMBER("lost", check->lost),
+             NUMBER("steps_unfinished", check->steps_unfinished), NUMBER("operations_open", check->ops_open),
+             NUMBER("operations_without_schedule", check->ops_homeless), NUMBER("out_of_order", check->out_of_order),
+             NUMBER("unknown_kinds", check->unknown_kinds));
     cJSON *usable = cJSON_AddObjectToObject(json, "usable"), *kinds = cJSON_AddObjectToObject(json, "kinds"),
           *parts = cJSON_AddArrayToObject(json, "parts");
     for (int use = 0; use < TRACE_USES; use++) json_put(usable, TRUTH(uses[use].name, check->usable[use]));

@@ -39,6 +39,8 @@ struct trace_check {
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     struct trace_machines machines;
+    uint64_t losses;    /* STEP_END records with a loss: a simulation has none */
+    bool simulated;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
     uint8_t outcome;    /* enum outcome; valid if `ended` */

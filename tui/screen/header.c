@@ -60,7 +60,10 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     if (header->parameters > 0)
         x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
-    if (header->ranks > 0) x = add_format(canvas, x, " · %d rank%s", header->ranks, plural(header->ranks));
+    if (header->world > header->ranks) x = add_format(canvas, x, " · %d of", header->ranks);
+    if (header->ranks > 0)
+        x = add_format(canvas, x, header->world > header->ranks ? " %d rank%s" : " · %d rank%s", header->world,
+                       plural(header->world));
     x = draw_hosts(canvas, x, model);
     if (header->threads_per_rank > 0)
         x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, plural(header->threads_per_rank));
@@ -96,6 +99,10 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
         end -= utf8_columns(text) + 2;
     }
     if (!step) return;
+    if (model->header.simulated) {
+        draw_text(canvas, x, 0, STYLE_DIM, "loss n/a");
+        return;
+    }
     x = step->skipped ? draw_text(canvas, x, 0, STYLE_WARN, "step skipped")
                       : draw_format(canvas, x, 0, STYLE_STRONG, "loss %.4f", (double)step->loss);
     draw_sparkline(canvas, x + 1, 0, end - x - 1 > 60 ? 60 : end - x - 1, STYLE_SPARK, model->loss.value,
@@ -372,6 +379,7 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     const bool replayed = !scene->state->live && scene->state->speed != 0; /* place_text() says whether it plays */
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
                       lost                                      ? "CONNECTION LOST"
+                      : model->header.simulated                 ? "SIMULATED"
                       : looks_back(scene->state)                ? "LOOKING BACK"
                       : !model->has_state && model->first_ns    ? "STATE N/A"
                       : replayed && model->state == RUN_RUNNING ? "RECORDED"

@@ -95,8 +95,8 @@ static const char *who_text(char out[TAKERS_ROOM], const struct run_header *head
                             const struct op *op, int rank)
 {
     if (op->group != GROUP_WORLD) return takers_text(out, schedule, op, rank);
-    int nodes = header->ranks_per_node > 0 ? (header->ranks + header->ranks_per_node - 1) / header->ranks_per_node : 1;
-    snprintf(out, TAKERS_ROOM, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->ranks, nodes);
+    int nodes = header->ranks_per_node > 0 ? (header->world + header->ranks_per_node - 1) / header->ranks_per_node : 1;
+    snprintf(out, TAKERS_ROOM, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->world, nodes);
     return out;
 }
 

@@ -212,15 +212,15 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     const struct run_schedule *plan = plan_of(scene->model);
     bool ascii = canvas.surface->ascii;
     char text[FORMAT_ROOM];
-    if (!plan || !plan->theory_bytes || header->ranks < 2 || header->parameters <= 0 || !header->precision[0]) {
+    if (!plan || !plan->theory_bytes || header->world < 2 || header->parameters <= 0 || !header->precision[0]) {
         draw_text(canvas, 1, y, STYLE_DIM,
-                  header->ranks == 1 ? "one rank alone sends nothing"
+                  header->world == 1 ? "one rank alone sends nothing"
                   : plan             ? "theory: not known"
                                      : "planned and theory: n/a, no schedule is known");
         return;
     }
     int element = strcmp(header->precision, "fp32") == 0 ? 4 : 2;
-    double volume = (double)header->parameters * element * (header->ranks - 1) / header->ranks;
+    double volume = (double)header->parameters * element * (header->world - 1) / header->world;
     char formula[192];
     const struct volume terms = plan->has_ops ? traffic_theory_volume(&plan->ops) : (struct volume){0};
     bool groups = false;
@@ -310,7 +310,8 @@ static void last_second(struct window *window, const struct scene *scene)
  * whether they were made at one pace. A ring sends (N-1)/N of the payload, an all-reduce twice that. */
 static void whole_run(struct window *window, const struct run_model *model)
 {
-    const double ring = model->ranks > 1 ? (double)(model->ranks - 1) / model->ranks : 0;
+    const int ranks = run_world(model);
+    const double ring = ranks > 1 ? (double)(ranks - 1) / ranks : 0;
     snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
              model->part_count > 1 ? "since the last rank change" : "the run", model->traffic_steps);
     window->known = model->traffic_steps > 0;

@@ -2,6 +2,7 @@
  * whole step before; that step's sent bytes, time and loss; and the knobs that differ. Figures that are no longer
  * kept are n/a. The figures are copied when a moment is marked, so the cursor may leave the records that model and
  * history keep. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/config/keys.h"
@@ -84,7 +85,7 @@ static void read_figures(struct side_row rows[FIGURES], int side, const struct m
                                  step,
                                  step && step->timed,
                                  step && step->total_ns,
-                                 step && !step->skipped};
+                                 step && !step->skipped && !isnan(step->loss)};
     for (int f = 0; f < FIGURES; f++) rows[f].known[side] = known[f], rows[f].value[side] = values[f];
 }
 

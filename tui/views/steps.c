@@ -20,7 +20,14 @@ static void pen_percent(struct pen *pen, int columns, const struct run_step *ste
     else pen_right(pen, columns, STYLE_TEXT, "n/a");
 }
 
-static void draw_step(struct canvas canvas, int y, const struct run_step *step)
+/* NaN is a measured value, but in a simulation, which knows no losses. */
+static void pen_learned(struct pen *pen, int columns, enum style style, const char *format, float value, bool known)
+{
+    if (known) pen_format(pen, columns, style, format, (double)value);
+    else pen_right(pen, columns, STYLE_DIM, "n/a");
+}
+
+static void draw_step(struct canvas canvas, int y, const struct run_step *step, bool learned)
 {
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 0, y);
@@ -29,12 +36,12 @@ static void draw_step(struct canvas canvas, int y, const struct run_step *step)
     if (step->stage == RUN_UNKNOWN) pen_right(&pen, 6, STYLE_TEXT, "n/a");
     else pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
     if (step->skipped) pen_right(&pen, 9, style, "dropped");
-    else pen_format(&pen, 9, STYLE_STRONG, "%.4f", (double)step->loss);
-    pen_format(&pen, 9, STYLE_TEXT, "%#.4g", (double)step->grad_norm);
+    else pen_learned(&pen, 9, STYLE_STRONG, "%.4f", step->loss, learned);
+    pen_learned(&pen, 9, STYLE_TEXT, "%#.4g", step->grad_norm, learned);
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, step->total_ns));
     pen_percent(&pen, 8, step, step->split.exposed_ns);
     for (int phase = 0; phase < PHASES; phase++) pen_percent(&pen, 7, step, step->split.phase_ns[phase]);
-    pen_format(&pen, 10, STYLE_TEXT, "%.2e", (double)step->learning_rate);
+    pen_learned(&pen, 10, STYLE_TEXT, "%.2e", step->learning_rate, learned);
 }
 
 /* The newest stands first; a step in progress is not listed. */
@@ -47,7 +54,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_step_head(canvas);
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
         if (!run_step_is_whole(&model->steps[i]) || skip-- > 0) continue;
-        draw_step(canvas, y++, &model->steps[i]);
+        draw_step(canvas, y++, &model->steps[i], !model->header.simulated);
     }
 }
 
