@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "engine/plan/setup.h"
-#include "engine/simulate/simulate.h"
+#include "engine/simulate/record.h"
+#include "engine/trace/source.h"
 
 /* One ns a byte in memory and within a node, two between nodes. */
 static const struct hardware plain = {
@@ -227,6 +229,127 @@ static void classes_change_nothing(void **state)
     config_release(&config);
 }
 
+/* ---- the trace ---- */
+
+enum { RECORDED = 12, RANKS = 16, NODE = 4 };
+
+/* What the trace says of each rank. */
+struct told {
+    int64_t sent[RECORDED][TRAFFIC_KINDS][LINKS];
+    uint64_t op_sent[RECORDED];
+    uint64_t category[RECORDED][TIERS][CATEGORIES], tier[RECORDED][TIERS];
+    int begins, ends;
+};
+
+static void note(struct told *told, const struct trace_record *record)
+{
+    const int rank = record->rank;
+    switch ((unsigned)record->kind) {
+    case TRACE_TRAFFIC:
+        told->sent[rank][record->traffic.traffic][record->traffic.link] += (int64_t)record->traffic.sent_bytes;
+        break;
+    case TRACE_OP_BEGIN: told->begins++; break;
+    case TRACE_OP_END:
+        told->ends++;
+        told->op_sent[rank] += record->op_end.sent_bytes;
+        break;
+    case TRACE_MEMORY:
+        told->category[rank][record->memory.tier][record->memory.category] = record->memory.peak_bytes;
+        break;
+    case TRACE_TIER_PEAK: told->tier[rank][record->tier_peak.tier] = record->tier_peak.peak_bytes; break;
+    }
+}
+
+static void record(struct told *told, const struct config *config, const struct setup *setup,
+                   const struct hardware *hardware)
+{
+    struct error err;
+    struct simulation *simulation;
+    struct recorder *recorder;
+    struct source *source;
+    struct trace_record from;
+    char path[] = "/tmp/zerolab-simulated-XXXXXX";
+    const struct simulation_input input = {
+        .cost = {&setup->schedule, &setup->model, hardware, NODE}, .recorded = RECORDED};
+    if (simulation_open(&simulation, &input, &err)) fail_msg("%s", err.text);
+    const struct recorder_input recorded = {config, setup, simulation, hardware, RECORDED, NODE};
+    close(mkstemp(path));
+    if (recorder_open(&recorder, path, &recorded, &err)) fail_msg("%s", err.text);
+    simulation_step(simulation, 1, RECORDED_FROM_NS);
+    if (recorder_step(recorder, 1, RECORDED_FROM_NS, &err) || recorder_close(recorder, &err) ||
+        source_open_file(&source, path, &err))
+        fail_msg("%s", err.text);
+    remove(path);
+    while (source_next(source, &from) == SOURCE_RECORD) note(told, &from);
+    source_close(source);
+    simulation_free(simulation);
+}
+
+/* Of every recorded rank: bytes of each kind by link, and peaks that the plan reaches in its own order. */
+static void assert_as_planned(const struct told *told, const struct setup *setup)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    int64_t across[TRAFFIC_KINDS];
+    for (int rank = 0; rank < RECORDED; rank++) {
+        uint64_t all = 0;
+        traffic_of(sums, &setup->schedule, &setup->model, rank);
+        traffic_across(across, &setup->schedule, &setup->model, rank, NODE);
+        for (int kind = 0; kind < TRAFFIC_CONTROL; kind++) {
+            const enum link link = traffic_link((enum traffic)kind);
+            assert_int_equal(told->sent[rank][kind][link], sums[kind].sent_bytes - across[kind]);
+            assert_int_equal(told->sent[rank][kind][LINK_INTER], across[kind]);
+            all += (uint64_t)sums[kind].sent_bytes;
+        }
+        assert_int_equal(told->op_sent[rank], all);
+        for (int tier = 0; tier < TIERS; tier++) {
+            assert_true(told->tier[rank][tier] <= (uint64_t)setup->footprint.peak_bytes[tier]);
+            for (int c = 0; c < CATEGORIES; c++)
+                assert_true(told->category[rank][tier][c] <= (uint64_t)setup->footprint.category[tier][c].peak_bytes);
+        }
+        assert_true(told->tier[rank][TIER_DEVICE] > (uint64_t)setup->footprint.resting_bytes[TIER_DEVICE]);
+    }
+    assert_int_equal(told->begins, RECORDED * setup->schedule.op_count);
+    assert_int_equal(told->ends, told->begins);
+}
+
+static void a_trace_has_the_bytes_and_peaks_of_the_plan(void **state)
+{
+    (void)state;
+    static const char *const variants[][3] = {
+        {"zero_optimization.stage=0"},
+        {"zero_optimization.stage=1"},
+        {"zero_optimization.stage=2", "gradient_accumulation_steps=2"},
+        {"zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=600"},
+        {"zero_optimization.stage=3", "zero_optimization.mics_shard_size=8"},
+        {"zero_optimization.stage=3", "zero_optimization.zero_hpz_partition_size=4", "model.recompute=full"},
+        {"zero_optimization.stage=3", "zero_optimization.zero_quantized_gradients=true",
+         "zero_optimization.zero_quantized_weights=true"},
+        {"zero_optimization.stage=3", "zero_optimization.offload_optimizer.device=cpu",
+         "zero_optimization.offload_param.device=cpu"},
+        {"zero_optimization.stage=3", "zero_optimization.offload_optimizer.device=nvme",
+         "zero_optimization.offload_optimizer.nvme_path=."},
+    };
+    struct hardware hardware;
+    struct error err;
+    assert_int_equal(hardware_load(&hardware, "a100", &err), STATUS_OK);
+    for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
+        const char *sets[6] = {"topology.ranks=16", "topology.ranks_per_node=4", "bf16.enabled=true"};
+        int count = 3;
+        for (int i = 0; i < 3 && variants[v][i]; i++) sets[count++] = variants[v][i];
+        struct told *told = calloc(1, sizeof *told);
+        struct config config;
+        struct setup setup;
+        load(&setup, &config, sets, count);
+        record(told, &config, &setup, &hardware);
+        assert_as_planned(told, &setup);
+        free(told);
+        setup_release(&setup);
+        config_release(&config);
+    }
+}
+
+/* ---- jitter and costs ---- */
+
 static uint64_t ended(const struct setup *setup, const struct hardware *hardware, bool jitters, uint64_t seed)
 {
     struct simulation *simulation;
@@ -314,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_straggler_delays_its_group_by_its_excess),
         cmocka_unit_test(a_slow_rank_must_exist),
         cmocka_unit_test(classes_change_nothing),
+        cmocka_unit_test(a_trace_has_the_bytes_and_peaks_of_the_plan),
         cmocka_unit_test(the_seed_decides_the_jitter),
         cmocka_unit_test(operations_cost_flops_and_bytes),
         cmocka_unit_test(built_in_profiles_are_whole),
