@@ -1,6 +1,6 @@
 /* A ZeRO stage is a schedule. schedule_build() is a pure function from (model, knobs, ranks, micro-steps, batch shape) to
  * the operations of one step; no layer that runs them asks "which stage?". Because it is data it can be printed and taught
- * (schedule_io.h), proved (checker.h), run (engine/zero/executor.h) or simulated, and its sums predict memory and traffic.
+ * (schedule_io.h), proved (checker.h), run (engine/zero/executor.h) or simulated (engine/simulate), and its sums predict memory and traffic.
  *
  * Lanes take their operations in the order of the list and never out of order. An operation starts when every dependency
  * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it

@@ -4,8 +4,7 @@
 
 #include "engine/simulate/hardware.h"
 
-/* Takes some seconds. disk: a folder whose disk is measured, too; NULL: none. Each figure is the best of several rounds, because others
- * may use the machine meanwhile. */
+/* Takes some seconds. disk: a folder whose disk is measured, too; NULL: none. Each figure is the best of several rounds. */
 int calibrate_machine(struct hardware *hardware, const char *disk, struct error *err);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef ENGINE_SIMULATE_RECORD_H
 #define ENGINE_SIMULATE_RECORD_H
 
+#include "engine/config/config.h"
 #include "engine/plan/setup.h"
 #include "engine/simulate/simulate.h"
 
