@@ -354,7 +354,7 @@ static inline void le_introduce(struct lab_engine *engine)
     struct data *data;
     struct error err = {0};
     if (data_open(&data, &engine->config, &err)) fail_msg("%s", err.text);
-    const struct run_place place = {engine->part++, engine->config.topology.ranks, engine->config.topology.ranks, 0, engine->steps_done, "avx2", NULL};
+    const struct run_place place = {engine->part++, engine->config.topology.ranks, engine->config.topology.ranks, 0, engine->steps_done, "avx2", NULL, 0};
     char *json = run_header_json(&engine->config, &engine->setup.model, data, &place);
     le_put(engine, TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_RUN, .run = {le_text(json)}});
     free(json);
