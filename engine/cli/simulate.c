@@ -114,6 +114,23 @@ static int place_ranks(struct trial *trial, struct error *err)
     return STATUS_OK;
 }
 
+/* Links and devices are as fast as the hardware has them. */
+static void drop_pace(struct config *config)
+{
+    struct config none = {.topology = {.slow_motion = 1, .slow_rank = -1}};
+    bool paced =
+        config->topology.slow_motion > 1 || config->topology.slow_rank >= 0 || config->topology.device_flops > 0;
+    for (int link = 0; link < LINKS; link++)
+        paced |= config->topology.links[link].bandwidth_bytes_per_s > 0 || config->topology.links[link].latency_s > 0;
+    if (paced)
+        fputs("zerolab: note: topology.links, slow_motion, slow_rank and device_flops have no effect in a simulation\n",
+              stderr);
+    memcpy(config->topology.links, none.topology.links, sizeof none.topology.links);
+    config->topology.slow_motion = none.topology.slow_motion;
+    config->topology.slow_rank = none.topology.slow_rank;
+    config->topology.device_flops = none.topology.device_flops;
+}
+
 /* ---- simulating ---- */
 
 /* Of rank 0. Compute operations follow each other, so the step has as much time without them as they leave. */
@@ -266,6 +283,7 @@ static int print_answer_json(FILE *out, const struct trial *trial, struct error 
 static int run_trial(struct trial *trial, struct error *err)
 {
     int status = place_ranks(trial, err);
+    drop_pace(&trial->config);
     if (!status) status = setup_init(&trial->setup, &trial->config, err);
     if (status) return status;
     status = schedule_check(&trial->setup.schedule, &trial->setup.model, err);

@@ -57,6 +57,10 @@ check "back from a measured time" figures --iteration-seconds "$seconds"
 check "... to the same MFU" awk -v a="$mfu" -v b="$(member mfu figures.json)" 'BEGIN { exit !(a > 0 && a > 0.99999 * b && b > 0.99999 * a) }'
 check "... which is not simulated" eval '[ "$(member simulated figures.json)" = false ]'
 
+check "a paced configuration is told that pace has no effect" eval 'simulate "$root/configs/nano-paced.json" --hardware a100 -o s.zlt >out && grep -q "have no effect" err && ! "$zerolab" replay s.zlt --frame 100x30 | grep -q " paced  "'
+check "a profile of this machine" simulate --calibrate -o cpu.json
+check "... simulates a step here" eval 'simulate "$nano" -n 2 --hardware cpu.json --json >figures.json && awk -v s="$(member seconds_per_step figures.json)" "BEGIN { exit !(s > 1e-4 && s < 10) }"'
+
 refused() { local text=$1; shift; simulate "$@"; [ $? -eq 2 ] && grep -q -- "$text" err || { cat err; return 1; }; }
 check "hardware has to be given" refused "give --hardware" "$nano"
 check "... and known" refused "t4, v100, a100" "$nano" --hardware gtx
