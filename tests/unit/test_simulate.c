@@ -75,6 +75,9 @@ static void a_group_lies_on_nodes(void **state)
     assert_true(shape.ranks == 4 && shape.nodes == 2 && shape.most == 2);
     shape = group_shape_of(&row, 6);
     assert_true(shape.ranks == 4 && shape.nodes == 2 && shape.most == 2);
+    const struct process_group uneven = group_consecutive(GROUP_SHARDS, 0, 4);
+    shape = group_shape_of(&uneven, 3);
+    assert_true(shape.nodes == 2 && shape.most == 3);
 }
 
 /* ---- tiny schedules ---- */
