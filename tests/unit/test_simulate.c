@@ -86,7 +86,7 @@ enum { BYTES = 100 };
 
 /* A load computes for BYTES ns. A gather of n ranks moves n - 1 chunks of 1,000 bytes. */
 struct tiny {
-    struct op ops[4];
+    struct op ops[5];
     struct buffer tokens;
     struct schedule schedule;
     struct model model;
@@ -151,6 +151,25 @@ static void lanes_are_in_order_and_wait_for_dependencies(void **state)
     assert_time(&times[3], 1010, 1010, 3030, -1); /* its dependency ended long ago; an all-reduce is two ways */
     assert_int_equal(simulation_ended_ns(tiny.simulation, 0), 4030);
     assert_int_equal(simulation_classes(tiny.simulation), 1);
+    simulation_free(tiny.simulation);
+}
+
+/* Two operations wait for the first load, one of them behind others that are waited for, too. */
+static void an_end_is_kept_until_all_have_waited(void **state)
+{
+    (void)state;
+    struct tiny tiny;
+    begin(&tiny, 2, 0);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, -1);
+    add(&tiny, OP_GATHER, GROUP_WORLD, 2, 0);
+    add(&tiny, OP_GATHER, GROUP_WORLD, 2, -1);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, 0);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, 2);
+    const struct op_time *times = run(&tiny, NULL, 0, 0);
+    assert_time(&times[1], 0, 100, 1110, 0);
+    assert_time(&times[2], 1110, 1110, 2120, -1);
+    assert_time(&times[3], 100, 100, 200, -1);
+    assert_time(&times[4], 200, 2120, 2220, 2);
     simulation_free(tiny.simulation);
 }
 
@@ -437,6 +456,7 @@ int main(void)
         cmocka_unit_test(groups_of_a_node_share_its_network),
         cmocka_unit_test(a_group_lies_on_nodes),
         cmocka_unit_test(lanes_are_in_order_and_wait_for_dependencies),
+        cmocka_unit_test(an_end_is_kept_until_all_have_waited),
         cmocka_unit_test(a_straggler_delays_its_group_by_its_excess),
         cmocka_unit_test(a_slow_rank_must_exist),
         cmocka_unit_test(classes_change_nothing),
