@@ -5,6 +5,8 @@
 
 #include "engine/base/rng.h"
 
+enum { ARRAYS_MOST = 20 + 4 * GROUPS };
+
 /* The groups of one kind, as classes see them: a class meets one group. Groups that are alike are one. */
 struct meetings {
     bool used;
@@ -32,7 +34,18 @@ struct simulation {
     int32_t *waited;           /* by class */
     int kept;                  /* classes of recorded ranks, which are the first */
     struct op_time *times;     /* [kept][ops] */
+    void *array[ARRAYS_MOST];  /* all of the above */
+    int arrays;
+    bool failed; /* there was no memory for one of them */
 };
+
+/* Zeroed; freed with the simulation. */
+static void *array_of(struct simulation *s, int64_t count, size_t item_bytes)
+{
+    void *array = calloc((size_t)count + 1, item_bytes);
+    s->failed |= !array;
+    return s->array[s->arrays++] = array;
+}
 
 /* ---- classes ---- */
 
@@ -87,34 +100,29 @@ static void colour_ranks(const struct simulation *s, uint64_t *colour, uint64_t 
 }
 
 /* Numbers classes in the order of their first ranks, so that those of recorded ranks come first. */
-static int number_classes(struct simulation *s, const uint64_t *colour, uint64_t *sorted, int ranks)
+static void number_classes(struct simulation *s, const uint64_t *colour, uint64_t *sorted, int *number, int ranks)
 {
-    int *number = malloc((size_t)ranks * sizeof *number);
-    if (!number) return 0;
     distinct(colour, sorted, ranks);
-    memset(number, -1, (size_t)ranks * sizeof *number);
     for (int r = 0; r < ranks; r++) {
         const uint64_t *at = bsearch(&colour[r], sorted, (size_t)ranks, sizeof *sorted, ascending);
         while (at > sorted && at[-1] == *at) at--;
-        if (number[at - sorted] < 0) s->first_of[s->classes] = r, number[at - sorted] = s->classes++;
-        s->class_of[r] = number[at - sorted];
+        int *of = &number[at - sorted]; /* 1 more than the class */
+        if (!*of) s->first_of[s->classes] = r, *of = ++s->classes;
+        s->class_of[r] = *of - 1;
+        if (r<s->input.recorded && * of> s->kept) s->kept = *of;
     }
-    free(number);
-    return s->classes;
 }
 
-static int make_classes(struct simulation *s, struct error *err)
+static void make_classes(struct simulation *s)
 {
     const int ranks = s->input.cost.schedule->ranks;
-    uint64_t *colour = malloc((size_t)ranks * sizeof *colour), *room = malloc((size_t)ranks * sizeof *room);
-    s->class_of = malloc((size_t)ranks * sizeof *s->class_of);
-    s->first_of = malloc((size_t)ranks * sizeof *s->first_of);
-    const bool there = colour && room && s->class_of && s->first_of;
-    if (there) colour_ranks(s, colour, room, ranks);
-    const bool made = there && number_classes(s, colour, room, ranks);
-    free(colour);
-    free(room);
-    return made ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for %d ranks", ranks);
+    uint64_t *colour = array_of(s, ranks, sizeof *colour), *room = array_of(s, ranks, sizeof *room);
+    int *number = array_of(s, ranks, sizeof *number);
+    s->class_of = array_of(s, ranks, sizeof *s->class_of);
+    s->first_of = array_of(s, ranks, sizeof *s->first_of);
+    if (s->failed) return;
+    colour_ranks(s, colour, room, ranks);
+    number_classes(s, colour, room, number, ranks);
 }
 
 /* ---- groups of classes ---- */
@@ -127,16 +135,14 @@ static int shape_number(struct meetings *meetings, const struct group_shape *sha
     return meetings->shape_count++;
 }
 
-static bool make_meetings(const struct simulation *s, struct meetings *meetings, int kind)
+static void make_meetings(struct simulation *s, struct meetings *meetings, int kind)
 {
-    const size_t classes = (size_t)s->classes;
-    meetings->of_class = malloc(classes * sizeof *meetings->of_class);
-    meetings->first = malloc(classes * sizeof *meetings->first);
-    meetings->shape_of = malloc(classes * sizeof *meetings->shape_of);
-    meetings->shapes = malloc(classes * sizeof *meetings->shapes);
-    if (!meetings->of_class || !meetings->first || !meetings->shape_of || !meetings->shapes) return false;
-    memset(meetings->of_class, -1, classes * sizeof *meetings->of_class);
-    for (int c = 0; c < s->classes; c++) {
+    meetings->of_class = array_of(s, s->classes, sizeof *meetings->of_class);
+    meetings->first = array_of(s, s->classes, sizeof *meetings->first);
+    meetings->shape_of = array_of(s, s->classes, sizeof *meetings->shape_of);
+    meetings->shapes = array_of(s, s->classes, sizeof *meetings->shapes);
+    for (int c = 0; c < s->classes && !s->failed; c++) meetings->of_class[c] = -1;
+    for (int c = 0; c < s->classes && !s->failed; c++) {
         if (meetings->of_class[c] >= 0) continue;
         const struct process_group group = group_at(s, kind, s->first_of[c]);
         const struct group_shape shape = group_shape_of(&group, s->input.cost.per_node);
@@ -145,7 +151,6 @@ static bool make_meetings(const struct simulation *s, struct meetings *meetings,
         meetings->first[meetings->groups] = group.first;
         meetings->shape_of[meetings->groups++] = shape_number(meetings, &shape);
     }
-    return true;
 }
 
 /* ---- what an operation costs, and where its end is kept ---- */
@@ -155,69 +160,56 @@ static bool is_collective(const struct op *op)
     return op->lane == LANE_COMM;
 }
 
-static bool make_costs(struct simulation *s)
+static void make_costs(struct simulation *s)
 {
     const struct schedule *schedule = s->input.cost.schedule;
     int64_t count = 0;
-    s->cost_at = malloc((size_t)s->ops * sizeof *s->cost_at);
-    if (!s->cost_at) return false;
-    for (int o = 0; o < s->ops; o++) {
+    s->cost_at = array_of(s, s->ops, sizeof *s->cost_at);
+    for (int o = 0; o < s->ops && !s->failed; o++) {
         s->cost_at[o] = count;
         count += is_collective(&schedule->ops[o]) ? s->meetings[schedule->ops[o].group].shape_count : 1;
     }
-    s->costs = malloc((size_t)count * sizeof *s->costs);
-    for (int o = 0; o < s->ops && s->costs; o++) {
+    s->costs = array_of(s, count, sizeof *s->costs);
+    for (int o = 0; o < s->ops && !s->failed; o++) {
         const struct op *op = &schedule->ops[o];
         const struct meetings *meetings = is_collective(op) ? &s->meetings[op->group] : NULL;
         for (int n = 0; n < (meetings ? meetings->shape_count : 1); n++)
             s->costs[s->cost_at[o] + n] = op_ns(&s->input.cost, op, meetings ? &meetings->shapes[n] : NULL);
     }
-    return s->costs != NULL;
 }
 
 /* An end takes a slot until the last operation that waits for it has been looked at. */
-static bool make_slots(struct simulation *s)
+static void make_slots(struct simulation *s)
 {
     const struct schedule *schedule = s->input.cost.schedule;
-    int *last_use = malloc((size_t)s->ops * sizeof *last_use), *idle = malloc((size_t)s->ops * sizeof *idle), idles = 0;
-    s->slot_of = malloc((size_t)s->ops * sizeof *s->slot_of);
-    const bool there = last_use && idle && s->slot_of;
-    for (int o = 0; there && o < s->ops; o++) {
-        last_use[o] = -1;
+    int *last_use = array_of(s, s->ops, sizeof *last_use), *idle = array_of(s, s->ops, sizeof *idle), idles = 0;
+    s->slot_of = array_of(s, s->ops, sizeof *s->slot_of);
+    for (int o = 0; o < s->ops && !s->failed; o++) { /* 0: none, for nothing waits for what follows it */
         for (int d = 0; d < schedule->ops[o].dependency_count; d++) last_use[schedule->ops[o].dependency[d].op] = o;
     }
-    for (int o = 0; there && o < s->ops; o++) {
+    for (int o = 0; o < s->ops && !s->failed; o++) {
         const struct op *op = &schedule->ops[o];
-        s->slot_of[o] = last_use[o] < 0 ? -1 : idles ? idle[--idles] : s->slots++;
+        s->slot_of[o] = !last_use[o] ? -1 : idles ? idle[--idles] : s->slots++;
         for (int d = 0; d < op->dependency_count; d++) {
             const int on = op->dependency[d].op;
-            if (last_use[on] == o) idle[idles++] = s->slot_of[on], last_use[on] = -1;
+            if (last_use[on] == o) idle[idles++] = s->slot_of[on], last_use[on] = 0;
         }
     }
-    free(last_use);
-    free(idle);
-    return there;
 }
 
-static bool make_arrays(struct simulation *s)
+static void make_arrays(struct simulation *s)
 {
-    const size_t classes = (size_t)s->classes;
-    for (int r = 0; r < s->input.recorded; r++)
-        if (s->class_of[r] >= s->kept) s->kept = s->class_of[r] + 1;
-    s->slowness = malloc(classes * sizeof *s->slowness);
-    s->ended = malloc(((size_t)s->slots * classes + 1) * sizeof *s->ended);
-    s->free_at = malloc(LANES * classes * sizeof *s->free_at);
-    s->last = malloc(classes * sizeof *s->last);
-    s->ready = malloc(classes * sizeof *s->ready);
-    s->arrived = malloc(classes * sizeof *s->arrived);
-    s->waited = malloc(classes * sizeof *s->waited);
-    s->times = calloc((size_t)s->kept * (size_t)s->ops + 1, sizeof *s->times);
-    if (!s->slowness || !s->ended || !s->free_at || !s->last || !s->ready || !s->arrived || !s->waited || !s->times)
-        return false;
-    for (int c = 0; c < s->classes; c++) s->slowness[c] = 1000;
-    for (int i = 0; i < s->input.slow_count; i++)
+    s->slowness = array_of(s, s->classes, sizeof *s->slowness);
+    s->ended = array_of(s, (int64_t)s->slots * s->classes, sizeof *s->ended);
+    s->free_at = array_of(s, (int64_t)LANES * s->classes, sizeof *s->free_at);
+    s->last = array_of(s, s->classes, sizeof *s->last);
+    s->ready = array_of(s, s->classes, sizeof *s->ready);
+    s->arrived = array_of(s, s->classes, sizeof *s->arrived);
+    s->waited = array_of(s, s->classes, sizeof *s->waited);
+    s->times = array_of(s, (int64_t)s->kept * s->ops, sizeof *s->times);
+    for (int c = 0; c < s->classes && !s->failed; c++) s->slowness[c] = 1000;
+    for (int i = 0; i < s->input.slow_count && !s->failed; i++)
         s->slowness[s->class_of[s->input.slow[i].rank]] = s->input.slow[i].thousandths;
-    return true;
 }
 
 static int check_input(const struct simulation_input *input, struct error *err)
@@ -240,29 +232,22 @@ int simulation_open(struct simulation **out, const struct simulation_input *inpu
     s->ops = schedule->op_count;
     for (int o = 0; o < s->ops; o++)
         if (is_collective(&schedule->ops[o])) s->meetings[schedule->ops[o].group].used = true;
-    status = make_classes(s, err);
-    bool there = !status;
-    for (int kind = 0; there && kind < GROUPS; kind++)
-        there = !s->meetings[kind].used || make_meetings(s, &s->meetings[kind], kind);
-    there = there && make_costs(s) && make_slots(s) && make_arrays(s);
-    if (!there && !status) status = error_set(err, STATUS_RUN, "no memory to simulate %d operations", s->ops);
-    if (status) simulation_free(s);
-    else *out = s;
-    return status;
+    make_classes(s);
+    for (int kind = 0; kind < GROUPS; kind++)
+        if (s->meetings[kind].used) make_meetings(s, &s->meetings[kind], kind);
+    make_costs(s);
+    make_slots(s);
+    make_arrays(s);
+    if (!s->failed) return *out = s, STATUS_OK;
+    simulation_free(s);
+    return error_set(err, STATUS_RUN, "no memory to simulate %d operations of %d ranks", schedule->op_count,
+                     schedule->ranks);
 }
 
 void simulation_free(struct simulation *s)
 {
     if (!s) return;
-    for (int kind = 0; kind < GROUPS; kind++) {
-        free(s->meetings[kind].of_class);
-        free(s->meetings[kind].first);
-        free(s->meetings[kind].shape_of);
-        free(s->meetings[kind].shapes);
-    }
-    void *const arrays[] = {s->class_of, s->first_of, s->slowness, s->slot_of, s->cost_at, s->costs, s->ended,
-                            s->free_at,  s->last,     s->ready,    s->arrived, s->waited,  s->times};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++) free(arrays[i]);
+    for (int a = 0; a < s->arrays; a++) free(s->array[a]);
     free(s);
 }
 
