@@ -98,6 +98,10 @@ int why_stalls(struct why_stall out[], int room, const struct totals *totals, do
  * device tier. Memory and bytes are planned, time is not. STATUS_USAGE, STATUS_RUN: the configuration cannot be planned. */
 int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struct config *config, struct error *err);
 
+/* Makes one of the changes that are offered against waits, each of which has one number from 0 on. 1: made; 0: it does not apply to this
+ * configuration, which may be half changed; -1: no change has this number. */
+int why_tune(int number, struct why_change *change, struct config *config);
+
 /* Measured effect of a switch of stage or key: the last steps before it and the first after it. Memory is the fullest
  * rank's at its fullest instant in these steps; the other figures are means over steps and ranks. */
 enum { WHY_SWITCH_STEPS = 5 };

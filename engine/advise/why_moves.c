@@ -327,3 +327,16 @@ int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struc
     setup_release(&setup);
     return STATUS_OK;
 }
+
+int why_tune(int number, struct why_change *change, struct config *config)
+{
+    bool listed[MOVES] = {false};
+    for (int stall = 0, at = 0; stall < STALLS; stall++)
+        for (int m = 0; m < MOVES_MAX && waits[stall].moves[m]; m++) {
+            const enum move_id move = waits[stall].moves[m];
+            if (listed[move]) continue;
+            listed[move] = true;
+            if (at++ == number) return why_move(change, config, move);
+        }
+    return -1;
+}

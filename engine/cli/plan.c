@@ -15,6 +15,7 @@
 #include "engine/config/resolve.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
+#include "engine/simulate/advice.h"
 
 /* Sets of the command line and of what it names, in their order: later ones win. */
 struct plan_sets {
@@ -62,12 +63,16 @@ static int check_options(const struct cli *cli, struct error *err)
 {
     const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi;
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if ((cli->accounting != NULL) + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) > 1)
+    if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) > 1)
         return error_set(err, STATUS_USAGE,
-                         "give --accounting, --explain, --fit, --psi or --schedule, not two of them");
+                         "give --accounting, --advise, --explain, --fit, --psi or --schedule, not two of them");
     if (cli->psi && has_model(cli))
         return error_set(err, STATUS_USAGE,
                          "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");
+    if (cli->advise && !cli->hardware)
+        return error_set(err, STATUS_USAGE,
+                         "--advise needs --hardware: t4, v100, a100, h100, h200, b200, or a file of simulate --calibrate");
+    if (cli->hardware && !cli->advise) return error_set(err, STATUS_USAGE, "--hardware belongs to --advise");
     if (!cli->operand && needs_model && !has_model(cli))
         return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
     return STATUS_OK;
@@ -159,6 +164,22 @@ static int print_psi(FILE *out, const struct config *config, const struct cli *c
     return STATUS_OK;
 }
 
+/* Ranks fill nodes of the hardware, unless topology.ranks_per_node says otherwise. */
+static int print_advice(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
+{
+    struct hardware hardware;
+    struct advice advice;
+    int status = hardware_load(&hardware, cli->hardware, err);
+    if (!status) status = hardware_place(config, &hardware, err);
+    if (!status) status = advice_find(&advice, config, &hardware, err);
+    if (status) return status;
+    *fits = advice.fitting > 0;
+    if (!*fits) *advice.config = *config;
+    status = (cli->json ? advice_print_json : advice_print)(out, &advice, err);
+    advice_release(&advice);
+    return status;
+}
+
 static int print_accounting(FILE *out, const struct config *config, const struct cli *cli, struct error *err)
 {
     const struct accounting *accounting;
@@ -166,13 +187,13 @@ static int print_accounting(FILE *out, const struct config *config, const struct
     return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
 }
 
-static int print(FILE *out, const struct config *config, const struct cli *cli, bool *fits,
-                 struct error *err)
+static int print(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
     if (!cli->json && !cli->model && has_model(cli)) print_defaults(out, config);
     if (cli->psi) return print_psi(out, config, cli, err);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
+    if (cli->advise) return print_advice(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
     if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);
     return (cli->json ? plan_print_json : plan_print)(out, config, cli->schedule, err);

@@ -98,20 +98,12 @@ static int check_options(const struct cli *cli, struct error *err)
     return STATUS_OK;
 }
 
-/* Nodes are the configuration's (topology.ranks_per_node), else the hardware's. */
 static int place_ranks(struct trial *trial, struct error *err)
 {
-    const int ranks = trial->config.topology.ranks, devices = (int)trial->hardware.node_devices;
-    if (!trial->config.topology.ranks_per_node && ranks > devices) {
-        if (ranks % devices)
-            return error_set(err, STATUS_USAGE, "%d ranks do not fill nodes of %d; set topology.ranks_per_node", ranks,
-                             devices);
-        trial->config.topology.ranks_per_node = devices;
-    }
+    const int ranks = trial->config.topology.ranks, status = hardware_place(&trial->config, &trial->hardware, err);
     trial->per_node = trial->config.topology.ranks_per_node ? trial->config.topology.ranks_per_node : ranks;
-    if (trial->per_node > ranks) trial->per_node = ranks;
     if (trial->question.recorded > ranks) trial->question.recorded = ranks;
-    return STATUS_OK;
+    return status;
 }
 
 /* Links and devices are as fast as the hardware has them. */

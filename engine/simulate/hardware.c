@@ -134,3 +134,13 @@ uint64_t hardware_flops(const struct hardware *hardware, enum dtype dtype)
            : dtype == DTYPE_F16 ? hardware->flops_fp16
                                 : hardware->flops_fp32;
 }
+
+int hardware_place(struct config *config, const struct hardware *hardware, struct error *err)
+{
+    const int ranks = config->topology.ranks, devices = (int)hardware->node_devices;
+    if (config->topology.ranks_per_node || ranks <= devices) return STATUS_OK;
+    if (ranks % devices)
+        return error_set(err, STATUS_USAGE, "%d ranks do not fill nodes of %d; set topology.ranks_per_node", ranks, devices);
+    config->topology.ranks_per_node = devices;
+    return STATUS_OK;
+}

@@ -7,6 +7,7 @@
 
 #include "engine/base/dtype.h"
 #include "engine/base/error.h"
+#include "engine/config/config.h"
 
 /* How collectives send (cost.h). FASTEST: whichever of ring, tree and hierarchical takes the least time, as NCCL chooses. */
 enum way { WAY_FASTEST, WAY_RING, WAY_TREE, WAY_DIRECT, WAY_HIERARCHICAL, WAYS };
@@ -25,6 +26,9 @@ int hardware_load(struct hardware *hardware, const char *name, struct error *err
 
 /* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */
 char *hardware_text(const struct hardware *hardware, const char *source);
+
+/* Nodes are the configuration's (topology.ranks_per_node), else the hardware's. STATUS_USAGE: the ranks do not fill them. */
+int hardware_place(struct config *config, const struct hardware *hardware, struct error *err);
 
 /* FLOP/s at the peak of this type; 0: the profile does not say it. */
 uint64_t hardware_flops(const struct hardware *hardware, enum dtype dtype);
