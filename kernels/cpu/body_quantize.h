@@ -51,17 +51,20 @@ INLINE float quantize_peak(enum dtype dtype, const void *x, int64_t n)
     return peak[0];
 }
 
-/* The integers of elements [i, i + 16). `exact` corrects those that the rounding of x / scale put beyond scale / 2. */
-INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, float inverse, bool exact)
+/* What to find out of a block: the sums; the largest error too; or that, with errors above scale / 2 corrected. */
+enum care { CARE_SUMS, CARE_LARGEST, CARE_EXACT };
+
+/* The integers of sixteen elements. The rounding of x / scale may put some beyond scale / 2. */
+INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, float inverse, enum care care)
 {
     const vec u = vec_mul(x, vec_set(inverse)), minus = vec_set(-scale);
     vec q = vec_round(u);
-    if (exact) {
+    if (care == CARE_EXACT) {
         const vec error = vec_fma(q, minus, x),
                   nearest = vec_min(vec_set(scale / 2), vec_max(vec_set(-scale / 2), error));
         q = vec_add(q, vec_sign(vec_sub(error, nearest)));
     }
-    sums->largest = vec_max(sums->largest, vec_abs(vec_fma(q, minus, x)));
+    if (care != CARE_SUMS) sums->largest = vec_max(sums->largest, vec_abs(vec_fma(q, minus, x)));
     sums->squares = vec_fused(u, u, sums->squares);
     const vec rest = vec_sub(u, q);
     sums->errors = vec_fused(rest, rest, sums->errors);
@@ -69,32 +72,36 @@ INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, 
 }
 
 INLINE void quantize_step(struct quantized *sums, int bits, enum dtype dtype, const void *x, int64_t i, int64_t left,
-                          float scale, float inverse, bool exact, void *integers)
+                          float scale, float inverse, enum care care, void *integers)
 {
     const int64_t more = left > VEC_LANES ? left - VEC_LANES : 0;
-    const vec_integers first = quantize_vector(sums, load(dtype, x, i, left), scale, inverse, exact),
-                       second = quantize_vector(sums, load(dtype, x, i + VEC_LANES, more), scale, inverse, exact);
+    const vec_integers first = quantize_vector(sums, load(dtype, x, i, left), scale, inverse, care),
+                       second = quantize_vector(sums, load(dtype, x, i + VEC_LANES, more), scale, inverse, care);
     if (bits == 8) vec_store_bytes(integers, first, second);
     else vec_store_nibbles(integers, first, second);
 }
 
-INLINE struct quantized quantize_elements(int bits, enum dtype dtype, const void *x, int64_t n, float scale, bool exact,
-                                          uint8_t *integers)
+INLINE struct quantized quantize_elements(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
+                                          float inverse, enum care care, uint8_t *integers)
 {
     struct quantized sums = {vec_set(0), vec_set(0), vec_set(0)};
-    const float inverse = scale > 0 ? 1 / scale : 0;
     int64_t i = 0;
     for (; i + QUANT_STEP <= n; i += QUANT_STEP) {
         fetch_ahead(dtype, x, i);
         if (dtype == DTYPE_F32) fetch_ahead(dtype, x, i + VEC_LANES);
-        quantize_step(&sums, bits, dtype, x, i, QUANT_STEP, scale, inverse, exact, integers + i * bits / 8);
+        quantize_step(&sums, bits, dtype, x, i, QUANT_STEP, scale, inverse, care, integers + i * bits / 8);
     }
     if (i < n) {
         uint8_t some[QUANT_STEP];
-        quantize_step(&sums, bits, dtype, x, i, n - i, scale, inverse, exact, some);
+        quantize_step(&sums, bits, dtype, x, i, n - i, scale, inverse, care, some);
         __builtin_memcpy(integers + i * bits / 8, some, (size_t)((n - i) * bits + 7) / 8);
     }
     return sums;
+}
+
+INLINE float quantize_inverse(float scale)
+{
+    return scale > 0 ? 1 / scale : 0;
 }
 
 /* Quantizes a block in `some`, where elements that are not finite become 0, and where elements are multiplied by 2^64 if the scale's
@@ -110,8 +117,8 @@ static __attribute__((noinline)) struct quantized quantize_with_care(int bits, e
     *unit = *scale < 0x1p-126f ? 0x1p-64f : 1;
     for (int64_t i = 0; i < n && *unit != 1; i++) some[i] *= 0x1p64f;
     *scale /= *unit;
-    return bits == 8 ? quantize_elements(8, DTYPE_F32, some, n, *scale, true, integers)
-                     : quantize_elements(4, DTYPE_F32, some, n, *scale, true, integers);
+    return bits == 8 ? quantize_elements(8, DTYPE_F32, some, n, *scale, quantize_inverse(*scale), CARE_EXACT, integers)
+                     : quantize_elements(4, DTYPE_F32, some, n, *scale, quantize_inverse(*scale), CARE_EXACT, integers);
 }
 
 INLINE float quantize_block_scale(int bits, enum dtype dtype, const void *x, int64_t block, int64_t elems)
@@ -121,15 +128,19 @@ INLINE float quantize_block_scale(int bits, enum dtype dtype, const void *x, int
     return quantize_scale(n >= QUANT_BLOCK ? quantize_peak(dtype, x, QUANT_BLOCK) : quantize_peak(dtype, x, n), bits);
 }
 
-/* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns their *unit. */
-INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n, float scale, float *some,
-                            float *scale_to, uint8_t *integers, struct quantize_error *error)
+/* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns their *unit.
+ * In int4, a 16-bit element has no error above scale / 2: it is in the middle of two integers, or further from there than the
+ * rounding of x / scale can move it. So its error matters only where it may be the largest of all blocks. */
+INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
+                            float inverse, float *some, float *scale_to, uint8_t *integers, struct quantize_error *error)
 {
     float unit = 1;
     bool usual = scale == 0 || (scale >= 0x1p-126f && scale - scale == 0);
     struct quantized sums;
     if (usual) {
-        sums = quantize_elements(bits, dtype, x, n, scale, false, integers);
+        if (bits == 4 && dtype != DTYPE_F32 && scale / 2 <= error->largest)
+            sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_SUMS, integers);
+        else sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_LARGEST, integers);
         usual = vec_highest(sums.largest) <= scale / 2;
     }
     if (!usual) sums = quantize_with_care(bits, dtype, x, n, some, &scale, &unit, integers, &error->not_finite);
@@ -141,13 +152,20 @@ INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n
     return unit;
 }
 
-/* Integers of elements [i, i + 16) of a block, cut at n. i is even. */
-INLINE vec quantized_load(int bits, const uint8_t *integers, int64_t i, int64_t n)
+/* By how much vec_load_bytes() and vec_load_nibbles() scale integers, inverted. */
+INLINE float quantized_unit(int bits)
+{
+    return bits == 8 ? 0x1p-24f : 0x1p-28f;
+}
+
+/* Integers of elements [i, i + 32) of a block, cut at n. */
+INLINE void quantized_load(int bits, const uint8_t *integers, int64_t i, int64_t n, vec pair[2])
 {
     const uint8_t *from = integers + i * bits / 8;
-    uint8_t some[VEC_LANES] = {0};
-    if (n < VEC_LANES) from = __builtin_memcpy(some, from, (size_t)(n * bits + 7) / 8);
-    return bits == 8 ? vec_load_bytes(from) : vec_load_nibbles(from);
+    uint8_t some[2 * VEC_LANES] = {0};
+    if (n - i < 2 * VEC_LANES) from = __builtin_memcpy(some, from, n > i ? (size_t)((n - i) * bits + 7) / 8 : 0);
+    if (bits == 8) vec_load_bytes(from, pair);
+    else vec_load_nibbles(from, pair);
 }
 
 /* Error feedback (LoCo, Xie et al. 2024): quantizes y = x + e. Then e becomes beta x e + (1 - beta) x (error of y). */
@@ -161,33 +179,45 @@ INLINE void quantize_with_feedback(const struct quantize_args *a, int bits, enum
         const vec old = anew ? vec_set(0) : load(DTYPE_BF16, e, i, n - i);
         vec_store(some + i, vec_add(load(dtype, a->x, first + i, n - i), old));
     }
-    unit = quantize_block(bits, DTYPE_F32, some, n, quantize_block_scale(bits, DTYPE_F32, some, 0, n), some, scale,
-                          integers, a->error);
+    *scale = quantize_block_scale(bits, DTYPE_F32, some, 0, n);
+    unit = quantize_block(bits, DTYPE_F32, some, n, *scale, quantize_inverse(*scale), some, scale, integers, a->error);
     const vec keep = vec_set(a->feedback->beta), share = vec_set(1 - a->feedback->beta);
-    for (int64_t i = 0; i < n; i += VEC_LANES) {
-        const vec y = vec_mul(vec_load(some + i), vec_set(unit)),
-                  error = vec_sub(y, vec_mul(quantized_load(bits, integers, i, n - i), vec_set(*scale))),
-                  old = anew ? vec_set(0) : load(DTYPE_BF16, e, i, n - i);
-        store(DTYPE_BF16, e, i, vec_add(vec_mul(old, keep), vec_mul(error, share)), n - i);
+    for (int64_t i = 0; i < n; i += 2 * VEC_LANES) {
+        vec q[2];
+        quantized_load(bits, integers, i, n, q);
+        vec_join(q);
+        for (int64_t v = 0, k = i; v < 2 && k < n; v++, k += VEC_LANES) {
+            const vec y = vec_mul(vec_load(some + k), vec_set(unit)), from = vec_mul(q[v], vec_set(quantized_unit(bits))),
+                      error = vec_sub(y, vec_mul(from, vec_set(*scale))),
+                      old = anew ? vec_set(0) : load(DTYPE_BF16, e, k, n - k);
+            store(DTYPE_BF16, e, k, vec_add(vec_mul(old, keep), vec_mul(error, share)), n - k);
+        }
     }
 }
 
-/* Reads one block ahead for its scale, so that no block waits for its divisions. */
+/* Finds the scales of 4 KiB of elements, then quantizes these. So no block waits for its divisions, and fetch_ahead() asks for
+ * the next 4 KiB while these, in the L1 cache, are worked on. */
 INLINE void quantize_blocks(const struct quantize_args *a, int bits, enum dtype dtype, int64_t first, int64_t end)
 {
-    float next = a->feedback ? 0 : quantize_block_scale(bits, dtype, a->x, first, a->n);
-    for (int64_t block = first; block < end; block++) {
-        const float now = next;
-        const int64_t i = block * QUANT_BLOCK, n = a->n - i < QUANT_BLOCK ? a->n - i : QUANT_BLOCK;
-        float some[QUANT_BLOCK], scale;
-        uint8_t *at_block = (uint8_t *)a->blocks + block * dtype_bytes(a->to), *integers = at_block + QUANT_SCALE_BYTES;
-        if (a->feedback) {
-            quantize_with_feedback(a, bits, dtype, i, n, &scale, integers);
-        } else {
-            if (block + 1 < end) next = quantize_block_scale(bits, dtype, a->x, block + 1, a->n);
-            quantize_block(bits, dtype, at(dtype, a->x, i), n, now, some, &scale, integers, a->error);
+    enum { MOST = 4 };
+    const int64_t at_once = dtype == DTYPE_F32 ? MOST / 2 : MOST;
+    float some[QUANT_BLOCK], scales[MOST], inverses[MOST];
+    for (int64_t from = first, to; from < end; from = to) {
+        to = from + at_once < end ? from + at_once : end;
+        for (int64_t block = from; block < to && !a->feedback; block++) {
+            scales[block - from] = quantize_block_scale(bits, dtype, a->x, block, a->n);
+            inverses[block - from] = quantize_inverse(scales[block - from]);
         }
-        __builtin_memcpy(at_block, &scale, sizeof scale);
+        for (int64_t block = from; block < to; block++) {
+            const int64_t i = block * QUANT_BLOCK, n = a->n - i < QUANT_BLOCK ? a->n - i : QUANT_BLOCK;
+            float *scale = &scales[block - from];
+            uint8_t *at_block = (uint8_t *)a->blocks + block * dtype_bytes(a->to), *integers = at_block + QUANT_SCALE_BYTES;
+            if (a->feedback) quantize_with_feedback(a, bits, dtype, i, n, scale, integers);
+            else
+                quantize_block(bits, dtype, at(dtype, a->x, i), n, *scale, inverses[block - from], some, scale, integers,
+                               a->error);
+            __builtin_memcpy(at_block, scale, sizeof *scale);
+        }
     }
 }
 
@@ -198,41 +228,65 @@ INLINE void quantize_body(const struct quantize_args *a, enum dtype dtype, int64
     else quantize_blocks(a, 4, dtype, first, end);
 }
 
-/* Sixteen elements of one source of a sum, cut at n: sum += integers x scale. The `last` source writes y. */
-INLINE void dequantize_vector(const struct dequantize_args *a, enum dtype to, int64_t i, vec integers, float scale,
-                              float *sum, int64_t n, bool first, bool last)
-{
-    vec x = first ? vec_mul(integers, vec_set(scale)) : vec_fma(integers, vec_set(scale), vec_load(sum));
-    if (!last) {
-        vec_store(sum, x);
-        return;
-    }
-    x = vec_mul(x, vec_set(a->factor));
-    if (a->accumulate) x = vec_add(load(to, a->y, i, n), rounded(to, x));
-    store(to, a->y, i, x, n);
-}
+enum { DEQUANT_STEP = 4 * VEC_LANES };
 
-/* n elements of one block. */
-INLINE void dequantize_source(const struct dequantize_args *a, int bits, enum dtype to, int64_t block, int64_t n,
-                              float *sum, int source)
+/* sum += integers x scale, of elements [i, i + 64) of a block, cut at n; the `first` source begins the sum. With care: a tiny
+ * scale would lose bits if it took the integers' unit, and nothing is read beyond n. */
+INLINE void dequantize_source(int bits, const uint8_t *at_block, int64_t i, int64_t n, bool care, vec sum[4], bool first)
 {
-    const uint8_t *at_block = (const uint8_t *)a->sources[source] + block * dtype_bytes(a->from);
-    const bool first = source == 0, last = source == a->count - 1;
     float scale;
     __builtin_memcpy(&scale, at_block, sizeof scale);
-    for (int64_t k = 0; k < n; k += VEC_LANES) {
-        __builtin_prefetch(at_block + k * bits / 8 + 4096);
-        dequantize_vector(a, to, block * QUANT_BLOCK + k, quantized_load(bits, at_block + QUANT_SCALE_BYTES, k, n - k),
-                          scale, sum + k, n - k, first, last);
+    const vec unit = vec_set(quantized_unit(bits)), factor = vec_set(care ? scale : scale * quantized_unit(bits));
+    __builtin_prefetch(at_block + i * bits / 8 + 4096);
+#pragma GCC unroll 2
+    for (int p = 0; p < 4; p += 2) {
+        const int64_t here = i + p * VEC_LANES;
+        vec q[2];
+        quantized_load(bits, at_block + QUANT_SCALE_BYTES, here, care ? n : here + 2 * VEC_LANES, q);
+        for (int v = 0; v < 2; v++) {
+            if (care) q[v] = vec_mul(q[v], unit);
+            sum[p + v] = first ? vec_mul(q[v], factor) : vec_fma(q[v], factor, sum[p + v]);
+        }
+    }
+}
+
+/* Elements [i, i + 64) of a block, to y. Without care they are whole, and nothing is added to. */
+INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtype to, int64_t block, int64_t i, int64_t n,
+                            bool care)
+{
+    const int64_t offset = block * dtype_bytes(a->from), at = block * QUANT_BLOCK + i;
+    vec sum[4];
+    dequantize_source(bits, (const uint8_t *)a->sources[0] + offset, i, n, care, sum, true);
+    for (int s = 1; s < a->count; s++)
+        dequantize_source(bits, (const uint8_t *)a->sources[s] + offset, i, n, care, sum, false);
+    if (a->factor != 1)
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sum[v] = vec_mul(sum[v], vec_set(a->factor));
+    if (!care) {
+        store_pair(to, a->y, at, sum);
+        store_pair(to, a->y, at + 2 * VEC_LANES, sum + 2);
+        return;
+    }
+    vec_join(sum);
+    vec_join(sum + 2);
+    for (int64_t v = 0, k = i; v < 4 && k < n; v++, k += VEC_LANES) {
+        if (a->accumulate) sum[v] = vec_add(load(to, a->y, at + k - i, n - k), rounded(to, sum[v]));
+        store(to, a->y, at + k - i, sum[v], n - k);
     }
 }
 
 INLINE void dequantize_blocks(const struct dequantize_args *a, int bits, enum dtype to, int64_t first, int64_t end)
 {
-    float sum[QUANT_BLOCK];
     for (int64_t block = first; block < end; block++) {
         const int64_t left = a->n - block * QUANT_BLOCK, n = left < QUANT_BLOCK ? left : QUANT_BLOCK;
-        for (int s = 0; s < a->count; s++) dequantize_source(a, bits, to, block, n, sum, s);
+        bool care = a->accumulate || n % DEQUANT_STEP;
+        for (int s = 0; s < a->count; s++) {
+            float scale;
+            __builtin_memcpy(&scale, (const char *)a->sources[s] + block * dtype_bytes(a->from), sizeof scale);
+            care |= scale != 0 && scale < 0x1p-90f;
+        }
+        for (int64_t i = 0; i < n && care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, true);
+        for (int64_t i = 0; i < n && !care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, false);
     }
 }
 

@@ -11,7 +11,9 @@
  *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]
  *     vec_sum, vec_highest      over the lanes, always in the same order
  *
- *     vec_load_bytes(x)         of sixteen int8; vec_load_nibbles(x) of sixteen int4, the first in a byte's high half
+ *     vec_load_bytes(x, pair)   2^24 x 32 int8: pair[0] has the even elements, pair[1] the odd ones
+ *     vec_load_nibbles(x, pair) 2^28 x 32 int4, the even ones in the high halves of bytes
+ *     vec_join(pair)            elements 0-15 and 16-31 instead
  *     vec_integers_of(a)        a, integral, as small integers, of which two vectors are stored at a time:
  *     vec_store_bytes(y, a, b)  as 32 int8; vec_store_nibbles(y, a, b): as 32 int4
  *
@@ -26,6 +28,9 @@
 
 enum { VEC_LANES = 16 };
 
+/* Kernels that must be compiled for one dtype at a time are inlined into a branch on it. */
+#define INLINE static inline __attribute__((always_inline))
+
 #if defined VECTOR_AVX512
 #include "kernels/cpu/vector_avx512.h"
 #elif defined VECTOR_AVX2
@@ -33,9 +38,6 @@ enum { VEC_LANES = 16 };
 #else
 #include "kernels/cpu/vector_plain.h"
 #endif
-
-/* Kernels that must be compiled for one dtype at a time are inlined into a branch on it. */
-#define INLINE static inline __attribute__((always_inline))
 
 /* Lanes of elements [i, i + 16) of x, cut at n lanes. */
 INLINE vec load(enum dtype dtype, const void *x, int64_t i, int64_t n)
@@ -50,6 +52,20 @@ INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
     if (dtype == DTYPE_BF16) vec_store_bf16_part((uint16_t *)y + i, a, n);
     else if (dtype == DTYPE_F16) vec_store_f16_part((uint16_t *)y + i, a, n);
     else vec_store_part((float *)y + i, a, n);
+}
+
+/* Stores 32 elements, even and odd. */
+INLINE void store_pair(enum dtype dtype, void *y, int64_t i, vec pair[2])
+{
+#ifdef VECTOR_AVX2
+    if (dtype == DTYPE_BF16) {
+        vec_store_bf16_pair((uint16_t *)y + i, pair);
+        return;
+    }
+#endif
+    vec_join(pair);
+    store(dtype, y, i, pair[0], VEC_LANES);
+    store(dtype, y, i + VEC_LANES, pair[1], VEC_LANES);
 }
 
 INLINE void *at(enum dtype dtype, const void *x, int64_t i)

@@ -182,23 +182,70 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     store_halves(y, _mm256_set_m128i(_mm256_cvtps_ph(a.high, NEAREST), _mm256_cvtps_ph(a.low, NEAREST)), n);
 }
 
-static inline __m256 widen_bytes(const void *x)
+INLINE vec joined(__m256 even, __m256 odd)
 {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(x)));
+    const __m256 a = _mm256_unpacklo_ps(even, odd), b = _mm256_unpackhi_ps(even, odd);
+    return (vec){_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31)};
 }
 
-static inline vec vec_load_bytes(const void *x) { return (vec){widen_bytes(x), widen_bytes((const char *)x + 8)}; }
-
-/* Each of eight lanes shifts its own 4 of 32 bits to the top, then down again with their sign. */
-static inline __m256 widen_nibbles(const void *x)
+INLINE void vec_join(vec pair[2])
 {
-    int32_t eight;
-    memcpy(&eight, x, sizeof eight);
-    const __m256i up = _mm256_sllv_epi32(_mm256_set1_epi32(eight), _mm256_setr_epi32(24, 28, 16, 20, 8, 12, 0, 4));
-    return _mm256_cvtepi32_ps(_mm256_srai_epi32(up, 28));
+    const vec first = joined(pair[0].low, pair[1].low);
+    pair[1] = joined(pair[0].high, pair[1].high);
+    pair[0] = first;
 }
 
-static inline vec vec_load_nibbles(const void *x) { return (vec){widen_nibbles(x), widen_nibbles((const char *)x + 4)}; }
+/* As vec_store_bf16_part(), which does the rest: a branch that changed vectors here would put them into memory. */
+INLINE void vec_store_bf16_pair(uint16_t *y, vec pair[2])
+{
+    const __m256 nan = _mm256_or_ps(_mm256_cmp_ps(pair[0].low, pair[1].low, _CMP_UNORD_Q),
+                                    _mm256_cmp_ps(pair[0].high, pair[1].high, _CMP_UNORD_Q));
+    if (__builtin_expect(_mm256_movemask_ps(nan), 0)) {
+        vec_join(pair);
+        vec_store_bf16_part(y, pair[0], VEC_LANES);
+        vec_store_bf16_part(y + VEC_LANES, pair[1], VEC_LANES);
+        return;
+    }
+    const __m256i low = _mm256_srli_epi32(narrow(pair[0].low), 16), high = _mm256_srli_epi32(narrow(pair[0].high), 16);
+    _mm256_storeu_si256((__m256i *)y, _mm256_blend_epi16(low, narrow(pair[1].low), 0xaa));
+    _mm256_storeu_si256((__m256i *)y + 1, _mm256_blend_epi16(high, narrow(pair[1].high), 0xaa));
+}
+
+/* Of 32-bit lanes: the top bits, and the `bits` below them, as signed numbers. */
+INLINE vec top_of(__m256i low, __m256i high, int bits)
+{
+    const __m256i top = _mm256_set1_epi32((int)(~0u << (32 - bits)));
+    return (vec){_mm256_cvtepi32_ps(_mm256_and_si256(low, top)), _mm256_cvtepi32_ps(_mm256_and_si256(high, top))};
+}
+
+INLINE vec next_of(__m256i low, __m256i high, int bits)
+{
+    return (vec){_mm256_cvtepi32_ps(_mm256_slli_epi32(low, bits)), _mm256_cvtepi32_ps(_mm256_slli_epi32(high, bits))};
+}
+
+INLINE void vec_load_bytes(const void *x, vec pair[2])
+{
+    const __m256i low = _mm256_castps_si256(widen(_mm_loadu_si128(x))),
+                  high = _mm256_castps_si256(widen(_mm_loadu_si128((const __m128i *)x + 1)));
+    pair[0] = next_of(low, high, 8);
+    pair[1] = top_of(low, high, 8);
+}
+
+static inline __m256i spread(const void *eight_bytes)
+{
+    const __m256i place = _mm256_setr_epi8(-1, -1, -1, 0, -1, -1, -1, 1, -1, -1, -1, 2, -1, -1, -1, 3, -1, -1, -1, 4, -1, -1, -1,
+                                           5, -1, -1, -1, 6, -1, -1, -1, 7);
+    int64_t bytes;
+    memcpy(&bytes, eight_bytes, sizeof bytes);
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x(bytes), place);
+}
+
+INLINE void vec_load_nibbles(const void *x, vec pair[2])
+{
+    const __m256i low = spread(x), high = spread((const char *)x + 8);
+    pair[0] = top_of(low, high, 4);
+    pair[1] = next_of(low, high, 4);
+}
 
 static inline vec_integers vec_integers_of(vec a)
 {

@@ -70,18 +70,27 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-static inline vec vec_load_bytes(const void *x)
+static inline void vec_join(vec pair[2])
 {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(x)));
+    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+                  high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+    const vec first = _mm512_permutex2var_ps(pair[0], low, pair[1]);
+    pair[1] = _mm512_permutex2var_ps(pair[0], high, pair[1]);
+    pair[0] = first;
 }
 
-/* Each lane shifts its own 4 of 32 bits to the top, then down again with their sign. */
-static inline vec vec_load_nibbles(const void *x)
+static inline void vec_load_bytes(const void *x, vec pair[2])
 {
-    const __m512i lanes = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1),
-                                                   _mm512_castsi128_si512(_mm_loadl_epi64(x))),
-                  shifts = _mm512_setr_epi32(24, 28, 16, 20, 8, 12, 0, 4, 24, 28, 16, 20, 8, 12, 0, 4);
-    return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_sllv_epi32(lanes, shifts), 28));
+    const __m512i both = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256(x)), 16);
+    pair[0] = _mm512_cvtepi32_ps(_mm512_slli_epi32(both, 8));
+    pair[1] = _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xff000000)));
+}
+
+static inline void vec_load_nibbles(const void *x, vec pair[2])
+{
+    const __m512i both = _mm512_slli_epi32(_mm512_cvtepu8_epi32(_mm_loadu_si128(x)), 24);
+    pair[0] = _mm512_cvtepi32_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xf0000000)));
+    pair[1] = _mm512_cvtepi32_ps(_mm512_slli_epi32(both, 4));
 }
 
 static inline vec_integers vec_integers_of(vec a) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)); }

@@ -152,8 +152,24 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     for (int i = 0; i < VEC_LANES && i < n; i++) y[i] = f16_of_float(a[i]);
 }
 
-static inline vec vec_load_bytes(const void *x) { EACH(((const int8_t *)x)[i]); }
-static inline vec vec_load_nibbles(const void *x) { EACH((int8_t)(((const uint8_t *)x)[i / 2] << i % 2 * 4) >> 4); }
+static inline void vec_join(vec pair[2])
+{
+    const vec_ints low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+    const vec first = __builtin_shuffle(pair[0], pair[1], low);
+    pair[1] = __builtin_shuffle(pair[0], pair[1], low + 8);
+    pair[0] = first;
+}
+
+static inline void vec_load_bytes(const void *x, vec pair[2])
+{
+    for (int i = 0; i < 2 * VEC_LANES; i++) pair[i % 2][i / 2] = 0x1p24f * ((const int8_t *)x)[i];
+}
+
+static inline void vec_load_nibbles(const void *x, vec pair[2])
+{
+    for (int i = 0; i < 2 * VEC_LANES; i++)
+        pair[i % 2][i / 2] = 0x1p28f * ((int8_t)(((const uint8_t *)x)[i / 2] << i % 2 * 4) >> 4);
+}
 
 static inline vec_integers vec_integers_of(vec a) { return __builtin_convertvector(a, vec_integers); }
 
