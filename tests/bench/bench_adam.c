@@ -199,6 +199,20 @@ static void bench_quantizer(const struct quantizer *q, int rounds)
            (double)bound_ns / (double)ours_ns);
 }
 
+/* About normal, as gradients are: blocks have different scales. */
+static void fill(const struct quantizer *q)
+{
+    uint64_t random = 1;
+    for (int64_t i = 0; i < q->n; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        int sum = 0;
+        for (int k = 0; k < 8; k++) sum += (int)((random ^ random >> 29) >> 8 * k & 255);
+        const float x = (float)(sum - 1020) * 1e-3f;
+        memcpy(q->numbers + i * dtype_bytes(q->dtype), (const char *)&x + 4 - dtype_bytes(q->dtype),
+               (size_t)dtype_bytes(q->dtype));
+    }
+}
+
 /* Every quantizer, over arrays that no cache holds. */
 static void bench_quantizers(int64_t n, int rounds)
 {
@@ -210,9 +224,7 @@ static void bench_quantizers(int64_t n, int rounds)
         for (q.bits = 8; q.bits >= 4; q.bits -= 4)
             for (q.what = 0; q.what < QUANTIZERS; q.what++) {
                 struct quantize_error error = {0};
-                for (int64_t i = 0; i < n * dtype_bytes(q.dtype) / 2;
-                     i++) /* any 16 bits of these are bf16, or end an fp32 */
-                    ((uint16_t *)q.numbers)[i] = (uint16_t)((i * 40503 & 0x80ff) + 0x3c00);
+                fill(&q);
                 for (int s = 0; s < SOURCES; s++)
                     kernels_quantize(form_of(q.bits), q.arrays[s], q.dtype, q.numbers, q.n, NULL, &error);
                 bench_quantizer(&q, rounds);
