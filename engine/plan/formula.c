@@ -1,12 +1,10 @@
 #include "engine/plan/formula.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/words.h"
+#include "engine/base/arithmetic.h"
 #include "engine/plan/gpt2.h"
 #include "engine/plan/walk.h"
 
@@ -96,62 +94,33 @@ struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
                                   has->gated ? F : 0,        has->rms_norm ? 1 : 2};
 }
 
-static int64_t symbol_value(const char *symbol, size_t length, const struct formula_sizes *sizes)
+static double size_of(const char *name, void *context)
 {
-    if (isdigit((unsigned char)*symbol)) return strtoll(symbol, NULL, 10);
-    if (length > 1) return sizes->heads;
-    switch (*symbol) {
-    case 'e': return sizes->e;
-    case 'N': return sizes->N;
-    case 'C': return sizes->C;
-    case 'F': return sizes->F;
-    case 'K': return sizes->K;
-    case 'M': return sizes->M;
-    case 'G': return sizes->G;
-    case 's': return sizes->s;
-    default: return sizes->V;
+    const struct formula_sizes *sizes = context;
+    if (name[1]) return (double)sizes->heads;
+    switch (*name) {
+    case 'e': return (double)sizes->e;
+    case 'N': return (double)sizes->N;
+    case 'C': return (double)sizes->C;
+    case 'F': return (double)sizes->F;
+    case 'K': return (double)sizes->K;
+    case 'M': return (double)sizes->M;
+    case 'G': return (double)sizes->G;
+    case 's': return (double)sizes->s;
+    default: return (double)sizes->V;
     }
-}
-
-static const char symbols[] = "0123456789abcdefghijklmnopqrstuvwyzBCFGKMNTV"; /* any but x */
-
-/* A sum, up to its closing bracket or the end; *at moves behind it. */
-static int64_t sum_value(const char **at, const struct formula_sizes *sizes)
-{
-    int64_t sum = 0, product = 1;
-    for (; **at && **at != ')'; ++*at) {
-        size_t length = strspn(*at, symbols);
-        if (**at == '+') sum += product, product = 1;
-        else if (**at == '(') ++*at, product *= sum_value(at, sizes);
-        else if (length) product *= symbol_value(*at, length, sizes), *at += length - 1;
-    }
-    return sum + product;
 }
 
 int64_t formula_value(const char *formula, const struct formula_sizes *sizes)
 {
-    return sum_value(&formula, sizes);
+    struct formula_sizes copy = *sizes;
+    return *formula ? (int64_t)arithmetic_value(formula, size_of, &copy) : 0;
 }
 
 void formula_numbers(char *text, size_t room, const char *formula, const struct formula_sizes *sizes)
 {
-    int depth = 0;
-    bool factor = false; /* what stands before is a factor: the next one is joined by × */
-    *text = '\0';
-    for (const char *at = formula; *at; at++) {
-        size_t length = strspn(at, symbols);
-        const char *joint = factor && (length || *at == '(') ? "×" : "";
-        if (length) {
-            text_append(text, room, "%s%" PRId64, joint, symbol_value(at, length, sizes));
-            at += length - 1;
-        } else if (*at == '+') {
-            text_append(text, room, depth ? "+" : " + ");
-        } else if (*at == '(' || *at == ')') {
-            text_append(text, room, "%s%c", joint, *at);
-            depth += *at == '(' ? 1 : -1;
-        }
-        if (*at != ' ' && *at != 'x') factor = length || *at == ')';
-    }
+    struct formula_sizes copy = *sizes;
+    arithmetic_numbers(text, room, formula, size_of, &copy);
 }
 
 static void add(struct activation_terms *terms, const char *what, const char *formula, int64_t bytes)

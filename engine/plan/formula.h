@@ -1,10 +1,10 @@
 /* What each kind of buffer is made of: its formula in symbols, the same with the numbers put in, and its value. People read
  * the formulas in `zerolab plan` and in the view "why"; a test holds every one against the bytes of the plan.
  *
- * A formula is a sum of products: "5 e N C + (2 + heads) 4 N". Factors stand side by side, an x between them is only for
- * the eye. e: bytes of an element; N: rows of a micro-batch, B x T; C: hidden; V: a row of logits, which is
- * the vocabulary, on a GPU with what fills its last line; F: hidden width of a tile of an MLP; heads. Of a model that is no GPT-2 also
- * K: width of the keys; M and G: width of an MLP and of its gate; s: statistics of a norm. */
+ * A formula (engine/base/arithmetic.h) is a sum of products: "5 e N C + (2 + heads) 4 N". e: bytes of an element; N: rows of a
+ * micro-batch, B x T; C: hidden; V: a row of logits, which is the vocabulary, on a GPU with what fills its last line; F: hidden
+ * width of a tile of an MLP; heads. Of a model that is no GPT-2 also K: width of the keys; M and G: width of an MLP and of its gate; s:
+ * statistics of a norm. */
 #ifndef ENGINE_PLAN_FORMULA_H
 #define ENGINE_PLAN_FORMULA_H
 
