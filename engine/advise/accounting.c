@@ -153,7 +153,8 @@ static const char *formula_of(char text[32], struct accounting_sum sum)
 void accounting_print_list(FILE *out)
 {
     char text[32];
-    fprintf(out, "Bytes a parameter on each of N ranks, as others count them\n\n%-18s %10s %10s %10s %10s\n", "",
+    fprintf(out, "zerolab plan CONFIG --accounting NAME holds one of these against what this engine plans\n\n"
+                 "Bytes of a parameter on each of N ranks, array by array\n\n%-18s %10s %10s %10s %10s\n", "",
             "stage 0", "stage 1", "stage 2", "stage 3");
     for (int a = 0; a < ACCOUNTINGS; a++) {
         const struct accounting *accounting = &accounting_table[a];
@@ -164,7 +165,6 @@ void accounting_print_list(FILE *out)
                                                             : "-");
         fprintf(out, "\n    %s\n", accounting->who);
     }
-    fputs("\nzerolab plan CONFIG --accounting NAME holds one against what this engine allocates\n", out);
 }
 
 /* ---- one against a configuration ---- */

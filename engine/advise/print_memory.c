@@ -76,6 +76,23 @@ static void print_activation_line(FILE *out, const char *what, const char *formu
     else fprintf(out, " %11.1f\n", (double)bytes / layers);
 }
 
+/* The engine's attention recomputation has a name like Megatron's selective one, and is another. */
+static void print_selective(FILE *out, const struct setup *setup)
+{
+    struct config_zero knobs = setup->schedule.knobs;
+    struct activation_terms terms;
+    char a[32], b[32], text[400];
+    if (knobs.recompute != RECOMPUTE_ATTENTION) return;
+    knobs.recompute = RECOMPUTE_NONE;
+    activation_terms_of(&terms, &setup->model, &knobs, setup->schedule.B, setup->schedule.T);
+    snprintf(text, sizeof text,
+             "model.recompute attention is not Megatron's selective recomputation: it makes the whole attention half "
+             "again. Selective makes only the scores again, which the kernels here never keep. It would keep 34 s b h "
+             "= %s bytes by the paper, and here as much as model.recompute none: %s.",
+             grouped(a, terms.flash), grouped(b, terms.kept));
+    words_print(out, 0, 0, text);
+}
+
 static void print_activations(FILE *out, const struct setup *setup)
 {
     const int L = setup->model.shape.layers;
@@ -91,6 +108,7 @@ static void print_activations(FILE *out, const struct setup *setup)
     fputs("from the first to the last, term by term\n", out);
     for (int t = 0; t < terms.count; t++)
         print_activation_line(out, terms.difference[t].what, terms.difference[t].formula, terms.difference[t].bytes, L);
+    print_selective(out, setup);
 }
 
 /* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */

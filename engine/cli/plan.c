@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/advise/accounting.h"
+#include "engine/advise/conventions.h"
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
@@ -75,6 +76,8 @@ static int check_options(const struct cli *cli, struct error *err)
     if (cli->hardware && !cli->advise) return error_set(err, STATUS_USAGE, "--hardware belongs to --advise");
     if (!cli->operand && needs_model && !has_model(cli))
         return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
+    if (cli->with.count && !cli->accounting)
+        return error_set(err, STATUS_USAGE, "--with gives quantities of --accounting NAME");
     return STATUS_OK;
 }
 
@@ -180,11 +183,21 @@ static int print_advice(FILE *out, struct config *config, const struct cli *cli,
     return status;
 }
 
+/* A count of bytes per parameter, or formulas. */
 static int print_accounting(FILE *out, const struct config *config, const struct cli *cli, struct error *err)
 {
     const struct accounting *accounting;
-    int status = accounting_find(&accounting, cli->accounting, err);
-    return status ? status : (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
+    const struct convention_row *convention;
+    struct error ignored;
+    if (accounting_find(&accounting, cli->accounting, &ignored)) {
+        const int status = convention_find(&convention, cli->accounting, err);
+        if (status) return status;
+        return (cli->json ? convention_print_json : convention_print)(out, convention, config, &cli->with, err);
+    }
+    if (cli->with.count)
+        return error_set(err, STATUS_USAGE, "%s has no formulas for --with; give ranks and sizes with -n and --set",
+                         accounting->name);
+    return (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
 }
 
 static int print(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
@@ -231,20 +244,31 @@ static void print_models(FILE *out)
     }
 }
 
-static int list(const struct cli *cli, void (*print_list)(FILE *), struct error *err)
+static int list_models(const struct cli *cli, struct error *err)
 {
-    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with a name, not with a list of names");
+    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with the name of a model, not with a list of names");
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
-    print_list(out);
+    print_models(out);
     return front_close(out, cli->output, err);
+}
+
+static int list_accountings(const struct cli *cli, struct error *err)
+{
+    FILE *out = front_open(cli->output, err);
+    if (!out) return err->status;
+    int status = STATUS_OK;
+    if (cli->json) status = conventions_print_list_json(out, err);
+    else accounting_print_list(out), conventions_print_list(out);
+    const int closed = front_close(out, cli->output, status ? NULL : err);
+    return status ? status : closed;
 }
 
 int front_plan(const struct cli *cli, struct error *err)
 {
     bool fits = true;
-    if (cli->accounting && strcmp(cli->accounting, "list") == 0) return list(cli, accounting_print_list, err);
-    if (cli->model && strcmp(cli->model, "list") == 0) return list(cli, print_models, err);
+    if (cli->accounting && strcmp(cli->accounting, "list") == 0) return list_accountings(cli, err);
+    if (cli->model && strcmp(cli->model, "list") == 0) return list_models(cli, err);
     const int status = plan(cli, &fits, err);
     return status || fits ? status : STATUS_CHECK;
 }

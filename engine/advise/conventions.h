@@ -1,0 +1,90 @@
+/* Other people's formulas for a setup, line by line beside what this engine plans: DeepSpeed's estimators, the tables of ZeRO,
+ * ZeRO-Infinity, Megatron-LM and ZeRO++, bus bandwidth. A convention is rows of conventions.def; quantities.def has what its
+ * formulas are made of, each with its value in a setup. Values that a setup does not have (tensor, sequence and pipeline
+ * parallelism, bandwidths) are given as text: "tp=8,pp=4". They enter formulas only; the engine does not run them.
+ * accounting.h has the counts of bytes per parameter, array by array.
+ *
+ *     convention_find(&convention, "zero-states", &err)  ->  answer = convention_open(convention, &config, &with, &err)
+ *     ->  answer->line[...]  ->  free(answer) */
+#ifndef ENGINE_ADVISE_CONVENTIONS_H
+#define ENGINE_ADVISE_CONVENTIONS_H
+
+#include <stdio.h>
+
+#include "engine/base/arithmetic.h"
+#include "engine/base/text_list.h"
+#include "engine/plan/setup.h"
+
+/* A row of the table: a convention, and behind it its sections with their lines, and the cases that sums are given for. */
+struct convention_row {
+    enum convention_kind { CONVENTION, CONVENTION_SECTION, CONVENTION_LINE, CONVENTION_CASE } kind;
+    const char *label;   /* of a convention: its name; of a section: its title with the unit */
+    const char *when;    /* of a line: its condition, or ""; of a convention: its group */
+    const char *formula; /* of a section: the label of its sum, or "": no sum; of a case: quantities; of a convention: who counts so */
+    const char *ours;    /* of a line: the formula of our figure, or "": there is none */
+    const char *why;     /* of a line: why the two differ; of a convention: what it leaves out */
+};
+extern const struct convention_row convention_rows[];
+extern const int convention_row_count;
+
+/* What formulas are made of. `formula`: the value where the setup has none, or where a quantity in it was given; or "". */
+struct quantity_row { const char *name, *meaning, *formula; double least, most; };
+enum {
+#define QUANTITY(name, least, most, meaning, value, formula) QUANTITY_##name,
+#include "engine/advise/quantities.def"
+#undef QUANTITY
+    QUANTITY_COUNT
+};
+extern const struct quantity_row quantity_table[QUANTITY_COUNT];
+
+/* The values of one setup. NAN: not known. used: by no formula, by another quantity's formula, or by a convention's own. */
+struct quantities {
+    double value[QUANTITY_COUNT];
+    bool given[QUANTITY_COUNT];
+    enum { UNUSED, USED_WITHIN, USED } used[QUANTITY_COUNT];
+};
+
+void quantities_of(struct quantities *quantities, const struct setup *setup, const struct config *config);
+/* Takes "tp=8,memory=32GB". STATUS_USAGE: a name or value is wrong. */
+int quantities_give(struct quantities *quantities, const char *text, struct error *err);
+/* The value of a formula; *given: whether a quantity that it needs was given, so that it is not the setup's. Marks what it uses. */
+double quantities_value(struct quantities *quantities, const char *formula, bool *given);
+/* The formula with values in place of names. */
+void quantities_numbers(struct quantities *quantities, char *text, size_t room, const char *formula);
+
+/* An answer: lines and sums of the sections that apply, and the sums in every case. */
+enum { CONVENTION_LINES = 24, CONVENTION_CASES = 12, CONVENTION_SECTIONS = 4 };
+struct convention_line {
+    const struct convention_row *row;
+    int section;
+    double theirs, ours; /* ours NAN: none, or a quantity was given, so that the formula is not about this setup */
+    char numbers[160];
+};
+struct convention_answer {
+    const struct convention_row *convention;
+    char setup[120]; /* "gpt2, bf16, 8 ranks, stage 3" */
+    struct quantities quantities;
+    int lines, sections, cases;
+    struct convention_line line[CONVENTION_LINES];
+    const struct convention_row *section[CONVENTION_SECTIONS];
+    double theirs[CONVENTION_SECTIONS], ours[CONVENTION_SECTIONS]; /* sums of sections that have one; else NAN */
+    const struct convention_row *of_case[CONVENTION_CASES];
+    double sum[CONVENTION_CASES][CONVENTION_SECTIONS];
+    bool is_this[CONVENTION_CASES]; /* the setup is this case */
+};
+
+/* STATUS_USAGE: there is none; the error names the nearest, of accounting.h's names too. */
+int convention_find(const struct convention_row **out, const char *name, struct error *err);
+/* NULL: err says why; a quantity is unknown, or the convention does not use it (STATUS_USAGE). The caller frees. */
+struct convention_answer *convention_open(const struct convention_row *convention, const struct config *config,
+                                          const struct text_list *with, struct error *err);
+
+/* For `zerolab plan --accounting`: all conventions by group, after the counts of accounting.h; one against a configuration. */
+void conventions_print_list(FILE *out);
+int conventions_print_list_json(FILE *out, struct error *err);
+int convention_print(FILE *out, const struct convention_row *convention, const struct config *config,
+                     const struct text_list *with, struct error *err);
+int convention_print_json(FILE *out, const struct convention_row *convention, const struct config *config,
+                          const struct text_list *with, struct error *err);
+
+#endif
