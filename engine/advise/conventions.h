@@ -40,7 +40,7 @@ extern const struct quantity_row quantity_table[QUANTITY_COUNT];
 /* The values of one setup. NAN: not known. used: by no formula, by another quantity's formula, or by a convention's own. */
 struct quantities {
     double value[QUANTITY_COUNT];
-    bool given[QUANTITY_COUNT];
+    enum { NOT_GIVEN, GIVEN_AS_IS, GIVEN } given[QUANTITY_COUNT]; /* AS_IS: with the setup's own value */
     enum { UNUSED, USED_WITHIN, USED } used[QUANTITY_COUNT];
 };
 

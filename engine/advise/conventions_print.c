@@ -192,7 +192,8 @@ int convention_print_json(FILE *out, const struct convention_row *convention, co
     struct convention_answer *answer = convention_open(convention, config, with, err);
     if (!answer) return err->status;
     cJSON *root = json_object(TEXT("accounting", convention->label), TEXT("who", convention->formula),
-                              TEXT("why", convention->why), TEXT("group", convention->when));
+                              TEXT("why", convention->why), TEXT("group", convention->when),
+                              TEXT("setup", answer->setup));
     add_lines(root, answer);
     add_cases(root, answer);
     add_quantities(root, answer);

@@ -184,7 +184,8 @@ static double look_up(const char *name, void *context)
     const int q = index_of(name);
     if (q < 0) return NAN;
     if (quantities->used[q] != USED) quantities->used[q] = lookup->within ? USED_WITHIN : USED;
-    if (quantities->given[q]) return lookup->given = true, quantities->value[q];
+    lookup->given |= quantities->given[q] == GIVEN;
+    if (quantities->given[q]) return quantities->value[q];
     if (!*quantity_table[q].formula) return quantities->value[q];
     struct lookup inner = {quantities, true, false};
     const double value = arithmetic_value(quantity_table[q].formula, look_up, &inner);
@@ -240,7 +241,8 @@ int quantities_give(struct quantities *quantities, const char *text, struct erro
         if (!(number >= quantity_table[q].least && number <= quantity_table[q].most))
             return error_set(err, STATUS_USAGE, "--with %s=%s: give a number from %g to %g, such as 8, 1e12 or 32GB",
                              name, value, quantity_table[q].least, quantity_table[q].most);
-        quantities->given[q] |= number != quantities->value[q];
+        if (number != quantities->value[q]) quantities->given[q] = GIVEN;
+        else if (!quantities->given[q]) quantities->given[q] = GIVEN_AS_IS;
         quantities->value[q] = number;
         text += length;
         text += *text == ',';

@@ -14,6 +14,7 @@
 
 #include "engine/advise/accounting.h"
 #include "engine/advise/analysis.h"
+#include "engine/advise/conventions.h"
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
@@ -104,9 +105,10 @@ static void print_fit(FILE *out, const struct config *config)
     free(answer);
 }
 
-enum page { PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, ANALYZE, DIFF, REPORT, PAGES };
+enum page { PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE, ANALYZE, DIFF, REPORT, PAGES };
 static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",
                                           "zerolab plan --explain --json", "zerolab plan --accounting NAME --json",
+                                          "zerolab plan --accounting NAME --json, where NAME has formulas",
                                           "zerolab analyze --json",        "zerolab analyze --diff --json, zerolab compare --json",
                                           "zerolab train --report"};
 
@@ -124,6 +126,8 @@ static void collect_plan(struct names *names, enum page page)
         if (page == EXPLAIN) status = explain_print_json(out, &config, "it", &err);
         if (page == ACCOUNTING_PAGE)
             status = accounting_print_json(out, &accounting_table[ACCOUNTING_DS18], &config, &err);
+        if (page == CONVENTION_PAGE)
+            status = convention_print_json(out, &convention_rows[0], &config, &(struct text_list){0}, &err);
         assert_int_equal(status, 0);
         fclose(out);
         collect_text(names, text);
