@@ -68,6 +68,19 @@ static double sent(const struct setup *setup, int per_node, enum op_kind kind, e
     return sum;
 }
 
+/* Bytes of gradients that rank 0 sends in reductions, to other nodes or within its own. Operations of int4 blocks count the rank
+ * that has most; the traffic of one rank is exact. */
+static double reduced(const struct setup *setup, int per_node, bool across)
+{
+    struct traffic_sum sums[TRAFFIC_KINDS];
+    int64_t out[TRAFFIC_KINDS];
+    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    traffic_across(out, &setup->schedule, &setup->model, 0, per_node);
+    const int64_t outside = out[TRAFFIC_REDUCE_SCATTER] + out[TRAFFIC_ALL_REDUCE];
+    const int64_t all = sums[TRAFFIC_REDUCE_SCATTER].sent_bytes + sums[TRAFFIC_ALL_REDUCE].sent_bytes;
+    return (double)(across ? outside : all - outside);
+}
+
 /* Bytes of gradients that a rank sends to replicas of its shard, mean over the ranks. */
 static double sent_to_replicas(const struct schedule *schedule)
 {
