@@ -56,8 +56,8 @@ static void add_line(struct convention_answer *answer, const struct convention_r
     struct quantities *quantities = &answer->quantities;
     struct convention_line *line = &answer->line[answer->lines];
     bool given, ignored;
+    if (answer->lines == CONVENTION_LINES || !applies(quantities, row)) return;
     *line = (struct convention_line){row, section, quantities_value(quantities, row->formula, &given), NAN, ""};
-    if (!applies(quantities, row) || answer->lines == CONVENTION_LINES) return;
     if (*row->ours && !given) line->ours = quantities_value(quantities, row->ours, &ignored);
     quantities_numbers(quantities, line->numbers, sizeof line->numbers, row->formula);
     answer->lines++;
@@ -115,7 +115,7 @@ static int check_use(const struct convention_answer *answer, const char *given, 
 {
     char names[256] = "";
     for (int q = 0; q < QUANTITY_COUNT; q++)
-        if (answer->quantities.used[q] && strncmp(quantity_table[q].name, "our_", 4) != 0)
+        if (answer->quantities.used[q] && *quantity_table[q].meaning)
             text_append(names, sizeof names, "%s%s", *names ? ", " : "", quantity_table[q].name);
     return error_set(err, STATUS_USAGE, "--with %s: %s has no %s; it has %s", given, answer->convention->label, given,
                      names);

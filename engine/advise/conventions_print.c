@@ -99,11 +99,6 @@ static void print_cases(FILE *out, const struct convention_answer *answer)
     fputc('\n', out);
 }
 
-static bool is_ours(int quantity)
-{
-    return strncmp(quantity_table[quantity].name, "our_", 4) == 0;
-}
-
 /* What the formulas name, with the values; those that were given are marked. */
 static void print_quantities(FILE *out, struct convention_answer *answer)
 {
@@ -114,7 +109,7 @@ static void print_quantities(FILE *out, struct convention_answer *answer)
         const bool given = quantities->given[q], follows = !given && *row->formula && isnan(quantities->value[q]);
         char text[200], value[VALUE_ROOM];
         bool ignored;
-        if (is_ours(q) || (quantities->used[q] != USED && !given)) continue;
+        if (!*row->meaning || (quantities->used[q] != USED && !given)) continue;
         fprintf(out, "%c %-13s %17s  ", given ? '=' : ' ', row->name,
                 value_text(value, quantities_value(quantities, row->name, &ignored)));
         snprintf(text, sizeof text, "%s%s%s", row->meaning, follows ? ": " : "", follows ? row->formula : "");
@@ -179,7 +174,7 @@ static void add_quantities(cJSON *root, struct convention_answer *answer)
     cJSON *quantities = cJSON_AddArrayToObject(root, "quantities");
     for (int q = 0; q < QUANTITY_COUNT; q++) {
         bool ignored;
-        if (answer->quantities.used[q] != USED || is_ours(q)) continue;
+        if (answer->quantities.used[q] != USED || !*quantity_table[q].meaning) continue;
         json_put(json_item(quantities), TEXT("name", quantity_table[q].name),
                  NUMBER("value", quantities_value(&answer->quantities, quantity_table[q].name, &ignored)),
                  TRUTH("given", answer->quantities.given[q]), TEXT("meaning", quantity_table[q].meaning));
@@ -191,9 +186,9 @@ int convention_print_json(FILE *out, const struct convention_row *convention, co
 {
     struct convention_answer *answer = convention_open(convention, config, with, err);
     if (!answer) return err->status;
-    cJSON *root = json_object(TEXT("accounting", convention->label), TEXT("who", convention->formula),
-                              TEXT("why", convention->why), TEXT("group", convention->when),
-                              TEXT("setup", answer->setup));
+    cJSON *root =
+        json_object(TEXT("accounting", convention->label), TEXT("who", convention->formula),
+                    TEXT("why", convention->why), TEXT("group", convention->when), TEXT("setup", answer->setup));
     add_lines(root, answer);
     add_cases(root, answer);
     add_quantities(root, answer);
@@ -214,7 +209,7 @@ void conventions_print_list(FILE *out)
     }
     fputs("\nQuantities for --with, e.g. --with tp=8,pp=4; a CONFIG or --model gives the rest\n\n", out);
     for (int q = 0; q < QUANTITY_COUNT; q++) {
-        if (is_ours(q)) continue;
+        if (!*quantity_table[q].meaning) continue;
         fprintf(out, "%-15s", quantity_table[q].name);
         words_print(out, 15, 17, quantity_table[q].meaning);
     }

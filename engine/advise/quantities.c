@@ -1,7 +1,5 @@
 /* The quantities of a setup: what conventions' formulas are made of (quantities.def), and our own figures beside them. */
 #include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/advise/conventions.h"
@@ -103,53 +101,22 @@ static double flops(const struct setup *setup, enum op_kind kind, bool output)
     return sum;
 }
 
-/* Elements of the tensors that are matrices, or not, in blocks or outside of them. */
-static double elems(const struct model *model, bool blocks, bool matrices)
+/* Elements of tensors, over the model: of matrices and of vectors in blocks and outside of them; of a rank, where each tensor is
+ * padded to a multiple of `most` ranks; of tensors of at most `most`; of DeepSpeed's largest layer, a matrix with its bias. */
+enum tensors { BLOCK_MATRICES, BLOCK_VECTORS, EMBEDDINGS, END_VECTORS, RANKS_PARTS, SMALL, LARGEST };
+static double elems(const struct model *model, enum tensors which, int64_t most)
 {
-    double sum = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        for (int t = 0; t < model->units[u].tensor_count && (model->units[u].block >= 0) == blocks; t++) {
-            const struct tensor *tensor = &model->units[u].tensors[t];
-            if ((tensor->columns > 1) == matrices) sum += (double)tensor->elems;
-        }
-    return sum;
-}
-
-/* DeepSpeed's shards of single tensors: each padded to a multiple of N. */
-static double tensor_shards(const struct model *model, int ranks)
-{
-    double sum = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        for (int t = 0; t < model->units[u].tensor_count; t++)
-            sum += (double)((model->units[u].tensors[t].elems + ranks - 1) / ranks);
-    return sum;
-}
-
-/* DeepSpeed's largest_layer_params: a weight with the vector behind its rows, the bias of a linear layer. */
-static double largest_module(const struct model *model)
-{
-    int64_t largest = 0;
+    double sum = 0, largest = 0;
     for (int u = 0; u < model->unit_count; u++)
         for (int t = 0; t < model->units[u].tensor_count; t++) {
             const struct tensor *tensor = &model->units[u].tensors[t];
-            const bool linear = model->units[u].block >= 0 && tensor->columns > 1;
-            const int64_t elems = tensor->elems + (linear ? tensor->rows : 0);
-            if (elems > largest) largest = elems;
+            const bool block = model->units[u].block >= 0, matrix = tensor->columns > 1;
+            const enum tensors kind = (block ? BLOCK_MATRICES : EMBEDDINGS) + !matrix;
+            if (which == kind || (which == SMALL && tensor->elems <= most)) sum += (double)tensor->elems;
+            if (which == RANKS_PARTS) sum += (double)((tensor->elems + most - 1) / most);
+            largest = fmax(largest, (double)(tensor->elems + (block && matrix ? tensor->rows : 0)));
         }
-    return (double)largest;
-}
-
-/* Tensors at or under the persistence threshold, while the sum stays within the model's. */
-static double persistent(const struct model *model, const struct config_zero *zero)
-{
-    int64_t sum = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        for (int t = 0; t < model->units[u].tensor_count; t++) {
-            const int64_t elems = model->units[u].tensors[t].elems;
-            if (elems <= zero->param_persistence_threshold && sum + elems <= zero->model_persistence_threshold)
-                sum += elems;
-        }
-    return (double)sum;
+    return which == LARGEST ? largest : sum;
 }
 
 static double positive(double value)
@@ -249,7 +216,7 @@ int quantities_give(struct quantities *quantities, const char *text, struct erro
         if (sscanf(text, "%31[^=,]=%31[^,]%n", name, value, &length) != 2)
             return error_set(err, STATUS_USAGE, "--with %.40s: give NAME=NUMBER, several with commas: tp=8,pp=4", text);
         const int q = index_of(name);
-        if (q < 0 || begins(name, "our_")) return unknown(name, err);
+        if (q < 0 || !*quantity_table[q].meaning) return unknown(name, err);
         const double number = read_value(value, quantities);
         if (!(number >= quantity_table[q].least && number <= quantity_table[q].most))
             return error_set(err, STATUS_USAGE, "--with %s=%s: give a number from %g to %g, such as 8, 1e12 or 32GB",

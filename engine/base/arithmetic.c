@@ -143,12 +143,6 @@ double arithmetic_value(const char *formula, arithmetic_lookup *lookup, void *co
     return *reader.at ? NAN : value;
 }
 
-static void append_value(char *text, size_t room, const char *joint, double value)
-{
-    if (isnan(value)) text_append(text, room, "%s?", joint);
-    else text_append(text, room, "%s%.15g", joint, value);
-}
-
 void arithmetic_numbers(char *text, size_t room, const char *formula, arithmetic_lookup *lookup, void *context)
 {
     struct reader reader = {formula, lookup, context};
@@ -162,8 +156,10 @@ void arithmetic_numbers(char *text, size_t room, const char *formula, arithmetic
         after_factor = digits || letters || sign == ')' || (after_factor && (sign == ' ' || sign == 'x'));
         if (letters) {
             take_name(&reader, name);
+            const double value = function_of(name) ? 0 : lookup(name, context);
             if (function_of(name)) text_append(text, room, "%s%s", joint, name), after_factor = false;
-            else append_value(text, room, joint, lookup(name, context));
+            else if (isnan(value)) text_append(text, room, "%s?", joint);
+            else text_append(text, room, "%s%.15g", joint, value);
             continue;
         }
         reader.at += digits ? digits : 1;

@@ -556,11 +556,11 @@ static void memory_is_the_plan(const struct config *config, const struct setup *
     for (int tier = 0; tier < TIERS; tier++) all += (double)setup->footprint.resting_bytes[tier];
     near(ours("zero-states", config, 0),
          resting + (double)setup->footprint.category[TIER_DEVICE][CATEGORY_SECONDARY].peak_bytes);
+    near(ours("ds-allocated", config, 0), resting + L - tails + B);
     if (offloads) near(ours("ds-allocated", config, 1), host);
-    else near(ours("ds-allocated", config, 0), resting + L - tails + B);
     for (int k = 0; k < 3; k++) {
+        near(ours(estimators[k], config, 0), (double)setup->footprint.peak_bytes[TIER_DEVICE]);
         near(ours(estimators[k], config, 1), 2 * host); /* two ranks a node */
-        if (!offloads) near(ours(estimators[k], config, 0), (double)setup->footprint.peak_bytes[TIER_DEVICE]);
     }
     near(our_line("inf-memory", config, 0, "states"), config->topology.ranks * all);
     near(our_line("inf-memory", config, 2, "MSWM"), L - tails + B);
@@ -633,6 +633,8 @@ static void our_side_is_the_plan(void **state)
         {"bf16.enabled=true", "model.recompute=attention", "gradient_accumulation_steps=2"},
         {"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"},
         {"bf16.enabled=true", "zero_optimization.offload_optimizer.device=cpu"},
+        {"bf16.enabled=true", "zero_optimization.offload_optimizer.device=cpu",
+         "zero_optimization.offload_param.device=cpu"},
         {"bf16.enabled=true", "zero_optimization.mics_shard_size=2"},
         {"bf16.enabled=true", "zero_optimization.zero_hpz_partition_size=2"},
         {"bf16.enabled=true", "zero_optimization.zero_quantized_weights=true",
