@@ -56,12 +56,14 @@ static double saved(const struct setup *setup, const char *name)
 static double sent(const struct setup *setup, int per_node, enum op_kind kind, enum phase phase, bool across)
 {
     const struct schedule *schedule = &setup->schedule;
-    double sum = 0;
+    double by_group[GROUPS] = {0}, sum = 0;
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        if (op->kind != kind || (phase != PHASES && op->phase != phase)) continue;
-        const double inter = traffic_inter_share(schedule, op->group, per_node);
-        sum += (double)op->sent_bytes * (across ? inter : 1 - inter);
+        if (op->kind == kind && (phase == PHASES || op->phase == phase)) by_group[op->group] += (double)op->sent_bytes;
+    }
+    for (enum group group = 0; group < GROUPS; group++) {
+        const double inter = by_group[group] > 0 ? traffic_inter_share(schedule, group, per_node) : 0;
+        sum += by_group[group] * (across ? inter : 1 - inter);
     }
     return sum;
 }

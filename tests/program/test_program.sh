@@ -21,6 +21,13 @@ says() {
 check "help of the program" says "zerolab train" --help
 check "help of a subcommand" says "--frame" replay --help
 check "version" says "zerolab 0" --version
+check "accountings are listed in groups" says "Megatron-LM" plan --accounting
+check "a formula with its numbers" says "2 psi/mp = 2×1000/4" plan --accounting zero-states --with psi=1000 --with tp=4,N=2
+check "a formula as JSON" says '"accounting":500,"engine":null' plan --accounting zero-states --with psi=1000,tp=4 --json
+check "no such accounting, nearest named" refuses 2 "did you mean zero-states?" plan --accounting zero-stats
+check "a quantity that a formula lacks" refuses 2 "zero-states has no algbw; it has psi" plan --accounting zero-states --with algbw=3
+check "quantities without an accounting" refuses 2 "--with gives quantities" plan configs/nano.json --with tp=2
+check "quantities of a count of arrays" refuses 2 "paper16 has no formulas" plan --accounting paper16 --with tp=2
 check "unknown command, nearest named" refuses 2 "did you mean train?" trian
 check "unknown option, nearest named" refuses 2 "did you mean --headless?" train --headles
 check "option of another command" refuses 2 "option of zerolab replay" train --frame 80x24

@@ -146,8 +146,10 @@ static void test_an_argument_in_brackets_may_be_missing(void **state)
     assert_int_equal(PARSE("plan", "--accounting", "ds18", "a.json"), STATUS_OK);
     assert_string_equal(cli.accounting, "ds18");
     assert_string_equal(cli.operand, "a.json");
-    assert_int_equal(PARSE("plan", "--accounting=ds18"), STATUS_OK);
+    assert_int_equal(PARSE("plan", "--accounting=ds18", "--with", "tp=8", "--with=pp=2"), STATUS_OK);
     assert_string_equal(cli.accounting, "ds18");
+    assert_int_equal(cli.with.count, 2);
+    assert_string_equal(cli.with.at[1], "pp=2");
 }
 
 int main(void)

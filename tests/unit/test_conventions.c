@@ -636,6 +636,7 @@ static void our_side_is_the_plan(void **state)
         {"bf16.enabled=true", "zero_optimization.offload_optimizer.device=cpu",
          "zero_optimization.offload_param.device=cpu"},
         {"bf16.enabled=true", "zero_optimization.mics_shard_size=2"},
+        {"bf16.enabled=true", "zero_optimization.stage3_max_reuse_distance=10000000"},
         {"bf16.enabled=true", "zero_optimization.zero_hpz_partition_size=2"},
         {"bf16.enabled=true", "zero_optimization.zero_quantized_weights=true",
          "zero_optimization.zero_quantized_gradients=true"},
