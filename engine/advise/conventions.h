@@ -20,7 +20,7 @@ struct convention_row {
     enum convention_kind { CONVENTION, CONVENTION_SECTION, CONVENTION_LINE, CONVENTION_CASE } kind;
     const char *label;   /* of a convention: its name; of a section: its title with the unit */
     const char *when;    /* of a line: its condition, or ""; of a convention: its group */
-    const char *formula; /* of a section: the label of its sum, or "": no sum; of a case: quantities; of a convention: who counts so */
+    const char *formula; /* of a section: the label of its sum, or ""; of a case: quantities; of a convention: who counts so */
     const char *ours;    /* of a line: the formula of our figure, or "": there is none */
     const char *why;     /* of a line: why the two differ; of a convention: what it leaves out */
 };
@@ -47,7 +47,8 @@ struct quantities {
 void quantities_of(struct quantities *quantities, const struct setup *setup, const struct config *config);
 /* Takes "tp=8,memory=32GB". STATUS_USAGE: a name or value is wrong. */
 int quantities_give(struct quantities *quantities, const char *text, struct error *err);
-/* The value of a formula; *given: whether a quantity that it needs was given, so that it is not the setup's. Marks what it uses. */
+/* The value of a formula; *given: whether it needs a quantity that was given, so that it is not the setup's. Marks what it
+ * uses. */
 double quantities_value(struct quantities *quantities, const char *formula, bool *given);
 /* The formula with values in place of names. */
 void quantities_numbers(struct quantities *quantities, char *text, size_t room, const char *formula);
