@@ -47,10 +47,8 @@ struct quantities {
 void quantities_of(struct quantities *quantities, const struct setup *setup, const struct config *config);
 /* Takes "tp=8,memory=32GB". STATUS_USAGE: a name or value is wrong. */
 int quantities_give(struct quantities *quantities, const char *text, struct error *err);
-/* The value of a formula; *given: whether it needs a quantity that was given, so that it is not the setup's. Marks what it
- * uses. */
+/* The value of a formula, which marks what it uses, and the formula in numbers. *given: it needs a quantity that was given. */
 double quantities_value(struct quantities *quantities, const char *formula, bool *given);
-/* The formula with values in place of names. */
 void quantities_numbers(struct quantities *quantities, char *text, size_t room, const char *formula);
 
 /* An answer: lines and sums of the sections that apply, and the sums in every case. */
