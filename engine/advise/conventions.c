@@ -56,8 +56,9 @@ static void add_line(struct convention_answer *answer, const struct convention_r
     struct quantities *quantities = &answer->quantities;
     struct convention_line *line = &answer->line[answer->lines];
     bool given, ignored;
+    const double theirs = quantities_value(quantities, row->formula, &given); /* marks its quantities in any case */
     if (answer->lines == CONVENTION_LINES || !applies(quantities, row)) return;
-    *line = (struct convention_line){row, section, quantities_value(quantities, row->formula, &given), NAN, ""};
+    *line = (struct convention_line){row, section, theirs, NAN, ""};
     if (*row->ours && !given) line->ours = quantities_value(quantities, row->ours, &ignored);
     quantities_numbers(quantities, line->numbers, sizeof line->numbers, row->formula);
     answer->lines++;

@@ -431,6 +431,8 @@ static void megatron_activations(void **state)
         near(answer->sum[2][1], (double)(s * b * h / t + (2 * s * b * h + 2 * s * b * h + 4 * s * b * V) / t));
         free(answer);
     }
+    near(total("megatron-activations", "L=6,h=80,a=8,b=3,s=24,V=130,pp=3,m=5", 1),
+         (double)(s * b * h * 3)); /* the first stage */
 }
 
 /* A pipeline, slot by slot: forward of micro-batch j on stage i follows stage i - 1's and the stage's own of j - 1; backward the
@@ -460,6 +462,7 @@ static void pipelines(void **state)
             near(figure("pipeline-bubble", with, 0, "interleaved"), bubble / 2 / (2 * m));
             near(figure("pipeline-bubble", with, 1, "interleaved"), bubble / 2 / (2 * m + bubble / 2));
             near(figure("pipeline-bubble", with, 2, "1F1B"), m < p ? m : p);
+            near(figure("pipeline-bubble", with, 2, "GPipe"), m);
         }
 }
 
@@ -492,6 +495,7 @@ static void zeropp(void **state)
     assert_int_equal(answer->cases, 6);
     for (int c = 0; c < 6; c++) near(answer->sum[c][0], between[c]), near(answer->sum[c][1], within[c]);
     free(answer);
+    near(total("hybrid-volume", "psi=9600,e=2,N=12,F=4,m=1,stage=2", 0), (double)(2 * ring(M, 4)));
     answer = asked("hybrid-volume", "psi=9600,e=2,N=12,n=4,m=1,stage=3");
     assert_int_equal(answer->cases, 3);
     for (int c = 0; c < 3; c++) {
@@ -514,6 +518,7 @@ static void bus_bandwidth(void **state)
         for (int k = 0; k < 3; k++) {
             snprintf(with, sizeof with, "N=%d,size=%.17g,seconds=%.17g", N, S, seconds[k]);
             near(figure("busbw", with, 1, names[k]), B);
+            near(figure("busbw", with, 0, names[k]), B / (S / seconds[k]));
             snprintf(with, sizeof with, "N=%d,busbw=%.17g,size=%.17g", N, B, S);
             near(figure("busbw", with, 2, names[k]), S / seconds[k]);
             near(figure("busbw", with, 3, names[k]), seconds[k]);
