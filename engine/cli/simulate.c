@@ -109,18 +109,15 @@ static int place_ranks(struct trial *trial, struct error *err)
 /* Links and devices are as fast as the hardware has them. */
 static void drop_pace(struct config *config)
 {
-    struct config none = {.topology = {.slow_motion = 1, .slow_rank = -1}};
-    bool paced =
-        config->topology.slow_motion > 1 || config->topology.slow_rank >= 0 || config->topology.device_flops > 0;
-    for (int link = 0; link < LINKS; link++)
-        paced |= config->topology.links[link].bandwidth_bytes_per_s > 0 || config->topology.links[link].latency_s > 0;
-    if (paced)
+    static const struct config none = {.topology = {.slow_motion = 1, .slow_rank = -1}};
+    if (memcmp(config->topology.links, none.topology.links, sizeof none.topology.links) ||
+        config->topology.slow_motion > 1 || config->topology.slow_rank >= 0 || config->topology.device_flops > 0)
         fputs("zerolab: note: topology.links, slow_motion, slow_rank and device_flops have no effect in a simulation\n",
               stderr);
     memcpy(config->topology.links, none.topology.links, sizeof none.topology.links);
-    config->topology.slow_motion = none.topology.slow_motion;
-    config->topology.slow_rank = none.topology.slow_rank;
-    config->topology.device_flops = none.topology.device_flops;
+    config->topology.slow_motion = 1;
+    config->topology.slow_rank = -1;
+    config->topology.device_flops = 0;
 }
 
 /* ---- simulating ---- */
@@ -206,13 +203,11 @@ static struct answer answer_of(const struct trial *trial)
     return answer;
 }
 
-static const char *source_text(const struct trial *trial)
-{
-    return isnan(trial->question.iteration_s) ? "SIMULATED" : "measured, as given with --iteration-seconds";
-}
-
 static void print_times(FILE *out, const struct trial *trial)
 {
+    const bool measured = !isnan(trial->question.iteration_s);
+    fprintf(out, "\ntime of a step: %.6g s (%s)\n", trial->step_s, measured ? "measured, as given" : "SIMULATED");
+    if (measured) return;
     fprintf(out, "  of rank 0: computing %.6g s, nothing to compute %.6g s\n", trial->busy_s[LANE_COMPUTE],
             trial->exposed_s);
     for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
@@ -232,8 +227,7 @@ static void print_answer(FILE *out, const struct trial *trial)
     fprintf(out, "hardware: %s\n", trial->hardware.name);
     fprintf(out, "device memory: %s of %s bytes%s\n", grouped(a, peak_bytes),
             grouped(b, (int64_t)trial->hardware.memory_bytes), answer.fits ? "" : "; DOES NOT FIT");
-    fprintf(out, "\ntime of a step: %.6g s (%s)\n", trial->step_s, source_text(trial));
-    if (isnan(trial->question.iteration_s)) print_times(out, trial);
+    print_times(out, trial);
     fprintf(out, "  %.4g TFLOP/s a device; MFU %.2f %%, HFU %.2f %% of %.4g TFLOP/s\n",
             answer.flops / trial->step_s / 1e12, 100 * answer.mfu, 100 * answer.hfu,
             (double)hardware_flops(&trial->hardware, trial->setup.model.dtype) / 1e12);

@@ -164,24 +164,22 @@ static int measure_wake(struct hardware *hardware, struct error *err)
     return pthread_join(thread, NULL), STATUS_OK;
 }
 
-/* ---- the disk, as zerolab doctor --storage does ---- */
-
+/* As zerolab doctor --storage does. */
 static int measure_disk(struct hardware *hardware, const char *folder, struct error *err)
 {
     static const struct aio_options how = {
         .block_bytes = 1 << 20, .queue_depth = 8, .threads = 1, .overlap_events = true};
-    static const uint64_t file_bytes = 1u << 30;
-    uint64_t *const figures[AIO_DIRECTIONS] = {
-        [AIO_READ] = &hardware->nvme_read_rate, [AIO_WRITE] = &hardware->nvme_write_rate};
     struct disk disk;
-    int status = disk_open(&disk, folder, &how, file_bytes, 2, err);
+    int status = disk_open(&disk, folder, &how, 1u << 30, 2, err);
     if (status) return status;
     for (int way = 0; way < AIO_DIRECTIONS && !status; way++) {
         struct disk_job job = {.name = "sequential", .block_bytes = how.block_bytes};
         struct disk_rate rate;
         job.direction[way] = true;
         status = disk_measure(&disk, &job, 1, &rate, err);
-        if (!status) *figures[way] = (uint64_t)((double)rate.flow[way].bytes / rate.seconds);
+        if (!status)
+            *(way == AIO_READ ? &hardware->nvme_read_rate : &hardware->nvme_write_rate) =
+                (uint64_t)((double)rate.flow[way].bytes / rate.seconds);
     }
     disk_close(&disk);
     return status;
@@ -189,36 +187,31 @@ static int measure_disk(struct hardware *hardware, const char *folder, struct er
 
 /* ---- all ---- */
 
-static int open_bench(struct bench *bench, struct error *err)
+static int measure(struct bench *bench, struct hardware *hardware, const char *disk, struct error *err)
 {
-    *bench = (struct bench){.err = err};
-    int status = kernels_create(&bench->kernels, 1, NULL, err);
-    for (int a = 0; a < 4 && !status; a++) {
-        bench->array[a] = malloc(ARRAY_ELEMS * sizeof *bench->array[a]);
-        if (!bench->array[a]) return error_set(err, STATUS_RUN, "no memory to calibrate");
-        memset(bench->array[a], 0, ARRAY_ELEMS * sizeof *bench->array[a]);
-    }
+    const size_t bytes = 4 * (size_t)ARRAY_ELEMS * sizeof(float);
+    float *arrays = malloc(bytes);
+    int status = arrays ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to calibrate");
+    if (!status) memset(arrays, 0x3c, bytes); /* small numbers: pages that nobody wrote to would be one page of zeros */
+    for (int a = 0; a < 4; a++) bench->array[a] = arrays + (size_t)a * ARRAY_ELEMS;
+    snprintf(hardware->name, sizeof hardware->name, "CPU, %s", kernels_isa(bench->kernels));
+    if (!status) status = measure_products(bench, hardware);
+    if (!status) measure_memory(bench, hardware);
+    if (!status) status = measure_wake(hardware, err);
+    if (!status && disk) status = measure_disk(hardware, disk, err);
+    free(arrays);
     return status;
-}
-
-static void close_bench(struct bench *bench)
-{
-    for (int a = 0; a < 4; a++) free(bench->array[a]);
-    if (bench->kernels) kernels_free(bench->kernels);
 }
 
 int calibrate_machine(struct hardware *hardware, const char *disk, struct error *err)
 {
-    struct bench bench;
+    struct bench bench = {.err = err};
     *hardware = (struct hardware){.way = WAY_DIRECT, .memory_efficiency = 1000, .link_efficiency = 1000};
     hardware->node_devices = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     hardware->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    int status = open_bench(&bench, err);
-    if (!status) snprintf(hardware->name, sizeof hardware->name, "CPU, %s", kernels_isa(bench.kernels));
-    if (!status) status = measure_products(&bench, hardware);
-    if (!status) measure_memory(&bench, hardware);
-    if (!status) status = measure_wake(hardware, err);
-    if (!status && disk) status = measure_disk(hardware, disk, err);
-    close_bench(&bench);
+    int status = kernels_create(&bench.kernels, 1, NULL, err);
+    if (status) return status;
+    status = measure(&bench, hardware, disk, err);
+    kernels_free(bench.kernels);
     return status;
 }

@@ -82,14 +82,14 @@ uint64_t way_ns(const struct hardware *hardware, enum way way, const struct grou
 {
     typedef uint64_t formula(const struct hardware *, const struct group_shape *, uint64_t, uint64_t);
     static formula *const formulas[WAYS] = {
-        [WAY_RING] = ring_ns, [WAY_TREE] = tree_ns, [WAY_DIRECT] = direct_ns, [WAY_HIERARCHICAL] = hierarchical_ns};
-    const uint64_t sharers = (uint64_t)per_node;
-    if (way != WAY_FASTEST) return formulas[way](hardware, shape, sharers, chunk);
-    uint64_t least = ring_ns(hardware, shape, sharers, chunk);
-    const uint64_t tree = tree_ns(hardware, shape, sharers, chunk),
-                   hierarchical = hierarchical_ns(hardware, shape, sharers, chunk);
-    if (tree < least) least = tree;
-    return hierarchical < least ? hierarchical : least;
+        [WAY_RING] = ring_ns, [WAY_TREE] = tree_ns, [WAY_HIERARCHICAL] = hierarchical_ns, [WAY_DIRECT] = direct_ns};
+    uint64_t least = UINT64_MAX;
+    if (way != WAY_FASTEST) return formulas[way](hardware, shape, (uint64_t)per_node, chunk);
+    for (enum way each = WAY_RING; each <= WAY_HIERARCHICAL; each++) {
+        const uint64_t ns = formulas[each](hardware, shape, (uint64_t)per_node, chunk);
+        if (ns < least) least = ns;
+    }
+    return least;
 }
 
 /* The mean over ranks of what each sends is n - 1 chunks in every round; of an all-reduce it is twice that. */
@@ -202,26 +202,22 @@ uint64_t op_ns(const struct cost_input *input, const struct op *op, const struct
 int cost_check(const struct cost_input *input, struct error *err)
 {
     const struct hardware *hardware = input->hardware;
-    const uint64_t lanes[LANES] = {[LANE_COMPUTE] = hardware_flops(hardware, input->model->dtype),
-                                   [LANE_COMM] = input->per_node < input->schedule->ranks ? hardware->inter_rate : 1,
-                                   [LANE_D2H] = hardware->pcie_rate,
-                                   [LANE_H2D] = hardware->pcie_rate,
-                                   [LANE_HOST] = hardware->host_rate,
-                                   [LANE_NVME_READ] = hardware->nvme_read_rate,
-                                   [LANE_NVME_WRITE] = hardware->nvme_write_rate};
-    static const char *const needs[LANES] = {"FLOP/s of the model's type",
-                                             "inter.bandwidth",
-                                             "pcie.bandwidth",
-                                             "pcie.bandwidth",
-                                             "host.bandwidth",
-                                             "nvme.read",
-                                             "nvme.write"};
+    const struct {
+        uint64_t rate;
+        const char *name;
+    } needs[LANES] = {
+        [LANE_COMPUTE] = {hardware_flops(hardware, input->model->dtype), "FLOP/s of the model's type"},
+        [LANE_COMM] = {input->per_node < input->schedule->ranks ? hardware->inter_rate : 1, "inter.bandwidth"},
+        [LANE_D2H] = {hardware->pcie_rate, "pcie.bandwidth"},
+        [LANE_H2D] = {hardware->pcie_rate, "pcie.bandwidth"},
+        [LANE_HOST] = {hardware->host_rate, "host.bandwidth"},
+        [LANE_NVME_READ] = {hardware->nvme_read_rate, "nvme.read"},
+        [LANE_NVME_WRITE] = {hardware->nvme_write_rate, "nvme.write"}};
     for (int i = 0; i < input->schedule->op_count; i++) {
         const enum lane lane = input->schedule->ops[i].lane;
-        if (!lanes[lane])
-            return error_set(err, STATUS_USAGE, "hardware %s: lacks %s%s%s, which this step needs", hardware->name,
-                             needs[lane], lane == LANE_COMPUTE ? ", " : "",
-                             lane == LANE_COMPUTE ? dtype_name(input->model->dtype) : "");
+        if (!needs[lane].rate)
+            return error_set(err, STATUS_USAGE, "hardware %s: lacks %s, which this step needs (%s)", hardware->name,
+                             needs[lane].name, dtype_name(input->model->dtype));
     }
     return STATUS_OK;
 }

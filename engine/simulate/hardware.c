@@ -24,7 +24,7 @@ static const struct {
 };
 enum { PROFILE_COUNT = sizeof profiles / sizeof *profiles };
 
-static const char *const way_names[WAYS] = {"fastest", "ring", "tree", "direct", "hierarchical"};
+static const char *const way_names[WAYS] = {"fastest", "ring", "tree", "hierarchical", "direct"};
 
 static const struct {
     const char *key;
@@ -60,8 +60,7 @@ static int read_figure(struct hardware *hardware, const cJSON *json, struct erro
 
 static int read_member(struct hardware *hardware, const cJSON *json, struct error *err)
 {
-    if (!strcmp(json->string, "name")) {
-        if (!cJSON_IsString(json)) return error_set(err, STATUS_USAGE, "name: give a text");
+    if (!strcmp(json->string, "name") && cJSON_IsString(json)) {
         snprintf(hardware->name, sizeof hardware->name, "%s", json->valuestring);
         return STATUS_OK;
     }
@@ -69,14 +68,6 @@ static int read_member(struct hardware *hardware, const cJSON *json, struct erro
     for (int way = 0; way < WAYS && cJSON_IsString(json); way++)
         if (!strcmp(json->valuestring, way_names[way])) return hardware->way = (enum way)way, STATUS_OK;
     return error_set(err, STATUS_USAGE, "collectives: give fastest, ring, tree, direct or hierarchical");
-}
-
-static int check_figures(const struct hardware *hardware, struct error *err)
-{
-    for (int f = 0; f < FIGURE_COUNT; f++)
-        if (figures[f].required && !*figure_at(hardware, f))
-            return error_set(err, STATUS_USAGE, "%s: is missing, or 0", figures[f].key);
-    return STATUS_OK;
 }
 
 static int read_profile(struct hardware *hardware, const char *text, struct error *err)
@@ -90,7 +81,10 @@ static int read_profile(struct hardware *hardware, const char *text, struct erro
         if (!status) status = read_member(hardware, member, err);
     }
     cJSON_Delete(json);
-    return status ? status : check_figures(hardware, err);
+    for (int f = 0; f < FIGURE_COUNT && !status; f++)
+        if (figures[f].required && !*figure_at(hardware, f))
+            status = error_set(err, STATUS_USAGE, "%s: is missing, or 0", figures[f].key);
+    return status;
 }
 
 /* A word without "." and "/" is a name, not a file. */

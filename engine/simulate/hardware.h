@@ -10,7 +10,7 @@
 #include "engine/config/config.h"
 
 /* How collectives send (cost.h). FASTEST: whichever of ring, tree and hierarchical takes the least time, as NCCL chooses. */
-enum way { WAY_FASTEST, WAY_RING, WAY_TREE, WAY_DIRECT, WAY_HIERARCHICAL, WAYS };
+enum way { WAY_FASTEST, WAY_RING, WAY_TREE, WAY_HIERARCHICAL, WAY_DIRECT, WAYS };
 
 struct hardware {
     char name[64];

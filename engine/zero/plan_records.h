@@ -14,7 +14,6 @@ struct planned_step { const struct schedule *schedule; const struct model *model
 
 void records_of_schedule(const struct planned_step *step, const struct record_taker *taker);
 void records_of_memory(const struct planned_step *step, const struct record_taker *taker);
-/* per_node: ranks of a node; 0: there is one node. */
-void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_taker *taker);
+void records_of_traffic(const struct planned_step *step, int rank, int per_node /* ranks of a node; 0: there is one */, const struct record_taker *taker);
 
 #endif
