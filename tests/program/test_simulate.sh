@@ -69,4 +69,6 @@ check "ranks are recorded from 0 on" refused "give 0-N" "$nano" --hardware a100 
 check "a straggler is one of the ranks" refused "there is no rank 9" "$nano" --hardware a100 --slow 9:2
 echo '{"name": "mine", "flops.fp32": 1e12}' >mine.json
 check "a figure needs its source" refused 'flops.fp32: give \[value, "source"\]' "$nano" --hardware ./mine.json
+echo '{"name": "mine", "flops.fp32": [1e12, "a test"]}' >mine.json
+check "a profile has what every step needs" refused 'efficiency.products: is missing' "$nano" --hardware ./mine.json
 finish
