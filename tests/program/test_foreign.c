@@ -22,6 +22,7 @@ static const struct {
     [VERB_ANALYZE] = {"run.zlt", {NULL}, true},
     [VERB_CHECK] = {"run.zlt", {NULL}, true},
     [VERB_PLAN] = {"config.json", {NULL}, true},
+    [VERB_SIMULATE] = {"config.json", {"--hardware", "a100"}, true},
     [VERB_CHECKPOINT_INSPECT] = {"saves", {NULL}, true},
     [VERB_CHECKPOINT_CONVERT] = {"saves", {"-o", "more.safetensors"}, true},
     [VERB_CHECKPOINT_EXPORT] = {"saves", {"-o", "more.safetensors"}, true},
