@@ -1,5 +1,5 @@
-/* `zerolab simulate`: simulates steps on the hardware of a profile, and says what they take and cost. Times that are recorded come from
- * engine/simulate; the figures printed here are derived from them. */
+/* `zerolab simulate`: simulates steps on the hardware of a profile, and says what they take and cost. Times that are recorded
+ * come from engine/simulate; the figures printed here are derived from them. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -28,8 +28,8 @@ struct bench {
 
 typedef int measured_work(struct bench *bench);
 
-/* The least time of a call in ns, over rounds of at least round_ns; NAN: it failed. Processor time of this thread, because others may use
- * the machine meanwhile. */
+/* The least time of a call in ns, over rounds of at least round_ns; NAN: it failed. Processor time of this thread, because
+ * others may use the machine meanwhile. */
 static double least_ns(struct bench *bench, measured_work *work)
 {
     double least = INFINITY;

@@ -1,20 +1,22 @@
-/* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine finds the
- * same times. (FLOPs come as doubles, of products and sums alone, and are rounded down.)
+/* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
+ * finds the same times. (FLOPs come as doubles, of products and sums alone, and are rounded down.)
  *
- * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate. The two sums stand for the
- * kernels of an operation, which run one after the other. The optimizer, norms and casts have no FLOPs: they are bound by memory.
+ * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate. The two sums stand
+ * for the kernels of an operation, which run one after the other. The optimizer, norms and casts have no FLOPs: they are bound
+ * by memory.
  *
- * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b bytes. A message
- * takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share its network, so `per_node` ranks
- * get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share it.
+ * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
+ * bytes. A message takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share
+ * its network, so `per_node` ranks get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share
+ * it.
  *
  *     ring          (n-1) max(alpha_intra + b beta_intra, alpha_inter + b (per_node/m) beta_inter)
- *     tree          sum over i < log2 n of alpha + min(2^i, n - 2^i) b beta, within a node while 2^i < m, else shared by per_node
+ *     tree          sum over i < log2 n of alpha + min(2^i, n - 2^i) b beta, in a node while 2^i < m, else shared
  *     hierarchical  (nodes-1) (alpha_inter + b per_node beta_inter) + (m-1) (alpha_intra + nodes b beta_intra)
- *     direct        max alpha + max((m-1) b beta_intra, (n-m) b per_node beta_inter): every rank reads of every other one, as the engine does
+ *     direct        max alpha + max((m-1) b beta_intra, (n-m) b per_node beta_inter), as the engine does: each reads of all
  *
- * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and Gropp 2005,
- * section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way. */
+ * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and
+ * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way. */
 #ifndef ENGINE_SIMULATE_COST_H
 #define ENGINE_SIMULATE_COST_H
 

@@ -1,5 +1,5 @@
-/* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (a word of ways), and the figures
- * of figures.def, each as [value, "source of the value"]. configs/hardware has those that are built in. */
+/* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (a word of ways), and
+ * the figures of figures.def, each as [value, "source of the value"]. configs/hardware has those that are built in. */
 #ifndef ENGINE_SIMULATE_HARDWARE_H
 #define ENGINE_SIMULATE_HARDWARE_H
 
@@ -20,8 +20,8 @@ struct hardware {
 #undef FIGURE
 };
 
-/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither, or a figure is missing or wrong; STATUS_INPUT: not readable,
- * not JSON. */
+/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither, or a figure is missing or wrong; STATUS_INPUT: not
+ * readable, not JSON. */
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 
 /* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */

@@ -1,11 +1,11 @@
-/* Writes simulated steps as a trace, which every reader of traces opens. Its header says that the run is simulated, on what hardware and
- * with how many ranks; the trace has the records of the first ranks. What a simulation does not know is not there (losses and norms are
- * NaN; there are no records of processes and I/O requests).
+/* Writes simulated steps as a trace, which every reader of traces opens. Its header says that the run is simulated, on what
+ * hardware and with how many ranks; the trace has the records of the first ranks. What a simulation does not know is not there
+ * (losses and norms are NaN; there are no records of processes and I/O requests).
  *
  *     recorder_open(&recorder, path, &input, err)
  *     recorder_step(recorder, step, begin_ns, err) ...     after each simulation_step()
  *     recorder_close(recorder, err)
- */
+ * */
 #ifndef ENGINE_SIMULATE_RECORD_H
 #define ENGINE_SIMULATE_RECORD_H
 

@@ -1,11 +1,12 @@
-/* Simulates training steps: a schedule and hardware give the times of every operation. It is the executor's rule without the work: lanes
- * take operations in the order of the list, an operation starts when its dependencies have ended, a collective's time begins when the
- * last rank of its group has come. All ranks begin a step together, when the last one has ended the step before: rank 0's order of a step
- * is a collective of all.
+/* Simulates training steps: a schedule and hardware give the times of every operation. It is the executor's rule without the
+ * work: lanes take operations in the order of the list, an operation starts when its dependencies have ended, a collective's
+ * time begins when the last rank of its group has come. All ranks begin a step together, when the last one has ended the step
+ * before: rank 0's order of a step is a collective of all.
  *
- * Ranks that behave alike are simulated once. A *class* is a set of ranks that no difference tells apart: none in speed, none in the shape
- * of their groups, none in the classes of the ranks in these groups (colour refinement, as in the test for isomorphic graphs). Without
- * jitter and stragglers 65,536 ranks on whole nodes are one class. With jitter each rank is a class.
+ * Ranks that behave alike are simulated once. A *class* is a set of ranks that no difference tells apart: none in speed, none
+ * in the shape of their groups, none in the classes of the ranks in these groups (colour refinement, as in the test for
+ * isomorphic graphs). Without jitter and stragglers 65,536 ranks on whole nodes are one class. With jitter each rank is a
+ * class.
  *
  * Pure: no files, no clock. The same input gives the same times on every machine. */
 #ifndef ENGINE_SIMULATE_SIMULATE_H

@@ -1,5 +1,5 @@
-/* Simulated times against times computed by hand: the formulas of collectives, shared links, lanes and dependencies, stragglers; and that
- * classes of ranks change nothing. */
+/* Simulated times against times computed by hand: the formulas of collectives, shared links, lanes and dependencies,
+ * stragglers; and that classes of ranks change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,7 +43,8 @@ static void within_a_node_messages_take_alpha_and_bytes(void **state)
     (void)state;
     assert_int_equal(way(WAY_RING, 4, 1, 4, 4, 1000), 3 * (10 + 1000));
     assert_int_equal(way(WAY_TREE, 4, 1, 4, 4, 1000), (10 + 1000) + (10 + 2000));
-    assert_int_equal(way(WAY_TREE, 6, 1, 6, 6, 1000), (10 + 1000) + (10 + 2000) + (10 + 2000)); /* 1, 2, then the last 2 */
+    assert_int_equal(way(WAY_TREE, 6, 1, 6, 6, 1000),
+                     (10 + 1000) + (10 + 2000) + (10 + 2000)); /* 1, 2, then the last 2 */
     assert_int_equal(way(WAY_DIRECT, 4, 1, 4, 4, 1000), 10 + 3000);
     assert_int_equal(way(WAY_HIERARCHICAL, 4, 1, 4, 4, 1000), way(WAY_RING, 4, 1, 4, 4, 1000));
 }
@@ -70,7 +71,8 @@ static void groups_of_a_node_share_its_network(void **state)
 static void a_group_lies_on_nodes(void **state)
 {
     (void)state;
-    const struct process_group spread = group_spread(GROUP_REPLICAS, 1, 4, 16), row = group_consecutive(GROUP_SHARDS, 5, 4);
+    const struct process_group spread = group_spread(GROUP_REPLICAS, 1, 4, 16),
+                               row = group_consecutive(GROUP_SHARDS, 5, 4);
     struct group_shape shape = group_shape_of(&spread, 8);
     assert_true(shape.ranks == 4 && shape.nodes == 2 && shape.most == 2);
     shape = group_shape_of(&row, 6);
@@ -291,8 +293,8 @@ static void record(struct told *told, const struct config *config, const struct 
     struct source *source;
     struct trace_record from;
     char path[] = "/tmp/zerolab-simulated-XXXXXX";
-    const struct simulation_input input = {
-        .cost = {&setup->schedule, &setup->model, hardware, NODE}, .recorded = RECORDED};
+    const struct simulation_input input = {.cost = {&setup->schedule, &setup->model, hardware, NODE},
+                                           .recorded = RECORDED};
     if (simulation_open(&simulation, &input, &err)) fail_msg("%s", err.text);
     const struct recorder_input recorded = {config, setup, simulation, hardware, RECORDED, NODE};
     close(mkstemp(path));
