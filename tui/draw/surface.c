@@ -27,14 +27,14 @@ static uint32_t ascii_twin(uint32_t character)
     return '?';
 }
 
-/* Latin, Greek, Cyrillic, and the arrows, lines and blocks used here: one column wide in every terminal. */
+/* Latin, Greek, Cyrillic, Braille, and the arrows, lines and blocks used here: one column wide in every terminal. */
 static bool is_one_column(uint32_t character)
 {
     return (character >= 0x20 && character < 0x7f) || (character >= 0xa1 && character < 0x300 && character != 0xad) ||
            (character >= 0x386 && character < 0x482) || (character >= 0x2010 && character < 0x2028) ||
            character == 0x2039 || character == 0x203a || (character >= 0x2190 && character < 0x2194) ||
            character == 0x2260 || character == 0x2264 || character == 0x2265 ||
-           (character >= 0x2500 && character < 0x2600);
+           (character >= 0x2500 && character < 0x2600) || (character >= 0x2800 && character < 0x2900);
 }
 
 bool surface_init(struct surface *surface, int columns, int rows, enum theme theme, bool ascii)

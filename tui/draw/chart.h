@@ -1,0 +1,33 @@
+/* Charts of a table: stacked bars, lines, or a heat map. A chart has a value for each place on its x axis, each group (the bars of a place,
+ * the lines, the rows of a heat map) and each series (the parts of a bar; lines and heat maps have one).
+ *
+ * Places are equally far apart, whatever their values, so ranks that double are a logarithmic axis. The y axis of bars is linear from 0;
+ * that of lines is logarithmic where the values span more than a factor of 30. */
+#ifndef TUI_DRAW_CHART_H
+#define TUI_DRAW_CHART_H
+
+#include "tui/draw/drawing.h"
+
+enum chart_kind { CHART_BARS, CHART_LINES, CHART_HEAT };
+enum { CHART_PLACES_MAX = 64, CHART_SERIES_MAX = 10 };
+
+struct chart_series { const char *name; char letter; uint32_t pattern; enum style style; };
+
+struct chart {
+    enum chart_kind kind;
+    const char *title, *unit;            /* "B", "s": with a prefix, such as GB; "": a plain number */
+    const char *key[2];                  /* what places and groups are; key[1] NULL: there is one group, without a name */
+    int places, groups, series_count;
+    const char *place[CHART_PLACES_MAX], *group[CHART_PLACES_MAX];
+    struct chart_series series[CHART_SERIES_MAX];
+    const double *values;                /* [places][groups][series_count]; NAN: refused, or not known */
+    const double *limits;                /* [places][groups]: budgets, drawn as a line where they are near enough; NAN: none */
+};
+
+/* The columns that bars, lines or cells with their figures need. */
+int chart_columns(const struct chart *chart);
+
+/* Draws into `drawing`, whose columns and rows are set and which is empty. False: there is not enough room. */
+bool chart_draw(const struct chart *chart, struct drawing *drawing);
+
+#endif
