@@ -12,7 +12,7 @@
 #include "engine/plan/footprint.h"
 #include "engine/plan/sizes.h"
 
-enum { MOVES_MAX = 8 };
+enum { MOVES_MAX = 12 }; /* of a row, and MOVE_NONE after the last */
 enum how { HOW_NOT, HOW_TO, HOW_FLIP, HOW_TWICE, HOW_HALF, HOW_EVEN, HOW_BLOCK, HOW_SMALLER, HOW_NODE };
 
 struct set {

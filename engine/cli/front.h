@@ -28,8 +28,13 @@ void interrupt_watch(void);
 bool interrupt_asked(void);
 void interrupt_end(void); /* after the cleanup: ends the process with the signal that was received; returns if there was none */
 
-/* plan.c: the configuration of CONFIG or --model, with --set and --ranks. */
+/* plan.c: the configuration of CONFIG or --model, with --set and --ranks; front_load_with(): with more settings, and CONFIG's text (NULL:
+ * the file is read). front_check_plan(): which options of plan go together. sweep.c: plan --sweep. */
+struct front_setting { const char *text; const char *const *sets; int count; };
 int front_load(struct config *config, const struct cli *cli, struct error *err);
+int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err);
+int front_check_plan(const struct cli *cli, struct error *err);
+int front_sweep(const struct cli *cli, struct error *err);
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);

@@ -10,6 +10,7 @@
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
 #include "engine/advise/psi.h"
+#include "engine/advise/sweep.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 #include "engine/cli/front.h"
@@ -20,7 +21,7 @@
 
 /* Sets of the command line and of what it names, in their order: later ones win. */
 struct plan_sets {
-    const char *at[TEXT_LIST_MAX + FIT_FAMILY_SETS + 12];
+    const char *at[TEXT_LIST_MAX + FIT_FAMILY_SETS + 12 + SWEEP_KEYS_MAX];
     char text[11][80];
     int count, texts;
 };
@@ -60,20 +61,23 @@ static void print_defaults(FILE *out, const struct config *config)
     if (said) fputc('\n', out);
 }
 
-static int check_options(const struct cli *cli, struct error *err)
+int front_check_plan(const struct cli *cli, struct error *err)
 {
-    const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi;
+    const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi && !cli->sweeps.count;
     if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
-    if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) > 1)
+    if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) + (cli->sweeps.count > 0) > 1)
         return error_set(err, STATUS_USAGE,
-                         "give --accounting, --advise, --explain, --fit, --psi or --schedule, not two of them");
+                         "give --accounting, --advise, --explain, --fit, --psi, --schedule or --sweep, not two of them");
+    if (!cli->sweeps.count && (cli->sweep_as || cli->sweep_frame || cli->ascii))
+        return error_set(err, STATUS_USAGE, "--as, --frame and --ascii belong to --sweep");
     if (cli->psi && has_model(cli))
         return error_set(err, STATUS_USAGE,
                          "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");
     if (cli->advise && !cli->hardware)
         return error_set(err, STATUS_USAGE,
                          "--advise needs --hardware: t4, v100, a100, h100, h200, b200, or a file of simulate --calibrate");
-    if (cli->hardware && !cli->advise) return error_set(err, STATUS_USAGE, "--hardware belongs to --advise");
+    if (cli->hardware && !cli->advise && !cli->sweeps.count)
+        return error_set(err, STATUS_USAGE, "--hardware belongs to --advise and --sweep");
     if (!cli->operand && needs_model && !has_model(cli))
         return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
     if (cli->with.count && !cli->accounting)
@@ -120,7 +124,7 @@ static int load_model(struct config *config, const struct plan_sets *sets, struc
     return STATUS_OK;
 }
 
-int front_load(struct config *config, const struct cli *cli, struct error *err)
+int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err)
 {
     struct plan_sets sets = {.count = 0};
     const bool own_model = has_model(cli), family = cli->fit && !own_model && !cli->operand,
@@ -131,7 +135,9 @@ int front_load(struct config *config, const struct cli *cli, struct error *err)
     if (cli->model && !file) add_set(&sets, "model.name=%s", cli->model);
     if (cli->ranks > 0) add_set(&sets, "topology.ranks=%lld", (long long)cli->ranks);
     for (int i = 0; i < cli->sets.count; i++) sets.at[sets.count++] = cli->sets.at[i];
-    status = own_model                   ? load_model(config, &sets, err)
+    for (int i = 0; i < more->count; i++) sets.at[sets.count++] = more->sets[i];
+    status = own_model || (more->count && !cli->operand) ? load_model(config, &sets, err)
+             : more->text                ? config_load_text(config, more->text, sets.at, sets.count, err)
              : cli->psi && !cli->operand ? config_load_text(config, micro_batch_bf16, sets.at, sets.count, err)
                                          : config_load(config, cli->operand, sets.at, sets.count, err);
     if (status && file) return error_prefix(err, "%.300s", cli->model);
@@ -139,6 +145,11 @@ int front_load(struct config *config, const struct cli *cli, struct error *err)
         status = config_add_line(&config->notes, err, "sliding_window = %d: operations are counted as if attention saw all tokens before", window);
     if (!status) gpu_settle(config);
     return status;
+}
+
+int front_load(struct config *config, const struct cli *cli, struct error *err)
+{
+    return front_load_with(config, cli, &(struct front_setting){0}, err);
 }
 
 /* *fits: whether the setup in question can be trained. */
@@ -215,7 +226,7 @@ static int print(FILE *out, struct config *config, const struct cli *cli, bool *
 static int plan(const struct cli *cli, bool *fits, struct error *err)
 {
     struct config config;
-    int status = check_options(cli, err);
+    int status = front_check_plan(cli, err);
     if (!status) status = front_load(&config, cli, err);
     if (status) return status;
     if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
@@ -269,6 +280,6 @@ int front_plan(const struct cli *cli, struct error *err)
     bool fits = true;
     if (cli->accounting && strcmp(cli->accounting, "list") == 0) return list_accountings(cli, err);
     if (cli->model && strcmp(cli->model, "list") == 0) return list_models(cli, err);
-    const int status = plan(cli, &fits, err);
+    const int status = cli->sweeps.count ? front_sweep(cli, err) : plan(cli, &fits, err);
     return status || fits ? status : STATUS_CHECK;
 }

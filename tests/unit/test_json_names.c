@@ -18,6 +18,7 @@
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
+#include "engine/advise/sweep.h"
 #include "engine/config/keys.h"
 #include "tests/support/report_text.h"
 
@@ -105,8 +106,25 @@ static void print_fit(FILE *out, const struct config *config)
     free(answer);
 }
 
-enum page { PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE, ANALYZE, DIFF, REPORT, PAGES };
-static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",
+static int load_swept(void *user, struct config *config, const char *const *sets, int count, struct error *err)
+{
+    (void)user;
+    return config_load(config, "configs/nano.json", sets, count, err);
+}
+
+static void print_swept(FILE *out)
+{
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    struct error err = {0};
+    assert_int_equal(sweep_add(sweep, "zero_optimization.stage=0,3", &err), 0);
+    assert_int_equal(sweep_plan(sweep, &(struct sweep_loader){load_swept, NULL}, &err), 0);
+    assert_int_equal(sweep_print_json(out, sweep, &err), 0);
+    sweep_release(sweep);
+    free(sweep);
+}
+
+enum page { PLAN, FIT, SWEEP, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE, ANALYZE, DIFF, REPORT, PAGES };
+static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",     "zerolab plan --sweep --json",
                                           "zerolab plan --explain --json", "zerolab plan --accounting NAME --json",
                                           "zerolab plan --accounting NAME --json, where NAME has formulas",
                                           "zerolab analyze --json",        "zerolab analyze --diff --json, zerolab compare --json",
@@ -123,6 +141,7 @@ static void collect_plan(struct names *names, enum page page)
         int status = 0;
         if (page == PLAN) status = plan_print_json(out, &config, false, &err);
         if (page == FIT) print_fit(out, &config);
+        if (page == SWEEP) print_swept(out);
         if (page == EXPLAIN) status = explain_print_json(out, &config, "it", &err);
         if (page == ACCOUNTING_PAGE)
             status = accounting_print_json(out, &accounting_table[ACCOUNTING_DS18], &config, &err);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "engine/advise/sweep.h"
 #include "engine/base/error.h"
 #include "engine/lab/play.h"
 #include "engine/observe/questions.h"
@@ -99,6 +100,12 @@ struct app_frame_options {
     enum app_frame_as as;
     const struct app_compare *compare; /* two traces; `at` is a moment of A; NULL: one */
 };
+
+/* Prints a sweep (engine/advise/sweep.h): the table as text, then its charts, of columns x rows characters each; its charts as one SVG
+ * or on a page, with the table; or the table as CSV. what: the configuration or model. STATUS_RUN: no memory. */
+enum app_charts_as { CHARTS_TEXT, CHARTS_SVG, CHARTS_HTML, CHARTS_CSV };
+struct app_charts { enum app_charts_as as; const struct sweep *sweep; const char *what; int columns, rows; bool ascii; };
+int app_charts(FILE *out, const struct app_charts *ask, struct error *err);
 
 /* Draws screens of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place, steps or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);

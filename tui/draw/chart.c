@@ -109,7 +109,8 @@ static void say(const struct plot *plot, struct shape *shape, int cell, const ch
     snprintf(shape->text, sizeof shape->text, "%s %s", chart_number(number, value, chart->unit), series);
     for (int k = 0; k < 2 && chart->key[k]; k++) {
         const char *dot = strrchr(chart->key[k], '.');
-        text_append(shape->text, sizeof shape->text, "%s%s %s", k || *series ? ", " : "", dot ? dot + 1 : chart->key[k], of[k]);
+        text_append(shape->text, sizeof shape->text, "%s%s %s", k || *series ? ", " : "", dot ? dot + 1 : chart->key[k],
+                    of[k]);
     }
     drawing_add(plot->drawing, shape);
 }
@@ -129,7 +130,10 @@ static struct shape box_of(const struct chart_series *series, double x, double y
 /* ---- around the plot ---- */
 
 /* Entries of the legend, from left to right, in as many rows as they need. room: columns of the sign before a text. */
-struct legend { struct drawing *drawing; int x, y; };
+struct legend {
+    struct drawing *drawing;
+    int x, y;
+};
 
 static int entry(struct legend *legend, int room, const char *format, ...)
 {
@@ -215,11 +219,13 @@ static void draw_labels(const struct plot *plot)
 {
     const struct chart *chart = plot->chart;
     const int every = (widest(chart->place, chart->places) + plot->slot) / plot->slot; /* places have a label */
-    const bool bars = chart->kind == CHART_BARS && chart->key[1], room = widest(chart->group, chart->groups) < plot->bar;
+    const bool bars = chart->kind == CHART_BARS && chart->key[1],
+               room = widest(chart->group, chart->groups) < plot->bar;
     char said[400] = "";
     int y = plot->bottom + 1;
     for (int cell = 0; bars && room && cell < plot->cells; cell++)
-        middle(plot->drawing, plot->left + cell / chart->groups * plot->slot + plot->bars_from + cell % chart->groups * plot->bar,
+        middle(plot->drawing,
+               plot->left + cell / chart->groups * plot->slot + plot->bars_from + cell % chart->groups * plot->bar,
                plot->bar, y, STYLE_DIM, chart->group[cell % chart->groups]);
     if (bars && room) y++;
     for (int p = 0; p < chart->places; p += every)
@@ -249,7 +255,8 @@ static void draw_bar_at(const struct plot *plot, int cell)
         if (!(value > 0)) continue;
         say(plot, &box, cell, series->name, value);
         if (box.y2 - box.y >= 1)
-            drawing_text(plot->drawing, x + (plot->bar - 1) / 2, (box.y + box.y2) / 2 - 0.5, series->style, "%c", series->letter);
+            drawing_text(plot->drawing, x + (plot->bar - 1) / 2, (box.y + box.y2) / 2 - 0.5, series->style, "%c",
+                         series->letter);
     }
     if (chart->limits[cell] <= plot->high) /* from place to place without a gap */
         rule(plot->drawing, STYLE_PLANNED, group ? x : place, row_of(plot, chart->limits[cell]),
@@ -264,12 +271,14 @@ static void draw_lines(const struct plot *plot)
     int missing = -1; /* the last place with a sign for what is refused */
     for (int pass = 0; pass < 2; pass++)
         for (int cell = 0; cell < plot->cells; cell++) {
-            const double value = value_at(chart, cell, 0), from = cell < groups ? NAN : value_at(chart, cell - groups, 0),
+            const double value = value_at(chart, cell, 0),
+                         from = cell < groups ? NAN : value_at(chart, cell - groups, 0),
                          beside = groups < plot->slot ? cell % groups - (groups - 1) / 2.0 : 0,
                          x = plot->left + (cell / groups + 0.5) * plot->slot + beside;
             if (pass && isnan(value) && missing < cell / groups) {
                 missing = cell / groups;
-                middle(plot->drawing, plot->left + missing * plot->slot, plot->slot, plot->bottom - 1, STYLE_TEXT, "\u00d7");
+                middle(plot->drawing, plot->left + missing * plot->slot, plot->slot, plot->bottom - 1, STYLE_TEXT,
+                       "\u00d7");
             }
             if (isnan(value) || (plot->log && value <= 0)) continue;
             struct shape shape = mark_of(cell % groups, x, row_of(plot, value));
@@ -284,14 +293,16 @@ static void draw_heat_at(const struct plot *plot, int cell, int rows)
 {
     const struct chart *chart = plot->chart;
     const double value = value_at(chart, cell, 0), range = plot->most - plot->least,
-                 share = plot->log    ? log(value / plot->least) / log(plot->most / plot->least)
+                 share = plot->log   ? log(value / plot->least) / log(plot->most / plot->least)
                          : range > 0 ? (value - plot->least) / range
                                      : 0;
     const int x = plot->left + cell / chart->groups * plot->slot, y = plot->top + cell % chart->groups * rows;
     char number[32], text[40] = "\u00d7";
-    struct shape shade = {SHAPE_SHADE, STYLE_SPARK, x, y, x + plot->slot, y + rows, .mark = share > 0 ? (int)(4 * share + 0.5) : 0};
+    struct shape shade = {
+        SHAPE_SHADE, STYLE_SPARK, x, y, x + plot->slot, y + rows, .mark = share > 0 ? (int)(4 * share + 0.5) : 0};
     if (!isnan(value)) say(plot, &shade, cell, "", value);
-    if (!isnan(value)) snprintf(text, sizeof text, shade.mark ? " %s " : "%s", chart_number(number, value, chart->unit));
+    if (!isnan(value))
+        snprintf(text, sizeof text, shade.mark ? " %s " : "%s", chart_number(number, value, chart->unit));
     middle(plot->drawing, x, plot->slot, y + (rows - 1) / 2, shade.mark >= 3 ? STYLE_SELECTED : STYLE_TEXT, text);
 }
 
@@ -301,8 +312,8 @@ static bool draw_heat_map(struct plot *plot)
     const int rows = (plot->bottom - --plot->top) / chart->groups;
     plot->bottom = plot->top + rows * chart->groups;
     for (int g = 0; rows && g < chart->groups; g++)
-        drawing_text(plot->drawing, plot->left - 1 - utf8_columns(chart->group[g]), plot->top + g * rows + (rows - 1) / 2,
-                     STYLE_TEXT, "%s", chart->group[g]);
+        drawing_text(plot->drawing, plot->left - 1 - utf8_columns(chart->group[g]),
+                     plot->top + g * rows + (rows - 1) / 2, STYLE_TEXT, "%s", chart->group[g]);
     for (int cell = 0; rows && cell < plot->cells; cell++) draw_heat_at(plot, cell, rows);
     return rows > 0;
 }

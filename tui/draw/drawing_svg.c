@@ -72,7 +72,8 @@ static void put_path(FILE *out, const struct shape *shape)
     static const char *const dashes[4] = {"0", "8 3", "3 3", "10 3 3 3"};
     if (shape->kind == SHAPE_RULE) fprintf(out, "<path class=\"%s\"", shape->mark ? "limit" : "rule");
     else fprintf(out, "<path class=\"line l%d\" stroke-dasharray=\"%s\"", shape->style, dashes[shape->mark % 4]);
-    fprintf(out, " d=\"M%.1f,%.1fL%.1f,%.1f\"/>\n", CELL_X * shape->x, CELL_Y * shape->y, CELL_X * shape->x2, CELL_Y * shape->y2);
+    fprintf(out, " d=\"M%.1f,%.1fL%.1f,%.1f\"/>\n", CELL_X * shape->x, CELL_Y * shape->y, CELL_X * shape->x2,
+            CELL_Y * shape->y2);
 }
 
 static void put_text(FILE *out, const struct shape *shape)

@@ -1,0 +1,222 @@
+#include "engine/advise/sweep.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/json.h"
+
+/* ---- the keys and their values ---- */
+
+bool sweep_sets(const struct sweep *sweep, const char *typed)
+{
+    char path[CONFIG_PATH_MAX];
+    bool sets = false;
+    config_path(path, typed);
+    for (int k = 0; k < sweep->key_count; k++) sets |= !strcmp(sweep->key[k].path, path);
+    return sets;
+}
+
+/* The key must be able to have the value; equal values in two spellings ("50MB", "5e7") are one value. */
+static int add_value(struct sweep_key *key, const char *value, int length, struct error *err)
+{
+    struct config one = {0}, other = {0};
+    char text[SWEEP_VALUE_ROOM], shown[256], before[256];
+    if (!length) return error_set(err, STATUS_USAGE, "%s: value %d is empty", key->path, key->count + 1);
+    if (length >= (int)sizeof text || snprintf(text, sizeof text, "%.*s", length, value) < length)
+        return error_set(err, STATUS_USAGE, "%s: value %d is longer than %d characters", key->path, key->count + 1,
+                         SWEEP_VALUE_ROOM - 1);
+    if (key->count == SWEEP_VALUES_MAX)
+        return error_set(err, STATUS_USAGE, "%s: more than %d values; give fewer", key->path, SWEEP_VALUES_MAX);
+    int status = config_try(&one, key->path, text, err);
+    if (status) return status;
+    config_show(&one, key->path, shown, sizeof shown);
+    for (int v = 0; v < key->count; v++) {
+        config_try(&other, key->path, key->value[v], NULL);
+        config_show(&other, key->path, before, sizeof before);
+        if (!strcmp(shown, before)) return error_set(err, STATUS_USAGE, "%s: value %s is there twice", key->path, text);
+    }
+    strcpy(key->value[key->count++], text);
+    return STATUS_OK;
+}
+
+/* "1..8", "0..100+25", "1..64*2". False: the value is no range. */
+static bool read_range(const char *value, int length, long long *from, long long *to, char *sign, long long *by)
+{
+    char text[SWEEP_VALUE_ROOM];
+    int end = 0;
+    snprintf(text, sizeof text, "%.*s", length, value);
+    *sign = '+', *by = 1;
+    if (sscanf(text, "%18lld..%18lld%n", from, to, &end) != 2 || !end) return false;
+    if (text[end] == '\0') return true;
+    const int step = end;
+    return sscanf(text + step, "%c%18lld%n", sign, by, &end) == 2 && text[step + end] == '\0' && strchr("+*", *sign);
+}
+
+static int add_values(struct sweep_key *key, const char *value, int length, struct error *err)
+{
+    long long from, to, by;
+    char sign, text[32];
+    int status = STATUS_OK;
+    if (!read_range(value, length, &from, &to, &sign, &by)) return add_value(key, value, length, err);
+    if (from > to || by < 1 || (sign == '*' && (by < 2 || from < 1)))
+        return error_set(err, STATUS_USAGE, "%s: range %.*s: give LOW..HIGH, LOW..HIGH+STEP or LOW..HIGH*FACTOR",
+                         key->path, length, value);
+    for (long long at = from; at <= to && !status; at = sign == '*' ? at * by : at + by)
+        status = add_value(key, text, snprintf(text, sizeof text, "%lld", at), err);
+    return status;
+}
+
+/* Up to the comma that ends the value; commas in brackets are part of it. */
+static int value_length(const char *text)
+{
+    int depth = 0, length = 0;
+    for (; text[length] && (text[length] != ',' || depth > 0); length++)
+        depth += (text[length] == '[') - (text[length] == ']');
+    return length;
+}
+
+int sweep_add(struct sweep *sweep, const char *text, struct error *err)
+{
+    const char *equals = strchr(text, '=');
+    char typed[CONFIG_PATH_MAX];
+    struct sweep_key *key = &sweep->key[sweep->key_count];
+    if (!equals || equals == text || equals - text >= CONFIG_PATH_MAX)
+        return error_set(err, STATUS_USAGE, "--sweep %.100s: give KEY=A,B,...", text);
+    if (sweep->key_count == SWEEP_KEYS_MAX)
+        return error_set(err, STATUS_USAGE, "--sweep is given more than %d times", SWEEP_KEYS_MAX);
+    snprintf(typed, sizeof typed, "%.*s", (int)(equals - text), text);
+    *key = (struct sweep_key){.count = 0};
+    config_path(key->path, typed);
+    if (sweep_sets(sweep, key->path)) return error_set(err, STATUS_USAGE, "--sweep %s: is given twice", key->path);
+    for (const char *at = equals + 1;; at++) {
+        const int length = value_length(at), status = add_values(key, at, length, err);
+        if (status) return error_prefix(err, "--sweep");
+        at += length;
+        if (!*at) break;
+    }
+    sweep->key_count++;
+    return STATUS_OK;
+}
+
+/* ---- the figures of a plan ---- */
+
+const char *sweep_figure_name(char out[SWEEP_NAME_ROOM], int figure)
+{
+    static const char *const names[] = {
+#define FIGURE(ID, name, value) name,
+#include "engine/advise/sweep.def"
+#undef FIGURE
+    };
+    static const char *const parts[] = {"peak", "resting", "budget"};
+    if (figure < SWEEP_MEMORY) return names[figure];
+    if (figure >= SWEEP_TRAFFIC) {
+        snprintf(out, SWEEP_NAME_ROOM, "%s_bytes", traffic_name((enum traffic)(figure - SWEEP_TRAFFIC)));
+        return out;
+    }
+    const int tier = (figure - SWEEP_MEMORY) / SWEEP_PARTS, part = (figure - SWEEP_MEMORY) % SWEEP_PARTS;
+    snprintf(out, SWEEP_NAME_ROOM, "%s_%s_bytes", tier_name((enum tier)tier),
+             part < CATEGORIES ? category_name((enum category)part) : parts[part - CATEGORIES]);
+    return out;
+}
+
+static void note_memory(struct sweep_row *row, const struct footprint *footprint, const struct config *config)
+{
+    for (int tier = 0; tier < TIERS; tier++) {
+        double *parts = &row->figure[sweep_memory(tier, 0)];
+        for (int c = 0; c < CATEGORIES; c++) parts[c] = (double)footprint->category[tier][c].at_peak_bytes;
+        parts[SWEEP_PEAK] = (double)footprint->peak_bytes[tier];
+        parts[SWEEP_RESTING] = (double)footprint->resting_bytes[tier];
+        parts[SWEEP_BUDGET] = config->budget_bytes[tier] ? (double)config->budget_bytes[tier] : NAN;
+    }
+}
+
+static void note_plan(struct sweep_row *row, const struct setup *setup, const struct config *config)
+{
+    struct traffic_sum traffic[TRAFFIC_KINDS];
+    int64_t across[TRAFFIC_KINDS];
+    struct flops flops;
+    double sent = 0, crossing = 0, collectives = 0;
+    const double paced = paced_seconds(setup, config);
+    traffic_of(traffic, &setup->schedule, &setup->model, 0);
+    traffic_across(across, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
+    flops_of(&flops, &setup->schedule, &setup->model);
+    for (int kind = 0; kind < TRAFFIC_CONTROL; kind++) {
+        row->figure[sweep_traffic(kind)] = (double)traffic[kind].sent_bytes;
+        if (traffic_is_copy((enum traffic)kind)) continue;
+        sent += (double)traffic[kind].sent_bytes, crossing += (double)across[kind], collectives += traffic[kind].count;
+    }
+#define FIGURE(ID, name, value) row->figure[SWEEP_##ID] = (double)(value);
+#include "engine/advise/sweep.def"
+#undef FIGURE
+    note_memory(row, &setup->footprint, config);
+}
+
+/* ---- the rows ---- */
+
+int sweep_at(const struct sweep *sweep, int row, int key)
+{
+    for (int k = sweep->key_count - 1; k > key; k--) row /= sweep->key[k].count;
+    return row % sweep->key[key].count;
+}
+
+static int load_row(struct config *config, const struct sweep *sweep, int row, const struct sweep_loader *loader,
+                    struct error *err)
+{
+    char text[SWEEP_KEYS_MAX][CONFIG_PATH_MAX + SWEEP_VALUE_ROOM];
+    const char *sets[SWEEP_KEYS_MAX];
+    for (int k = 0; k < sweep->key_count; k++) {
+        const struct sweep_key *key = &sweep->key[k];
+        snprintf(text[k], sizeof text[k], "%s=%s", key->path, key->value[sweep_at(sweep, row, k)]);
+        sets[k] = text[k];
+    }
+    return loader->load(loader->user, config, sets, sweep->key_count, err);
+}
+
+static int plan_row(struct sweep *sweep, int row, const struct sweep_loader *loader, struct error *err)
+{
+    struct config config;
+    struct setup setup;
+    int status = load_row(&config, sweep, row, loader, err);
+    if (status) return status;
+    if (!sweep->notes) sweep->notes = config.notes, config.notes = NULL;
+    status = setup_init(&setup, &config, err);
+    if (!status) {
+        note_plan(&sweep->rows[row], &setup, &config);
+        setup_release(&setup);
+    }
+    config_release(&config);
+    return status;
+}
+
+int sweep_plan(struct sweep *sweep, const struct sweep_loader *loader, struct error *err)
+{
+    struct error first = {0};
+    int refused = 0, rows = 1;
+    for (int k = 0; k < sweep->key_count; k++) rows *= sweep->key[k].count;
+    if (rows > SWEEP_ROWS_MAX)
+        return error_set(err, STATUS_USAGE, "--sweep: %d combinations, more than %d; give fewer values", rows,
+                         SWEEP_ROWS_MAX);
+    sweep->rows = calloc((size_t)rows, sizeof *sweep->rows);
+    if (!sweep->rows) return error_set(err, STATUS_RUN, "no memory for a table of plans");
+    sweep->row_count = rows;
+    for (int row = 0; row < rows; row++) {
+        struct error why = {0};
+        const int status = plan_row(sweep, row, loader, &why);
+        if (!status) continue;
+        if (status != STATUS_USAGE) return *err = why, status;
+        if (!refused++) first = why;
+        for (int f = 0; f < SWEEP_FIGURES; f++) sweep->rows[row].figure[f] = NAN;
+        if (!(sweep->rows[row].refusal = strdup(why.text)))
+            return error_set(err, STATUS_RUN, "no memory for a table of plans");
+    }
+    return refused < rows ? STATUS_OK
+                          : error_set(err, STATUS_USAGE, "every combination is refused: %.400s", first.text);
+}
+
+void sweep_release(struct sweep *sweep)
+{
+    for (int row = 0; row < sweep->row_count; row++) free(sweep->rows[row].refusal);
+    free(sweep->rows);
+    free(sweep->notes);
+}
