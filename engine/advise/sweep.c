@@ -131,8 +131,10 @@ static void note_memory(struct sweep_row *row, const struct footprint *footprint
     }
 }
 
-static void note_plan(struct sweep_row *row, const struct setup *setup, const struct config *config)
+static void note_plan(struct sweep_row *row, const struct setup *setup, const struct config *config,
+                      const struct sweep_times *simulated)
 {
+    const struct sweep_times times = *simulated;
     struct traffic_sum traffic[TRAFFIC_KINDS];
     int64_t across[TRAFFIC_KINDS];
     struct flops flops;
@@ -177,12 +179,14 @@ static int plan_row(struct sweep *sweep, int row, const struct sweep_loader *loa
 {
     struct config config;
     struct setup setup;
+    struct sweep_times times = {NAN, NAN, NAN, NAN, NAN};
     int status = load_row(&config, sweep, row, loader, err);
     if (status) return status;
     if (!sweep->notes) sweep->notes = config.notes, config.notes = NULL;
     status = setup_init(&setup, &config, err);
     if (!status) {
-        note_plan(&sweep->rows[row], &setup, &config);
+        if (loader->time) status = loader->time(loader->user, &times, &setup, &config, err);
+        note_plan(&sweep->rows[row], &setup, &config, &times);
         setup_release(&setup);
     }
     config_release(&config);

@@ -53,8 +53,16 @@ struct sweep {
     char *notes;            /* of the first configuration that loads; NULL: none; owned */
 };
 
-/* Loads the configuration with these "KEY=VALUE"; the sweep releases it. */
-struct sweep_loader { int (*load)(void *user, struct config *config, const char *const *sets, int count, struct error *err); void *user; };
+/* A simulated step of rank 0: how long it lasts, and its lanes compute and comm are busy; and of all ranks. */
+struct sweep_times { double step_s, compute_s, communication_s, tokens_per_s, mfu; };
+
+struct sweep_loader {
+    /* Loads the configuration with these "KEY=VALUE"; the sweep releases it. */
+    int (*load)(void *user, struct config *config, const char *const *sets, int count, struct error *err);
+    /* NULL: times are not known. STATUS_USAGE: the row is refused. */
+    int (*time)(void *user, struct sweep_times *times, const struct setup *setup, const struct config *config, struct error *err);
+    void *user;
+};
 
 /* Reads KEY=A,B,... A value may be a range of whole numbers: 1..8, 0..100+25, or 1..64*2. STATUS_USAGE: an unknown key, one that is swept
  * already, a value that the key cannot have, or that is there twice. */

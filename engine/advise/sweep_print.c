@@ -23,6 +23,7 @@ static const struct {
     {"sent, bytes", SWEEP_SENT},
     {"across nodes", SWEEP_ACROSS},
     {"collectives", SWEEP_COLLECTIVES},
+    {"tokens/s", SWEEP_TOKENS},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns, CELL_ROOM = 64 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/advise/sweep.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/cli/front.h"
@@ -201,6 +202,23 @@ static struct answer answer_of(const struct trial *trial)
     answer.cost = answer.gpu_hours * trial->question.price;
     answer.fits = (uint64_t)trial->setup.footprint.peak_bytes[TIER_DEVICE] <= trial->hardware.memory_bytes;
     return answer;
+}
+
+int front_time_setup(struct sweep_times *times, const struct cli *cli, const struct setup *setup,
+                     const struct config *config, const struct hardware *hardware, struct error *err)
+{
+    struct trial trial = {.cli = cli,
+                          .question = {.recorded = 1, .steps = 1, .tokens = NAN},
+                          .config = *config,
+                          .setup = *setup,
+                          .hardware = *hardware};
+    int status = place_ranks(&trial, err);
+    if (!status) status = simulate(&trial, err);
+    if (status) return status;
+    const struct answer answer = answer_of(&trial);
+    *times = (struct sweep_times){trial.step_s, trial.busy_s[LANE_COMPUTE], trial.busy_s[LANE_COMM],
+                                  answer.tokens_per_s, answer.mfu};
+    return STATUS_OK;
 }
 
 static void print_times(FILE *out, const struct trial *trial)

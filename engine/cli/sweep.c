@@ -6,14 +6,27 @@
 
 #include "engine/advise/sweep.h"
 #include "engine/cli/front.h"
+#include "engine/simulate/hardware.h"
 
 /* A sweep loads the same setup several times, from the text of the file, which may be a pipe. */
-struct swept { const struct cli *cli; char *text; };
+struct swept { const struct cli *cli; char *text; struct hardware hardware; };
 
 static int load_combination(void *user, struct config *config, const char *const *sets, int count, struct error *err)
 {
     const struct swept *swept = user;
-    return front_load_with(config, swept->cli, &(struct front_setting){swept->text, sets, count}, err);
+    int status = front_load_with(config, swept->cli, &(struct front_setting){swept->text, sets, count}, err);
+    if (status || !swept->cli->hardware) return status;
+    if (!config->budget_bytes[TIER_DEVICE]) config->budget_bytes[TIER_DEVICE] = swept->hardware.memory_bytes;
+    status = hardware_place(config, &swept->hardware, err);
+    if (status) config_release(config);
+    return status;
+}
+
+static int time_combination(void *user, struct sweep_times *times, const struct setup *setup,
+                            const struct config *config, struct error *err)
+{
+    const struct swept *swept = user;
+    return front_time_setup(times, swept->cli, setup, config, &swept->hardware, err);
 }
 
 static int read_sweep(struct sweep *sweep, const struct cli *cli, struct error *err)
@@ -65,11 +78,12 @@ int front_sweep(const struct cli *cli, struct error *err)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
     struct swept swept = {.cli = cli};
-    const struct sweep_loader loader = {load_combination, &swept};
+    const struct sweep_loader loader = {load_combination, cli->hardware ? time_combination : NULL, &swept};
     struct app_charts ask = {.sweep = sweep, .what = cli->operand ? cli->operand : cli->model ? cli->model : "models"};
     if (!sweep) return error_set(err, STATUS_RUN, "no memory for a sweep");
     int status = front_check_plan(cli, err);
     if (!status) status = sweep_form(&ask, cli, err);
+    if (!status && cli->hardware) status = hardware_load(&swept.hardware, cli->hardware, err);
     if (!status) status = read_sweep(sweep, cli, err);
     if (!status && cli->operand && (status = config_read(&swept.text, cli->operand, err)))
         error_prefix(err, "%s", cli->operand);

@@ -53,6 +53,26 @@ check "a swept model needs no other" eval 'plan --sweep model.name=nano,micro --
 check "... and is planned as --model plans it" eval \
     'for m in nano micro; do grep -q "\"device_peak_bytes\":$(plan --model $m --json | tr -d "\t " | grep -oE "\"peak_bytes\":[0-9]+" | tail -1 | cut -d: -f2)," <(tr -d "\t " <models.json) || exit 1; done'
 
+member() { tr -d '\t ' | grep -oE "\"$1\":[0-9.e+-]+" | cut -d: -f2; }
+plan --model gpt2 --hardware a100 --sweep topology.ranks=4,16 --sweep zero_optimization.stage=1,3 --json >timed.json
+for member in seconds_per_step tokens_per_second mfu exposed_seconds; do
+    for ranks in 4 16; do
+        for stage in 1 3; do
+            "$zerolab" simulate --model gpt2 --hardware a100 -n $ranks --set zero_optimization.stage=$stage --json | member $member
+        done
+    done >alone
+    check "$member is what simulate says" eval 'member $member <timed.json | cmp - alone && [ "$(sort -u alone | wc -l)" -ge 3 ]'
+done
+plan --model gpt2 --hardware a100 --sweep topology.ranks=4,12,16 --sweep zero_optimization.stage=1,3 >timed
+check "charts of time say that they are simulated" [ "$(grep -cE '^(Time|Tokens|Model|Seconds).* SIMULATED' timed)" -eq 4 ]
+check "ranks that do not fill nodes are refused in their row" grep -q '^12 .*refused: 12 ranks do not fill nodes of 8' timed
+check "memory of the device is the budget" grep -q "budget 80 GB" timed
+check "a bucket size has its knee" eval \
+    'plan --model nano --hardware v100 -n 64 --sweep zero_optimization.reduce_bucket_size=1e4,1e5,1e6,1e7 | grep -q "^  knee 1e6"'
+check "no chart of time without hardware" eval '! grep -q SIMULATED text'
+check "refused: no such hardware" refuses "nothing" --model nano $two --hardware nothing
+check "refused: hardware without a sweep" refuses "belongs to --advise and --sweep" --model nano --hardware a100
+
 check "refused: no values" refuses "give KEY=A,B" --model nano --sweep topology.ranks
 check "refused: an unknown key" refuses "did you mean zero_optimization.stage" --model nano --sweep zero_optimization.stag=1
 check "refused: a value twice" refuses "value 2 is there twice" --model nano --sweep topology.ranks=2,2

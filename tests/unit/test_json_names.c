@@ -117,7 +117,7 @@ static void print_swept(FILE *out)
     struct sweep *sweep = calloc(1, sizeof *sweep);
     struct error err = {0};
     assert_int_equal(sweep_add(sweep, "zero_optimization.stage=0,3", &err), 0);
-    assert_int_equal(sweep_plan(sweep, &(struct sweep_loader){load_swept, NULL}, &err), 0);
+    assert_int_equal(sweep_plan(sweep, &(struct sweep_loader){load_swept, NULL, NULL}, &err), 0);
     assert_int_equal(sweep_print_json(out, sweep, &err), 0);
     sweep_release(sweep);
     free(sweep);

@@ -33,7 +33,7 @@ static struct sweep *sweep_of(const char *const *keys, const char *const *more)
     struct error err = {.text = ""};
     for (; *keys; keys++)
         if (sweep_add(sweep, *keys, &err)) fail_msg("%s", err.text);
-    if (sweep_plan(sweep, &(struct sweep_loader){load_nano, (void *)more}, &err)) fail_msg("%s", err.text);
+    if (sweep_plan(sweep, &(struct sweep_loader){load_nano, NULL, (void *)more}, &err)) fail_msg("%s", err.text);
     return sweep;
 }
 
@@ -213,12 +213,12 @@ static void some_sweeps_are_refused(void **state)
     assert_int_equal(sweep_add(&sweep, "ranks=1", &err), STATUS_USAGE);
     assert_int_equal(sweep_add(&sweep, "topology.ranks=1", &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "is given twice"));
-    assert_int_equal(sweep_plan(&sweep, &(struct sweep_loader){load_nano, (const char *[]){NULL}}, &err), STATUS_USAGE);
+    assert_int_equal(sweep_plan(&sweep, &(struct sweep_loader){load_nano, NULL, (const char *[]){NULL}}, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "every combination is refused"));
     sweep_release(&sweep);
     for (int k = 0; k < 3; k++) assert_int_equal(sweep_add(&large, many[k], &err), STATUS_OK);
     assert_int_equal(sweep_add(&large, "model.heads=1", &err), STATUS_USAGE);
-    assert_int_equal(sweep_plan(&large, &(struct sweep_loader){load_nano, (const char *[]){NULL}}, &err), STATUS_USAGE);
+    assert_int_equal(sweep_plan(&large, &(struct sweep_loader){load_nano, NULL, (const char *[]){NULL}}, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "16384 combinations"));
     sweep_release(&large);
 }
@@ -310,15 +310,15 @@ static void texts_do_not_overlap(void **state)
     (void)state;
     static double values[4 * WORDS * WORDS];
     int drawn[3] = {0};
-    for (int size = 0; size < 200; size++)
+    for (int size = 0; size < 40; size++)
         for (int counts = 0; counts < WORDS * WORDS; counts++)
             for (enum chart_kind kind = CHART_BARS; kind <= CHART_HEAT; kind++) {
                 const struct chart chart = chart_with(kind, 1 + counts / WORDS, 1 + counts % WORDS, values);
-                struct drawing drawing = {.columns = 40 + 3 * (size % 40), .rows = 12 + 5 * (size / 40)};
+                struct drawing drawing = {.columns = 40 + 7 * (size % 20), .rows = 12 + 17 * (size / 20)};
                 if (chart_draw(&chart, &drawing)) check_texts(&drawing), drawn[kind]++;
                 drawing_release(&drawing);
             }
-    for (int kind = 0; kind < 3; kind++) assert_true(drawn[kind] > 5000);
+    for (int kind = 0; kind < 3; kind++) assert_true(drawn[kind] > 1000);
 }
 
 int main(void)

@@ -16,6 +16,7 @@ struct chart_row {
     const char *key; /* the first key ends in this; NULL: any */
     int keys;        /* at least so many are swept */
     int tier;        /* 1 + the tier whose categories are the series, and whose budget is the limit; 0: none */
+    bool knee;       /* its lines have one */
     int needs;       /* this figure is above 0 somewhere; 0: any of its own is */
     int count;
     struct {
@@ -48,6 +49,14 @@ static const struct chart_row rows[] = {
               {KIND(NVME_READ), {"NVMe reads", AS('r', 0x2592, OPTIMIZER)}},
               {KIND(NVME_WRITE), {"NVMe writes", AS('w', 0x2591, BUCKETS)}}}},
     {"Peak memory of a rank, device tier", "B", CHART_LINES, .keys = 2, ONE(PEAK(TIER_DEVICE))},
+    {"Time of a step on rank 0, SIMULATED", "s", CHART_BARS, .count = 2,
+     .part = {{SWEEP_COMPUTE, {"computing", AS('c', 0x2588, FORWARD)}},
+              {SWEEP_EXPOSED, {"nothing to compute", AS('-', 0x2591, WORKSPACE)}}}},
+    {"Tokens a second of all ranks, SIMULATED", "token/s", CHART_LINES, ONE(SWEEP_TOKENS)},
+    {"Model FLOPs of the device's peak (MFU), SIMULATED", "", CHART_LINES, ONE(SWEEP_MFU)},
+    {"Time of a step, SIMULATED; knee: the first within 2 % of the best", "s", CHART_LINES, .key = "bucket_size",
+     .knee = true, ONE(SWEEP_STEP)},
+    {"Seconds communicating for one computing, SIMULATED", "", CHART_LINES, ONE(SWEEP_COMMUNICATION_SHARE)},
     {"Communication over compute: bytes sent for a megaFLOP", "B", CHART_LINES, ONE(SWEEP_INTENSITY)},
     {"Collectives of a step", "", CHART_LINES, .key = "bucket_size", ONE(SWEEP_COLLECTIVES)},
     {"Memory of buckets at the peak, device tier", "B", CHART_LINES, .key = "bucket_size",
@@ -94,6 +103,7 @@ static void fill_chart(struct chart *chart, const struct chart_row *row, const s
     const int cells = values_of(sweep, 0) * values_of(sweep, 1), count = row->tier ? CATEGORIES : row->count;
     double *limits = values + cells * count;
     *chart = (struct chart){.kind = row->kind,
+                            .knee = row->knee,
                             .unit = row->unit,
                             .series_count = count,
                             .values = values,

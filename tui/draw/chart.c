@@ -147,10 +147,23 @@ static int entry(struct legend *legend, int room, const char *format, ...)
     return at;
 }
 
+/* ", knee 4e5"; "": not asked for, or nothing is known. */
+static const char *knee_text(char out[64], const struct chart *chart, int group)
+{
+    double least = NAN;
+    int place = 0;
+    *out = '\0';
+    for (int p = 0; p < chart->places; p++) least = fmin(least, value_at(chart, p * chart->groups + group, 0));
+    if (!chart->knee || isnan(least)) return out;
+    while (!(value_at(chart, place * chart->groups + group, 0) <= 1.02 * least)) place++;
+    snprintf(out, 64, ", knee %s", chart->place[place]);
+    return out;
+}
+
 static void draw_legend(struct legend *legend, const struct plot *plot)
 {
     const struct chart *chart = plot->chart;
-    char a[32], b[32];
+    char a[64], b[32];
     for (int s = chart->series_count - 1; chart->kind == CHART_BARS && s >= 0; s--) {
         const struct chart_series *series = &chart->series[s];
         double most = 0;
@@ -163,10 +176,11 @@ static void draw_legend(struct legend *legend, const struct plot *plot)
     }
     if (chart->kind == CHART_LINES && chart->key[1]) entry(legend, 0, "%s", chart->key[1]);
     for (int g = 0; chart->kind == CHART_LINES && chart->key[1] && g < chart->groups; g++) {
-        const int x = entry(legend, 2, "%s", chart->group[g]);
+        const int x = entry(legend, 2, "%s%s", chart->group[g], knee_text(a, chart, g));
         const struct shape mark = mark_of(g, x + 0.5, legend->y + 0.5);
         drawing_add(legend->drawing, &mark);
     }
+    if (chart->knee && !chart->key[1] && *knee_text(a, chart, 0)) entry(legend, 0, "%s", a + strlen(", "));
     if (chart->kind == CHART_HEAT)
         entry(legend, 0, "from %s (light) to %s (full)%s", chart_number(a, plot->least, chart->unit),
               chart_number(b, plot->most, chart->unit), plot->log ? ", logarithmic" : "");

@@ -17,6 +17,7 @@ struct chart {
     enum chart_kind kind;
     const char *title, *unit;            /* "B", "s": with a prefix, such as GB; "": a plain number */
     const char *key[2];                  /* what places and groups are; key[1] NULL: there is one group, without a name */
+    bool knee;                           /* lines: say the first place within 2 % of the least value */
     int places, groups, series_count;
     const char *place[CHART_PLACES_MAX], *group[CHART_PLACES_MAX];
     struct chart_series series[CHART_SERIES_MAX];
