@@ -1,0 +1,67 @@
+#!/bin/bash
+# Planned, simulated and measured, side by side: trains more than sixty setups and holds memory, traffic and time of each against
+# `zerolab plan` and `zerolab simulate` on a profile that is measured here first. Peaks and traffic must be the plan's to the byte. Times
+# are held against the simulation where every thread has a core of its own; the profile has one machine, so more ranks than its cores
+# have none (n/a). Needs jq. STEPS=N: steps a run (20).
+zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
+root=$(realpath "$(dirname "$0")/../..")
+folder=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-against-XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+steps=${STEPS:-20}
+z=zero_optimization
+
+"$zerolab" simulate --calibrate --disk "$folder" -o here.json || exit 1
+
+setups() { # a line each: CONFIG, ranks, settings
+    local stage ranks
+    for stage in 0 1 2 3; do
+        for ranks in 1 2 4; do
+            echo "nano $ranks $z.stage=$stage"
+            echo "nano $ranks $z.stage=$stage bf16.enabled=true"
+            echo "nano $ranks $z.stage=$stage model.recompute=full"
+            [ $ranks -eq 1 ] || echo "nano $ranks $z.stage=$stage $z.reduce_bucket_size=50000000 $z.stage3_prefetch_bucket_size=1"
+        done
+        echo "micro 1 $z.stage=$stage"
+        echo "micro 2 $z.stage=$stage"
+        echo "nano 4 $z.stage=$stage topology.ranks_per_node=2"
+        [ $stage -eq 0 ] || echo "nano 2 $z.stage=$stage $z.offload_optimizer.device=cpu"
+        [ $stage -eq 0 ] || echo "nano 2 $z.stage=$stage bf16.enabled=true $z.offload_optimizer.device=cpu gradient_accumulation_steps=2"
+    done
+    echo "nano 2 $z.stage=3 $z.offload_param.device=cpu"
+    echo "nano 2 $z.stage=3 $z.offload_optimizer.device=nvme $z.offload_optimizer.nvme_path=$folder"
+    echo "nano 2 $z.stage=3 $z.offload_optimizer.device=nvme $z.offload_optimizer.nvme_path=$folder $z.offload_param.device=nvme $z.offload_param.max_in_cpu=0"
+    echo "nano 4 $z.stage=3 topology.ranks_per_node=2 $z.mics_shard_size=2"
+    echo "nano 4 $z.stage=3 topology.ranks_per_node=2 $z.zero_hpz_partition_size=2"
+    echo "nano 4 $z.stage=3 topology.ranks_per_node=2 $z.mics_hierarchical_params_gather=true"
+}
+
+# of one run: bytes of peaks by tier, and of traffic by kind
+planned='(.tiers[] | select(.peak_bytes > 0) | "\(.tier) \(.peak_bytes)"), (.traffic[] | select(.kind | test("^(all|reduce|d2h|h2d|nvme)")) | select(.sent_bytes > 0) | "\(.kind) \(.sent_bytes)")'
+measured='([.peak[] | select(.bytes > 0)] | group_by(.tier)[] | "\(.[0].tier) \(map(.bytes) | max)"),
+    ([.traffic[] | select(.kind | test("^(all|reduce|d2h|h2d|nvme)")) | select(.sent_bytes_per_step > 0)] | group_by(.kind)[] | "\(.[0].kind) \(map(.sent_bytes_per_step) | add | round)")'
+
+printf '%-9s %5s %12s %12s %7s  %s\n' bytes ranks measured simulated ratio setup
+runs=0 exact=0
+while read -r config ranks settings; do
+    sets=(-n "$ranks")
+    for set in $settings; do sets+=(--set "$set"); done
+    runs=$((runs + 1))
+    "$zerolab" train "$root/configs/$config.json" "${sets[@]}" --headless --steps "$steps" --set data.validation_fraction=0 --report run.json >log 2>&1 || { tail -1 log; continue; }
+    "$zerolab" plan "$root/configs/$config.json" "${sets[@]}" --json 2>/dev/null | jq -r "$planned" | sort >plan.txt
+    jq -r "$measured" run.json | sort >run.txt
+    same=DIFFER
+    if cmp -s plan.txt run.txt; then same=exact exact=$((exact + 1)); fi
+    [ $same = exact ] || diff plan.txt run.txt | sed 's/^/    /'
+    took=$(jq '[.steps[1:][].seconds.total] | sort | .[length / 2 | floor]' run.json)
+    said=$("$zerolab" simulate "$root/configs/$config.json" "${sets[@]}" --hardware here.json --json 2>/dev/null | jq .seconds_per_step)
+    awk -v same=$same -v ranks="$ranks" -v took="$took" -v said="$said" -v setup="$config $settings" \
+        'BEGIN { printf "%-9s %5d %10.2f ms ", same, ranks, 1e3 * took
+                 if (said == "") printf "%13s %7s", "n/a", "n/a"; else printf "%10.2f ms %7.3f", 1e3 * said, said / took
+                 printf "  %s\n", setup }' | tee -a rows
+done < <(setups)
+
+echo "$exact of $runs runs: peaks of all tiers and traffic of all kinds as planned, to the byte"
+awk -v cores="$(nproc)" '$2 <= cores && $5 != "n/a" { off = $7 > 1 ? $7 - 1 : 1 - $7; print off }' rows | sort -n |
+    awk '{ off[NR] = $1 } END { printf "%d runs with a core for every thread: simulated time off by %.0f %% at the median, %.0f %% at worst\n", NR, 100 * off[int((NR + 1) / 2)], 100 * off[NR] }'
+[ "$exact" -eq "$runs" ]
