@@ -63,7 +63,7 @@ static int refuse(const struct bound *bound, struct error *err)
 /* All parameters of the model, or a little more. */
 static int64_t parameters_of(const struct config_model *model)
 {
-    const int64_t C = model->hidden, F = config_ffn(model), K = C / model->heads * config_kv_heads(model);
+    const int64_t C = model->hidden, F = config_ffn(model), K = config_key_width(model);
     const int64_t products = model_traits[model->kind].gated ? 3 : 2, head = model->untied ? model->vocabulary : 0;
     const int64_t block = products * F * C + 2 * C * C + 2 * K * C + F + 9 * C;
     return model->layers * block + (head + (int64_t)model->vocabulary + model->context + 6) * C;

@@ -36,6 +36,7 @@ struct model_traits {
 extern const struct model_traits model_traits[MODEL_KINDS];
 
 int config_kv_heads(const struct config_model *model); /* as many as heads, if not given */
+int64_t config_key_width(const struct config_model *model); /* of all of them: hidden, where heads are not known (0) */
 /* If not given, 4 x hidden; of a gated MLP 2/3 of that, up to a multiple of 256 (Touvron et al. 2023). */
 int config_ffn(const struct config_model *model);
 

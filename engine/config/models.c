@@ -72,6 +72,11 @@ int config_kv_heads(const struct config_model *model)
     return model->kv_heads ? model->kv_heads : model->heads;
 }
 
+int64_t config_key_width(const struct config_model *model)
+{
+    return model->kv_heads && model->heads ? (int64_t)model->hidden / model->heads * model->kv_heads : model->hidden;
+}
+
 int config_ffn(const struct config_model *model)
 {
     enum { MULTIPLE = 256 };

@@ -65,11 +65,6 @@ const struct formula *formula_of(const char *buffer)
     return NULL;
 }
 
-static int64_t key_width(const struct model *model)
-{
-    return (int64_t)model->shape.hidden / model->shape.heads * config_kv_heads(&model->shape);
-}
-
 bool formula_general(const struct model *model)
 {
     const struct config_model *shape = &model->shape;
@@ -90,7 +85,7 @@ struct formula_sizes formula_sizes_of(const struct model *model, int B, int T)
     return (struct formula_sizes){dtype_bytes(model->dtype), (int64_t)B * T,
                                   model->shape.hidden,       logits_row(model),
                                   model->shape.heads,        F,
-                                  key_width(model),          config_ffn(&model->shape),
+                                  config_key_width(&model->shape),          config_ffn(&model->shape),
                                   has->gated ? F : 0,        has->rms_norm ? 1 : 2};
 }
 
@@ -153,7 +148,7 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
                   input = activation_output_bytes(model, B, T);
     const int64_t h = model->shape.hidden, f = config_ffn(&model->shape),
                   shifts = model_traits[model->shape.kind].rms_norm ? 0 : 2;
-    const int64_t keys = 2 * (key_width(model) - h), hidden = 2 * (f - 4 * h),
+    const int64_t keys = 2 * (config_key_width(&model->shape) - h), hidden = 2 * (f - 4 * h),
                   gate = model_traits[model->shape.kind].gated ? f : 0;
     const int64_t exact = e * sb * (16 * h + keys + hidden + gate) + 4 * a * sb + (2 + shifts) * 4 * sb;
     *terms = (struct activation_terms){L * (34 * sbh + 5 * scores), L * 34 * sbh, L * 2 * sbh, .kept = 0};

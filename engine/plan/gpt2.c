@@ -10,17 +10,11 @@ static const struct tensor_row tensors[TENSOR_IDS] = {
 _Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX && (int)GPT2_SLOTS <= PART_SLOTS_MAX,
                "a model has room for its tensors, parts and slots");
 
-/* Heads of keys and values, as a width. */
-static int64_t kv_width(const struct config_model *shape)
-{
-    return (int64_t)shape->hidden / shape->heads * config_kv_heads(shape);
-}
-
 static void tensor_shape(int tensor, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
 {
     const struct model_traits *has = &model_traits[shape->kind];
     const int64_t C = shape->hidden, V = shape->vocabulary, F = config_ffn(shape), G = has->gated ? F : 0,
-                  X = has->positions ? (int64_t)shape->context + has->more_positions : 0, Q = C + 2 * kv_width(shape),
+                  X = has->positions ? (int64_t)shape->context + has->more_positions : 0, Q = C + 2 * config_key_width(shape),
                   A = has->biases || has->qkv_biases, D = has->biases, S = !has->rms_norm, E = has->embedding_norm,
                   U = shape->untied ? V : 0;
     const int64_t shapes[TENSOR_IDS][2] = {
@@ -82,7 +76,7 @@ static int64_t gate_width(const struct model *model)
 static void part_layout(struct activation_layout *layout, const struct model *model, int part, int B, int T)
 {
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
-    const int64_t M = model_traits[model->shape.kind].rms_norm ? 0 : N, Q = C + 2 * kv_width(&model->shape);
+    const int64_t M = model_traits[model->shape.kind].rms_norm ? 0 : N, Q = C + 2 * config_key_width(&model->shape);
     const int64_t width = activation_hidden(model), gate = gate_width(model), H = model_tiled(model) ? 0 : width,
                   F = width - H, HG = model_tiled(model) ? 0 : gate, FG = gate - HG;
     const struct {
@@ -106,7 +100,7 @@ static void part_layout(struct activation_layout *layout, const struct model *mo
 
 int64_t scratch_qkv_bytes(const struct model *model, int B, int T)
 {
-    const int64_t elems = (int64_t)B * T * (model->shape.hidden + 2 * kv_width(&model->shape));
+    const int64_t elems = (int64_t)B * T * (model->shape.hidden + 2 * config_key_width(&model->shape));
     return model_tiled(model) ? activation_aligned(elems * dtype_bytes(model->dtype)) : 0;
 }
 
@@ -142,7 +136,7 @@ static double flops(const struct model *model, enum op_kind kind, const struct u
 {
     const double N = (double)B * T, C = model->shape.hidden, F = (double)activation_hidden(model);
     const double scores = N * (T + 1.0) * C; /* one product of attention: row t of T meets t + 1 keys */
-    const double attention = product(N, C + 2 * (double)kv_width(&model->shape), C) + 2 * scores,
+    const double attention = product(N, C + 2 * (double)config_key_width(&model->shape), C) + 2 * scores,
                  last = product(N, C, F), mlp = product(N, F + (double)gate_width(model), C) + last;
     const double block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
     const double head = product(N, model->shape.vocabulary, C);
