@@ -40,35 +40,19 @@ bool op_is_followed(const struct op *op)
     return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
 }
 
-/* What goes over each link, as the executor will count it; of a collective the mean over ranks, which the busiest of them passes. */
-static void link_bytes(double bytes[LINKS], const struct schedule *schedule, const struct config *config,
-                       const struct op *op)
-{
-    const double inter = traffic_inter_share(schedule, op->group, config->topology.ranks_per_node);
-    memset(bytes, 0, LINKS * sizeof *bytes);
-    switch (op->lane) {
-    case LANE_COMM:
-        bytes[LINK_INTRA] = (double)op->sent_bytes * (1 - inter);
-        bytes[LINK_INTER] = (double)op->sent_bytes * inter;
-        break;
-    case LANE_D2H:
-    case LANE_H2D: bytes[LINK_PCIE] = (double)op->bytes; break;
-    case LANE_NVME_READ:
-    case LANE_NVME_WRITE: bytes[LINK_NVME] = (double)op->bytes; break;
-    default: break;
-    }
-}
+enum { PACED_RANKS_MAX = 64 }; /* as many as train on a machine */
 
-/* The slower of the links that it uses. */
-static double link_seconds(const struct schedule *schedule, const struct config *config, const struct op *op)
+/* The slower of the links that it uses; what goes over each, as the executor will count it. */
+static double link_seconds(const struct setup *setup, const struct config *config, const struct op *op, int rank)
 {
-    double bytes[LINKS], seconds = 0;
-    link_bytes(bytes, schedule, config, op);
+    int64_t bytes[LINKS];
+    double seconds = 0;
+    op_link_bytes(bytes, &setup->schedule, &setup->model, op, rank, config->topology.ranks_per_node);
     for (int link = 0; link < LINKS; link++) {
         const struct config_link *paced = &config->topology.links[link];
         if (bytes[link] <= 0) continue;
         const double pace = paced->bandwidth_bytes_per_s;
-        seconds = fmax(seconds, paced->latency_s + (pace > 0 ? bytes[link] / pace : 0));
+        seconds = fmax(seconds, paced->latency_s + (pace > 0 ? (double)bytes[link] / pace : 0));
     }
     return seconds;
 }
@@ -76,7 +60,9 @@ static double link_seconds(const struct schedule *schedule, const struct config 
 double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op)
 {
     const double slow = config->topology.slow_motion, flops = config->topology.device_flops;
-    double seconds = link_seconds(&setup->schedule, config, op);
+    double seconds = 0; /* of a collective the rank that sends most: the others wait for it */
+    for (int rank = 0; rank < setup->schedule.ranks && rank < PACED_RANKS_MAX; rank++)
+        seconds = fmax(seconds, link_seconds(setup, config, op, rank));
     if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
     if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);
     return seconds * slow;

@@ -26,6 +26,29 @@ static double paced(const char *const *sets, int count)
     return seconds;
 }
 
+/* Of each collective the most that a rank sends, added up. */
+static double busiest_bytes(const char *const *sets, int count)
+{
+    struct config config;
+    struct setup setup;
+    struct error err;
+    if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
+        fail_msg("%s", err.text);
+    double sum = 0;
+    for (int o = 0; o < setup.schedule.op_count; o++) {
+        int64_t most = 0;
+        for (int rank = 0; rank < setup.schedule.ranks; rank++) {
+            int64_t bytes[LINKS];
+            op_link_bytes(bytes, &setup.schedule, &setup.model, &setup.schedule.ops[o], rank, 0);
+            if (bytes[LINK_INTRA] > most) most = bytes[LINK_INTRA];
+        }
+        sum += (double)most;
+    }
+    setup_release(&setup);
+    config_release(&config);
+    return sum;
+}
+
 static void without_pace_a_step_takes_no_time(void **state)
 {
     (void)state;
@@ -38,7 +61,9 @@ static void what_takes_turns_adds_up(void **state)
     (void)state;
     const char *both[] = {"topology.links.intra.bandwidth=10MB", "topology.device_flops=1e9"};
     const double link = paced(both, 1), device = paced(both + 1, 1), all = paced(both, 2);
-    assert_float_equal(link, 2 * 834304 * 4 * 0.75 / 1e7, 0.01);
+    const double mean = 2 * 834304 * 4 * 0.75 / 1e7;
+    assert_true(link > mean && link < 1.1 * mean); /* the rank that sends most of a bucket decides */
+    assert_float_equal(link, busiest_bytes(both, 1) / 1e7, 1e-9);
     assert_float_equal(all, link + device, 1e-9);
 }
 
@@ -61,10 +86,10 @@ static void nodes_share_the_bytes(void **state)
     const char *sets[] = {"topology.ranks_per_node=2", "topology.links.inter.bandwidth=10MB",
                           "topology.links.intra.bandwidth=10MB"};
     const double all = paced(sets + 2, 1);
-    assert_float_equal(paced(sets, 2), all * 2 / 3, 1e-6);
-    assert_float_equal(paced(sets, 3), all * 2 / 3, 1e-6);
+    assert_float_equal(paced(sets, 2), all * 2 / 3, 0.002 * all); /* the rank that sends most may be another one */
+    assert_float_equal(paced(sets, 3), all * 2 / 3, 0.002 * all);
     sets[1] = "topology.links.inter.bandwidth=100MB";
-    assert_float_equal(paced(sets, 3), all / 3, 1e-6);
+    assert_float_equal(paced(sets, 3), all / 3, 0.1 * all);
 }
 
 static void slow_motion_stretches_it(void **state)
