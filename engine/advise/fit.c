@@ -217,6 +217,12 @@ enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *li
     return worst;
 }
 
+double fit_lack(const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    const enum fit_limit stop = fit_stop(plan, limits);
+    return stop == FIT_LIMITS ? 0 : (double)fit_short(plan, limits, stop) / (double)limits->bytes[stop];
+}
+
 bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits)
 {
     return plan->planned && fit_stop(plan, limits) == FIT_LIMITS;

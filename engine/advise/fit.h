@@ -54,6 +54,8 @@ void fit_plan_setup(struct fit_plan *plan, const struct config *config, const st
 int64_t fit_short(const struct fit_plan *plan, const struct fit_limits *limits, enum fit_limit limit);
 /* The limit that a plan exceeds by the largest share of the limit; FIT_LIMITS: it fits. Requires plan->planned. */
 enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *limits);
+/* How much that is of the limit; 0: it fits. */
+double fit_lack(const struct fit_plan *plan, const struct fit_limits *limits);
 bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits);
 
 /* Changes the configuration to that setup. Turns off settings that conflict with it: a delayed update, a ratio,

@@ -48,12 +48,6 @@ static bool tiles_may_help(const struct fit_plan *plan, const struct fit_limits 
     return true;
 }
 
-static double lack(const struct fit_plan *plan, const struct fit_limits *limits)
-{
-    const enum fit_limit stop = fit_stop(plan, limits);
-    return stop == FIT_LIMITS ? 0 : (double)fit_short(plan, limits, stop) / (double)limits->bytes[stop];
-}
-
 /* The same with other tiles, and the largest sizes that make it fit; or, where none do, with those that come nearest. */
 static void try_tiles(struct fit_candidate *best, const struct config *config, int tiles,
                       const struct fit_limits *limits)
@@ -65,7 +59,7 @@ static void try_tiles(struct fit_candidate *best, const struct config *config, i
         other.setup.sizes = (enum sizes)sizes;
         if (sizes == SIZES_GIVEN ? tiles == config->mlp_tiles : !sizes_lower(&lowered, other.setup.sizes)) continue;
         fit_plan_setup(&other.plan, config, &other.setup, limits->folder);
-        if (other.plan.planned && lack(&other.plan, limits) < lack(&best->plan, limits)) *best = other;
+        if (other.plan.planned && fit_lack(&other.plan, limits) < fit_lack(&best->plan, limits)) *best = other;
     }
 }
 

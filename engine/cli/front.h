@@ -35,12 +35,6 @@ int front_load(struct config *config, const struct cli *cli, struct error *err);
 int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err);
 int front_check_plan(const struct cli *cli, struct error *err);
 int front_sweep(const struct cli *cli, struct error *err);
-/* simulate.c: a simulated step of a setup, for a sweep. */
-struct hardware;
-struct sweep_times;
-struct setup;
-int front_time_setup(struct sweep_times *times, const struct cli *cli, const struct setup *setup, const struct config *config,
-                     const struct hardware *hardware, struct error *err);
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);

@@ -73,9 +73,6 @@ int front_check_plan(const struct cli *cli, struct error *err)
     if (cli->psi && has_model(cli))
         return error_set(err, STATUS_USAGE,
                          "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");
-    if (cli->advise && !cli->hardware)
-        return error_set(err, STATUS_USAGE,
-                         "--advise needs --hardware: t4, v100, a100, h100, h200, b200, or a file of simulate --calibrate");
     if (cli->hardware && !cli->advise && !cli->sweeps.count)
         return error_set(err, STATUS_USAGE, "--hardware belongs to --advise and --sweep");
     if (!cli->operand && needs_model && !has_model(cli))

@@ -89,9 +89,6 @@ static int read_question(struct question *question, const struct cli *cli, struc
 static int check_options(const struct cli *cli, struct error *err)
 {
     if (!cli->model == !cli->operand) return error_set(err, STATUS_USAGE, "give either a CONFIG or --model NAME");
-    if (!cli->hardware)
-        return error_set(err, STATUS_USAGE,
-                         "give --hardware: t4, v100, a100, h100, h200, b200, or a file of --calibrate");
     if (cli->price && !cli->tokens) return error_set(err, STATUS_USAGE, "--price belongs to --tokens");
     if (cli->disk) return error_set(err, STATUS_USAGE, "--disk belongs to --calibrate");
     if (cli->iteration_seconds && cli->simulated)
@@ -123,15 +120,10 @@ static void drop_pace(struct config *config)
 
 /* ---- simulating ---- */
 
-/* Of rank 0. Compute operations follow each other, so the step has as much time without them as they leave. */
+/* Compute operations follow each other, so the step has as much time without them as they leave. */
 static void note_busy(struct trial *trial, const struct simulation *simulation, double step_s)
 {
-    const struct schedule *schedule = &trial->setup.schedule;
-    const struct op_time *times = simulation_times(simulation, 0);
-    memset(trial->busy_s, 0, sizeof trial->busy_s);
-    for (int o = 0; o < schedule->op_count; o++)
-        trial->busy_s[schedule->ops[o].lane] +=
-            1e-9 * (double)(times[o].ended_ns - times[o].started_ns - times[o].peers_ns);
+    simulation_busy(simulation, trial->busy_s);
     trial->exposed_s = step_s - trial->busy_s[LANE_COMPUTE];
 }
 
@@ -150,11 +142,16 @@ static int run_steps(struct trial *trial, struct simulation *simulation, struct 
     return status;
 }
 
+static struct cost_input cost_of(const struct trial *trial)
+{
+    return (struct cost_input){&trial->setup.schedule, &trial->setup.model, &trial->hardware, trial->per_node};
+}
+
 static int simulate(struct trial *trial, struct error *err)
 {
     const struct question *question = &trial->question;
     const struct simulation_input input = {
-        .cost = {&trial->setup.schedule, &trial->setup.model, &trial->hardware, trial->per_node},
+        .cost = cost_of(trial),
         .recorded = question->recorded,
         .jitters = trial->cli->seed >= 0,
         .seed = (uint64_t)trial->cli->seed,
@@ -181,44 +178,20 @@ static int simulate(struct trial *trial, struct error *err)
 /* ---- what it means ---- */
 
 struct answer {
-    double flops, recomputed, mfu, hfu;                 /* of a device in a step */
-    double tokens, tokens_per_s, days, gpu_hours, cost; /* NAN: not asked for */
+    struct rates rates;
+    double days, gpu_hours, cost; /* NAN: not asked for */
     bool fits;
 };
 
 static struct answer answer_of(const struct trial *trial)
 {
-    const struct schedule *schedule = &trial->setup.schedule;
-    const double step_s = trial->step_s, peak = (double)hardware_flops(&trial->hardware, trial->setup.model.dtype);
-    struct flops flops;
-    flops_of(&flops, schedule, &trial->setup.model);
-    struct answer answer = {.flops = flops.forward + flops.backward, .recomputed = flops.recomputed};
-    answer.mfu = answer.flops / step_s / peak;
-    answer.hfu = (answer.flops + answer.recomputed) / step_s / peak;
-    answer.tokens = (double)schedule->B * schedule->T * schedule->micro_steps * schedule->ranks;
-    answer.tokens_per_s = answer.tokens / step_s;
-    answer.days = trial->question.tokens / answer.tokens_per_s / 86400;
-    answer.gpu_hours = answer.days * 24 * schedule->ranks;
+    const struct cost_input cost = cost_of(trial);
+    struct answer answer = {.rates = rates_of(&cost, trial->step_s)};
+    answer.days = trial->question.tokens / answer.rates.tokens_per_s / 86400;
+    answer.gpu_hours = answer.days * 24 * trial->setup.schedule.ranks;
     answer.cost = answer.gpu_hours * trial->question.price;
     answer.fits = (uint64_t)trial->setup.footprint.peak_bytes[TIER_DEVICE] <= trial->hardware.memory_bytes;
     return answer;
-}
-
-int front_time_setup(struct sweep_times *times, const struct cli *cli, const struct setup *setup,
-                     const struct config *config, const struct hardware *hardware, struct error *err)
-{
-    struct trial trial = {.cli = cli,
-                          .question = {.recorded = 1, .steps = 1, .tokens = NAN},
-                          .config = *config,
-                          .setup = *setup,
-                          .hardware = *hardware};
-    int status = place_ranks(&trial, err);
-    if (!status) status = simulate(&trial, err);
-    if (status) return status;
-    const struct answer answer = answer_of(&trial);
-    *times = (struct sweep_times){trial.step_s, trial.busy_s[LANE_COMPUTE], trial.busy_s[LANE_COMM],
-                                  answer.tokens_per_s, answer.mfu};
-    return STATUS_OK;
 }
 
 static void print_times(FILE *out, const struct trial *trial)
@@ -247,10 +220,10 @@ static void print_answer(FILE *out, const struct trial *trial)
             grouped(b, (int64_t)trial->hardware.memory_bytes), answer.fits ? "" : "; DOES NOT FIT");
     print_times(out, trial);
     fprintf(out, "  %.4g TFLOP/s a device; MFU %.2f %%, HFU %.2f %% of %.4g TFLOP/s\n",
-            answer.flops / trial->step_s / 1e12, 100 * answer.mfu, 100 * answer.hfu,
+            answer.rates.flops / trial->step_s / 1e12, 100 * answer.rates.mfu, 100 * answer.rates.hfu,
             (double)hardware_flops(&trial->hardware, trial->setup.model.dtype) / 1e12);
-    fprintf(out, "  %s tokens a step, %s tokens/s\n", grouped(a, (int64_t)answer.tokens),
-            grouped(b, (int64_t)(answer.tokens_per_s + 0.5)));
+    fprintf(out, "  %s tokens a step, %s tokens/s\n", grouped(a, (int64_t)answer.rates.tokens),
+            grouped(b, (int64_t)(answer.rates.tokens_per_s + 0.5)));
     if (isnan(answer.days)) return;
     fprintf(out, "%.6g tokens: %.4g days, %s device-hours", trial->question.tokens, answer.days,
             grouped(a, (int64_t)(answer.gpu_hours + 0.5)));
@@ -268,9 +241,9 @@ static int print_answer_json(FILE *out, const struct trial *trial, struct error 
         NUMBER("ranks", trial->setup.schedule.ranks), NUMBER("ranks_per_node", trial->per_node),
         NUMBER("stage", trial->setup.schedule.stage), NUMBER("operations", trial->setup.schedule.op_count),
         NUMBER_IF("classes", simulated, trial->classes), NUMBER("seconds_per_step", trial->step_s),
-        NUMBER("flops", answer.flops), NUMBER("recomputed_flops", answer.recomputed), NUMBER("mfu", answer.mfu),
-        NUMBER("hfu", answer.hfu), NUMBER("tokens_per_step", answer.tokens),
-        NUMBER("tokens_per_second", answer.tokens_per_s), NUMBER("days", answer.days),
+        NUMBER("flops", answer.rates.flops), NUMBER("recomputed_flops", answer.rates.recomputed), NUMBER("mfu", answer.rates.mfu),
+        NUMBER("hfu", answer.rates.hfu), NUMBER("tokens_per_step", answer.rates.tokens),
+        NUMBER("tokens_per_second", answer.rates.tokens_per_s), NUMBER("days", answer.days),
         NUMBER("device_hours", answer.gpu_hours), NUMBER("cost", answer.cost),
         NUMBER("peak_bytes", trial->setup.footprint.peak_bytes[TIER_DEVICE]),
         NUMBER("memory_bytes", trial->hardware.memory_bytes), TRUTH("fits", answer.fits),

@@ -6,7 +6,7 @@
 
 #include "engine/advise/sweep.h"
 #include "engine/cli/front.h"
-#include "engine/simulate/hardware.h"
+#include "engine/simulate/simulate.h"
 
 /* A sweep loads the same setup several times, from the text of the file, which may be a pipe. */
 struct swept { const struct cli *cli; char *text; struct hardware hardware; };
@@ -26,7 +26,14 @@ static int time_combination(void *user, struct sweep_times *times, const struct 
                             const struct config *config, struct error *err)
 {
     const struct swept *swept = user;
-    return front_time_setup(times, swept->cli, setup, config, &swept->hardware, err);
+    const int per_node = config->topology.ranks_per_node ? config->topology.ranks_per_node : config->topology.ranks;
+    const struct cost_input cost = {&setup->schedule, &setup->model, &swept->hardware, per_node};
+    double step_s, busy_s[LANES];
+    const int status = simulate_once(&step_s, busy_s, &cost, err);
+    if (status) return status;
+    const struct rates rates = rates_of(&cost, step_s);
+    *times = (struct sweep_times){step_s, busy_s[LANE_COMPUTE], busy_s[LANE_COMM], rates.tokens_per_s, rates.mfu};
+    return STATUS_OK;
 }
 
 static int read_sweep(struct sweep *sweep, const struct cli *cli, struct error *err)

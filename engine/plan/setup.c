@@ -40,7 +40,7 @@ bool op_is_followed(const struct op *op)
     return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
 }
 
-enum { PACED_RANKS_MAX = 64 }; /* as many as train on a machine */
+enum { PACED_RANKS_MAX = 64 }; /* as many as train on a machine; of more, the first are looked at */
 
 /* The slower of the links that it uses; what goes over each, as the executor will count it. */
 static double link_seconds(const struct setup *setup, const struct config *config, const struct op *op, int rank)
@@ -57,11 +57,19 @@ static double link_seconds(const struct setup *setup, const struct config *confi
     return seconds;
 }
 
+static bool links_are_paced(const struct config *config)
+{
+    bool paced = false;
+    for (int link = 0; link < LINKS; link++)
+        paced |= config->topology.links[link].bandwidth_bytes_per_s > 0 || config->topology.links[link].latency_s > 0;
+    return paced;
+}
+
 double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op)
 {
     const double slow = config->topology.slow_motion, flops = config->topology.device_flops;
     double seconds = 0; /* of a collective the rank that sends most: the others wait for it */
-    for (int rank = 0; rank < setup->schedule.ranks && rank < PACED_RANKS_MAX; rank++)
+    for (int rank = 0; links_are_paced(config) && rank < setup->schedule.ranks && rank < PACED_RANKS_MAX; rank++)
         seconds = fmax(seconds, link_seconds(setup, config, op, rank));
     if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
     if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);

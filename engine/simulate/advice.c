@@ -5,31 +5,21 @@
 #include <string.h>
 
 #include "engine/plan/checker.h"
-#include "engine/simulate/simulate.h"
 
 /* ---- one step ---- */
 
-static int simulate_setup(double *step_s, const struct setup *setup, const struct hardware *hardware, int per_node,
-                          struct error *err)
-{
-    const struct simulation_input input = {.cost = {&setup->schedule, &setup->model, hardware, per_node}, .recorded = 1};
-    struct simulation *simulation;
-    int status = schedule_check(&setup->schedule, &setup->model, err);
-    if (!status) status = simulation_open(&simulation, &input, err);
-    if (status) return status;
-    *step_s = 1e-9 * (double)simulation_step(simulation, 1, 0);
-    simulation_free(simulation);
-    return STATUS_OK;
-}
-
-static int simulate_config(double *step_s, int64_t peak_bytes[TIERS], const struct config *config, const struct advice *advice,
-                           struct error *err)
+/* rates may be NULL. */
+static int simulate_config(double *step_s, struct rates *rates, int64_t peak_bytes[TIERS], const struct config *config,
+                           const struct advice *advice, struct error *err)
 {
     struct setup setup;
     int status = setup_init(&setup, config, err);
     if (status) return status;
+    const struct cost_input cost = {&setup.schedule, &setup.model, advice->hardware, advice->per_node};
     memcpy(peak_bytes, setup.footprint.peak_bytes, sizeof setup.footprint.peak_bytes);
-    status = simulate_setup(step_s, &setup, advice->hardware, advice->per_node, err);
+    status = schedule_check(&setup.schedule, &setup.model, err);
+    if (!status) status = simulate_once(step_s, NULL, &cost, err);
+    if (!status && rates) *rates = rates_of(&cost, *step_s);
     setup_release(&setup);
     return status;
 }
@@ -57,12 +47,6 @@ static void weigh(struct advice *advice, const struct advised *found)
     else if (is_better(found, &advice->next)) advice->next = *found;
 }
 
-static double lack(const struct fit_plan *plan, const struct fit_limits *limits)
-{
-    const enum fit_limit stop = fit_stop(plan, limits);
-    return (double)fit_short(plan, limits, stop) / (double)limits->bytes[stop];
-}
-
 /* Candidates come cheapest first. Of those that do not fit the cheapest is named, if it is cheaper than all that do; and where
  * none does, the one that lacks least. */
 static int try_candidates(struct advice *advice, const struct fit_cheapest *all, const struct config *config, struct error *err)
@@ -74,7 +58,7 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
         int64_t peak_bytes[TIERS];
         if (!candidate->plan.planned) continue;
         if (!fit_fits(&candidate->plan, &advice->limits)) {
-            const bool nearer = !advice->has_lacking || lack(&candidate->plan, &advice->limits) < lack(&advice->nearest.plan, &advice->limits);
+            const bool nearer = !advice->has_lacking || fit_lack(&candidate->plan, &advice->limits) < fit_lack(&advice->nearest.plan, &advice->limits);
             if (!advice->has_lacking && !advice->fitting) advice->cheaper = *candidate;
             if (nearer) advice->nearest = *candidate;
             advice->has_lacking |= !advice->fitting;
@@ -82,7 +66,7 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
         }
         *advice->config = *config;
         status = fit_apply(advice->config, &candidate->setup, advice->limits.folder, err);
-        if (!status) status = simulate_config(&found.step_s, peak_bytes, advice->config, advice, err);
+        if (!status) status = simulate_config(&found.step_s, &found.rates, peak_bytes, advice->config, advice, err);
         if (!status) weigh(advice, &found);
     }
     return status;
@@ -113,7 +97,7 @@ static int tune(struct advice *advice, struct error *err)
         *changed = *advice->config;
         if ((made = why_tune(number, &tuned.change, changed)) < 0) break;
         if (!made || !is_same_setup(changed, advice->config)) continue;
-        if (simulate_config(&tuned.step_s, peak_bytes, changed, advice, NULL)) continue;
+        if (simulate_config(&tuned.step_s, NULL, peak_bytes, changed, advice, NULL)) continue;
         tuned.peak_bytes = peak_bytes[TIER_DEVICE];
         tuned.fits = within(peak_bytes, &advice->limits);
         const bool faster = tuned.step_s < 0.995 * advice->best.step_s;
@@ -132,6 +116,7 @@ static void set_limits(struct advice *advice, const struct config *config)
     for (int tier = 0; tier < TIERS; tier++) advice->limits.bytes[tier] = config->budget_bytes[tier];
     if (!advice->limits.bytes[FIT_DEVICE]) advice->limits.bytes[FIT_DEVICE] = advice->hardware->memory_bytes / 1000 * ADVICE_ROOM;
     advice->limits.folder = "/local_nvme";
+    advice->limits.keep_sets = true;
 }
 
 int advice_find(struct advice *advice, const struct config *config, const struct hardware *hardware, struct error *err)

@@ -1,5 +1,5 @@
 /* Which setup to take on given hardware. Every setup of `plan --fit` that fits is simulated (simulate.h), and the fastest is taken; then each
- * change that is offered against waits (rows WAIT of engine/advise/knobs.def) is simulated on top of it. So bytes are planned, times
+ * change that is offered against waits (rows WAIT of engine/advise/knobs.def) is simulated on top of it. What --set gave stays. So bytes are planned, times
  * simulated, and nothing else decides. Where overlap_comm is not given it is on, at every stage.
  *
  *     advice_find(&advice, &config, &hardware, &err)  ->  advice_print(...)  ->  advice_release(&advice) */
@@ -10,13 +10,13 @@
 
 #include "engine/advise/fit.h"
 #include "engine/advise/why.h"
-#include "engine/simulate/hardware.h"
+#include "engine/simulate/simulate.h"
 
 /* Of a device, the part that setups may fill, in thousandths, without a budget: the rest is for the CUDA context, libraries and
  * fragments (assumed; memory.device_budget says another). */
 enum { ADVICE_ROOM = 900, ADVICE_TUNINGS_MAX = 16 };
 
-struct advised { struct fit_candidate candidate; double step_s; }; /* seconds of a step, simulated */
+struct advised { struct fit_candidate candidate; double step_s; struct rates rates; }; /* simulated */
 
 /* A change to the setup that is taken. */
 struct tuned { struct why_change change; double step_s; int64_t peak_bytes; bool fits; };

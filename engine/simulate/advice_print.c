@@ -114,16 +114,14 @@ static void print_fsdp2(FILE *out, const struct config *config)
 
 /* ---- text ---- */
 
-static void print_taken(FILE *out, const struct advice *advice, const char *name, const struct advised *advised)
+static void print_taken(FILE *out, const char *name, const struct advised *advised)
 {
     char setup[160], bytes[32];
     const struct fit_plan *plan = &advised->candidate.plan;
-    const double tokens = (double)advice->config->train_batch_size * advice->config->data.sequence_length;
-    const double peak = (double)hardware_flops(advice->hardware, advice->config->dtype);
     const int column = fprintf(out, "%s ", name);
     words_print(out, column, 6, setup_text(setup, &advised->candidate.setup));
-    fprintf(out, "      a step %.4g s (SIMULATED), %.4g tokens/s, MFU %.1f %%\n", advised->step_s, tokens / advised->step_s,
-            100 * (plan->flops.forward + plan->flops.backward) / advised->step_s / peak);
+    fprintf(out, "      a step %.4g s (SIMULATED), %.4g tokens/s, MFU %.1f %%\n", advised->step_s,
+            advised->rates.tokens_per_s, 100 * advised->rates.mfu);
     fprintf(out, "      device %s a rank, most of it %s", gigabytes(bytes, (double)plan->need[FIT_DEVICE].bytes),
             category_name(plan->need[FIT_DEVICE].most));
     if (plan->need[FIT_HOST].bytes) fprintf(out, "; host %s", gigabytes(bytes, (double)plan->need[FIT_HOST].bytes));
@@ -209,9 +207,9 @@ int advice_print(FILE *out, const struct advice *advice, struct error *err)
         return STATUS_OK;
     }
     fputc('\n', out);
-    print_taken(out, advice, "Take ", &advice->best);
+    print_taken(out, "Take ", &advice->best);
     print_reasons(out, advice);
-    if (advice->next.step_s > 0) print_taken(out, advice, "Next ", &advice->next);
+    if (advice->next.step_s > 0) print_taken(out, "Next ", &advice->next);
     print_tuned(out, advice);
     cJSON *file = deepspeed_file(advice->config);
     char *text = file ? cJSON_Print(file) : NULL;
@@ -226,14 +224,14 @@ int advice_print(FILE *out, const struct advice *advice, struct error *err)
 
 /* ---- JSON ---- */
 
-static cJSON *advised_object(const struct advice *advice, const struct advised *advised)
+static cJSON *advised_object(const struct advised *advised)
 {
     const struct fit_setup *setup = &advised->candidate.setup;
     const struct fit_plan *plan = &advised->candidate.plan;
     return json_object(NUMBER("stage", setup->stage), TEXT("offload_optimizer", offload_name(setup->optimizer)),
                        TEXT("offload_param", offload_name(setup->param)), TEXT("recompute", recompute_name(setup->recompute)),
                        NUMBER("mlp_tiles", setup->tiles), NUMBER("seconds_per_step", advised->step_s),
-                       NUMBER("tokens_per_second", (double)advice->config->train_batch_size * advice->config->data.sequence_length / advised->step_s),
+                       NUMBER("tokens_per_second", advised->rates.tokens_per_s), NUMBER("mfu", advised->rates.mfu),
                        NUMBER("device_bytes", plan->need[FIT_DEVICE].bytes), NUMBER("host_bytes", plan->need[FIT_HOST].bytes),
                        NUMBER("nvme_bytes", plan->need[FIT_NVME].bytes), NUMBER("sent_bytes_per_step", plan->sent_bytes),
                        NUMBER("bus_bytes_per_step", plan->bus_bytes), NUMBER("nvme_bytes_per_step", plan->nvme_bytes));
@@ -244,8 +242,8 @@ int advice_print_json(FILE *out, const struct advice *advice, struct error *err)
     cJSON *json = json_object(TRUTH("simulated", true), TEXT("hardware", advice->hardware->name), NUMBER("ranks_per_node", advice->per_node),
                               NUMBER("room_bytes", advice->limits.bytes[FIT_DEVICE]), NUMBER("fitting", advice->fitting));
     if (advice->fitting) {
-        cJSON_AddItemToObject(json, "take", advised_object(advice, &advice->best));
-        cJSON_AddItemToObject(json, "next", advice->next.step_s > 0 ? advised_object(advice, &advice->next) : cJSON_CreateNull());
+        cJSON_AddItemToObject(json, "take", advised_object(&advice->best));
+        cJSON_AddItemToObject(json, "next", advice->next.step_s > 0 ? advised_object(&advice->next) : cJSON_CreateNull());
         cJSON *tuned = cJSON_AddArrayToObject(json, "tuned");
         for (int t = 0; t < advice->tuned_count; t++)
             json_put(json_item(tuned), TEXT("command", advice->tuned[t].change.command), TEXT("text", advice->tuned[t].change.text),

@@ -97,7 +97,7 @@ static int find_text(char **text, const char *name, struct error *err)
             *text = strdup(profiles[p].text);
             return *text ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a profile");
         }
-    if (!strpbrk(name, "./"))
+    if (!*name || !strpbrk(name, "./"))
         return error_set(err, STATUS_USAGE, "give t4, v100, a100, h100, h200, b200, or a file of --calibrate");
     return file_read(text, &length, name, PROFILE_BYTES_MAX, true, err);
 }
@@ -105,10 +105,10 @@ static int find_text(char **text, const char *name, struct error *err)
 int hardware_load(struct hardware *hardware, const char *name, struct error *err)
 {
     char *text = NULL;
-    int status = find_text(&text, name, err);
+    int status = find_text(&text, name ? name : "", err);
     if (!status) status = read_profile(hardware, text, err);
     free(text);
-    return status ? error_prefix(err, "--hardware %s", name) : STATUS_OK;
+    return status ? error_prefix(err, "--hardware%s%s", name ? " " : "", name ? name : "") : STATUS_OK;
 }
 
 char *hardware_text(const struct hardware *hardware, const char *source)

@@ -20,7 +20,7 @@ struct hardware {
 #undef FIGURE
 };
 
-/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither, or a figure is missing or wrong; STATUS_INPUT: not
+/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither (NULL: no name was given), or a figure is missing or wrong; STATUS_INPUT: not
  * readable, not JSON. */
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/rng.h"
+#include "engine/plan/footprint.h"
 
 enum { ARRAYS_MOST = 20 + 4 * GROUPS };
 
@@ -331,4 +332,40 @@ uint64_t simulation_ended_ns(const struct simulation *s, int rank)
 int simulation_classes(const struct simulation *s)
 {
     return s->classes;
+}
+
+void simulation_busy(const struct simulation *simulation, double busy_s[LANES])
+{
+    const struct schedule *schedule = simulation->input.cost.schedule;
+    const struct op_time *times = simulation_times(simulation, 0);
+    memset(busy_s, 0, LANES * sizeof *busy_s);
+    for (int o = 0; o < schedule->op_count; o++)
+        busy_s[schedule->ops[o].lane] += 1e-9 * (double)(times[o].ended_ns - times[o].started_ns - times[o].peers_ns);
+}
+
+/* ---- one step, and what it comes to ---- */
+
+int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err)
+{
+    struct simulation *simulation;
+    const int status = simulation_open(&simulation, &(struct simulation_input){.cost = *cost, .recorded = 1}, err);
+    if (status) return status;
+    *step_s = 1e-9 * (double)simulation_step(simulation, 1, 0);
+    if (busy_s) simulation_busy(simulation, busy_s);
+    simulation_free(simulation);
+    return STATUS_OK;
+}
+
+struct rates rates_of(const struct cost_input *cost, double step_s)
+{
+    const struct schedule *schedule = cost->schedule;
+    const double peak = (double)hardware_flops(cost->hardware, cost->model->dtype);
+    struct flops flops;
+    flops_of(&flops, schedule, cost->model);
+    struct rates rates = {.flops = flops.forward + flops.backward, .recomputed = flops.recomputed};
+    rates.mfu = rates.flops / step_s / peak;
+    rates.hfu = (rates.flops + rates.recomputed) / step_s / peak;
+    rates.tokens = (double)schedule->B * schedule->T * schedule->micro_steps * schedule->ranks;
+    rates.tokens_per_s = rates.tokens / step_s;
+    return rates;
 }

@@ -43,4 +43,16 @@ uint64_t simulation_ended_ns(const struct simulation *simulation, int rank);
 
 int simulation_classes(const struct simulation *simulation);
 
+/* Of rank 0 in the last step: how long each lane was at work, in seconds, without its waits for other ranks. */
+void simulation_busy(const struct simulation *simulation, double busy_s[LANES]);
+
+/* ---- one step, and what it comes to ---- */
+
+/* A step without jitter and stragglers: its seconds, and rank 0's busy lanes (may be NULL). Errors as simulation_open(). */
+int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err);
+
+/* Of a step that takes so long: FLOPs of a device, without and with those made again, as shares of its peak; tokens of all ranks. */
+struct rates { double flops, recomputed, mfu, hfu, tokens, tokens_per_s; };
+struct rates rates_of(const struct cost_input *cost, double step_s);
+
 #endif

@@ -268,28 +268,6 @@ static struct outcome_of_run run_quantized(int steps, const char *const *sets, b
     return run_on("topology.ranks=4", "topology.ranks_per_node=2", steps, sets, bf16);
 }
 
-/* Bytes of an array, written down anew: a scale of four bytes for 512 elements, and whole words. */
-static uint64_t array_bytes(int64_t elems, int bits)
-{
-    const int64_t rest = elems % 512;
-    return (uint64_t)(elems / 512 * (4 + 64 * bits) + (rest ? 4 + (rest * bits + 31) / 32 * 4 : 0));
-}
-
-/* Of one slice of each unit, over so many ranks. */
-static uint64_t slices_bytes(int bits, int ranks)
-{
-    struct config config;
-    struct model model;
-    struct error err;
-    uint64_t bytes = 0;
-    assert_int_equal(config_load(&config, "tests/support/small.json", NULL, 0, &err), 0);
-    assert_int_equal(model_of(&model, &config, &err), 0);
-    for (int u = 0; u < model.unit_count; u++) bytes += array_bytes(shard_elems(model.units[u].elems, ranks), bits);
-    model_release(&model);
-    config_release(&config);
-    return bytes;
-}
-
 /* What W ranks on nodes of n send across nodes, by the formulas of ZeRO++ and of a direct exchange: in a gather each sends its slice to
  * W - n ranks; the sum of a node's gradients crosses once for each slice of another node. M: bytes of a gather's elements. */
 static void expect_quantized_bytes(const char *W_ranks, int W, const char *n_ranks, int n, const char *second_copy)

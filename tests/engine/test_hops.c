@@ -111,28 +111,6 @@ static struct outcome_of_run counted(const struct shape *shape, int stage, const
     return run(&plan);
 }
 
-/* Bytes of an array, written down anew: a scale of four bytes for 512 elements, and whole words. */
-static uint64_t array_bytes(int64_t elems, int bits)
-{
-    const int64_t rest = elems % 512;
-    return (uint64_t)(elems / 512 * (4 + 64 * bits) + (rest ? 4 + (rest * bits + 31) / 32 * 4 : 0));
-}
-
-/* Of one slice of each unit, over so many ranks. */
-static uint64_t slices_bytes(int bits, int ranks)
-{
-    struct config config;
-    struct model model;
-    struct error err;
-    uint64_t bytes = 0;
-    assert_int_equal(config_load(&config, "tests/support/small.json", NULL, 0, &err), 0);
-    assert_int_equal(model_of(&model, &config, &err), 0);
-    for (int u = 0; u < model.unit_count; u++) bytes += array_bytes(shard_elems(model.units[u].elems, ranks), bits);
-    model_release(&model);
-    config_release(&config);
-    return bytes;
-}
-
 /* What all ranks send across nodes, by formula. M: bytes of the model. In one hop each rank's part goes to every rank of
  * other nodes; in two, to one rank of each other node. */
 static void expect_bytes(const struct shape *shape, const char *second_copy)

@@ -43,6 +43,9 @@ check "the DeepSpeed file leads to the same step" round_trip
 # With offload the file names its device, without it none.
 offloads() { advise $setup --set memory.device_budget=6GB && jq -e '.take.offload_optimizer == "cpu" and .deepspeed.zero_optimization.offload_optimizer.device == "cpu" and (.deepspeed.zero_optimization | has("offload_param") | not)' advice.json >/dev/null; }
 check "less room: the optimizer is offloaded" offloads
+# What --set gave is not given up.
+kept() { advise $setup --set zero_optimization.stage=2 && [ "$(of '.take.stage, .next.stage' | sort -u)" = 2 ]; }
+check "a stage that is set stays" kept
 nothing() { advise $setup --set memory.device_budget=100MB; [ $? -eq 1 ] && [ "$(of .fitting)" = 0 ]; }
 check "nothing fits: exit status 1" nothing
 fsdp2() { "$zerolab" plan --advise $setup --set memory.device_budget=3GB --set model.recompute=full >page 2>err && sed -n '/^FSDP2/,$p' page | tail -n +2 >fsdp.py && grep -q fully_shard fsdp.py &&
@@ -53,7 +56,7 @@ check "the page has 80 columns" narrow
 
 refuses() { "$zerolab" plan "${@:2}" >out 2>err; [ $? -eq 2 ] && [ "$(wc -l <err)" -eq 1 ] && grep -qF -- "$1" err; }
 check "refused: a type that the device does not have" refuses "lacks FLOP/s" --advise --model gpt2 --hardware t4 --set bf16.enabled=true
-check "refused: no hardware" refuses "--advise needs --hardware" --advise --model gpt2
+check "refused: no hardware" refuses "--hardware: give t4, " --advise --model gpt2
 check "refused: no such hardware" refuses "h1000" --advise --model gpt2 --hardware h1000
 check "refused: ranks that fill no nodes" refuses "do not fill nodes of 8" --advise --model gpt2 --hardware a100 -n 12
 finish

@@ -62,7 +62,7 @@ check "a profile of this machine" simulate --calibrate -o cpu.json
 check "... simulates a step here" eval 'simulate "$nano" -n 2 --hardware cpu.json --json >figures.json && awk -v s="$(member seconds_per_step figures.json)" "BEGIN { exit !(s > 1e-4 && s < 10) }"'
 
 refused() { local text=$1; shift; simulate "$@"; [ $? -eq 2 ] && grep -q -- "$text" err || { cat err; return 1; }; }
-check "hardware has to be given" refused "give --hardware" "$nano"
+check "hardware has to be given" refused "--hardware: give t4, " "$nano"
 check "... and known" refused "t4, v100, a100" "$nano" --hardware gtx
 check "... and have what the step needs" refused "lacks FLOP/s" "$nano" --hardware t4 --set bf16.enabled=true
 check "ranks are recorded from 0 on" refused "give 0-N" "$nano" --hardware a100 --record-ranks 4-7

@@ -13,36 +13,39 @@
 #include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 
+static void load(struct config *config, struct setup *setup, const char *const *sets, int count)
+{
+    struct error err;
+    if (config_load(config, "configs/nano.json", sets, count, &err) || setup_init(setup, config, &err)) fail_msg("%s", err.text);
+}
+
 static double paced(const char *const *sets, int count)
 {
     struct config config;
     struct setup setup;
-    struct error err;
-    if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
-        fail_msg("%s", err.text);
+    load(&config, &setup, sets, count);
     double seconds = paced_seconds(&setup, &config);
     setup_release(&setup);
     config_release(&config);
     return seconds;
 }
 
-/* Of each collective the most that a rank sends, added up. */
-static double busiest_bytes(const char *const *sets, int count)
+/* Operations in turns: of each the rank that takes longest, over the slower of its links, at so many bytes a second each; 0: not paced. */
+static double busiest(const char *const *sets, int count, const double pace[LINKS])
 {
     struct config config;
     struct setup setup;
-    struct error err;
-    if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
-        fail_msg("%s", err.text);
     double sum = 0;
+    load(&config, &setup, sets, count);
     for (int o = 0; o < setup.schedule.op_count; o++) {
-        int64_t most = 0;
+        double longest = 0;
         for (int rank = 0; rank < setup.schedule.ranks; rank++) {
             int64_t bytes[LINKS];
-            op_link_bytes(bytes, &setup.schedule, &setup.model, &setup.schedule.ops[o], rank, 0);
-            if (bytes[LINK_INTRA] > most) most = bytes[LINK_INTRA];
+            op_link_bytes(bytes, &setup.schedule, &setup.model, &setup.schedule.ops[o], rank, config.topology.ranks_per_node);
+            for (int link = 0; link < LINKS; link++)
+                if (pace[link] > 0) longest = fmax(longest, (double)bytes[link] / pace[link]);
         }
-        sum += (double)most;
+        sum += longest;
     }
     setup_release(&setup);
     config_release(&config);
@@ -63,7 +66,7 @@ static void what_takes_turns_adds_up(void **state)
     const double link = paced(both, 1), device = paced(both + 1, 1), all = paced(both, 2);
     const double mean = 2 * 834304 * 4 * 0.75 / 1e7;
     assert_true(link > mean && link < 1.1 * mean); /* the rank that sends most of a bucket decides */
-    assert_float_equal(link, busiest_bytes(both, 1) / 1e7, 1e-9);
+    assert_float_equal(link, busiest(both, 1, (const double[LINKS]){[LINK_INTRA] = 1e7}), 1e-9);
     assert_float_equal(all, link + device, 1e-9);
 }
 
@@ -85,11 +88,23 @@ static void nodes_share_the_bytes(void **state)
     (void)state;
     const char *sets[] = {"topology.ranks_per_node=2", "topology.links.inter.bandwidth=10MB",
                           "topology.links.intra.bandwidth=10MB"};
-    const double all = paced(sets + 2, 1);
-    assert_float_equal(paced(sets, 2), all * 2 / 3, 0.002 * all); /* the rank that sends most may be another one */
-    assert_float_equal(paced(sets, 3), all * 2 / 3, 0.002 * all);
+    const double both[LINKS] = {[LINK_INTRA] = 1e7, [LINK_INTER] = 1e7}, fast[LINKS] = {[LINK_INTRA] = 1e7, [LINK_INTER] = 1e8};
+    int64_t near = 0, far = 0;
+    struct config config;
+    struct setup setup;
+    load(&config, &setup, sets, 1);
+    for (int n = 0; n < setup.schedule.op_count * setup.schedule.ranks; n++) {
+        int64_t bytes[LINKS];
+        op_link_bytes(bytes, &setup.schedule, &setup.model, &setup.schedule.ops[n / 4], n % 4, 2);
+        near += bytes[LINK_INTRA], far += bytes[LINK_INTER];
+    }
+    setup_release(&setup);
+    config_release(&config);
+    assert_true(near > 0 && far == 2 * near);
+    assert_float_equal(paced(sets, 3), busiest(sets, 3, both), 1e-9);
+    assert_true(paced(sets, 2) <= paced(sets, 3) && paced(sets, 3) < paced(sets + 2, 1));
     sets[1] = "topology.links.inter.bandwidth=100MB";
-    assert_float_equal(paced(sets, 3), all / 3, 0.1 * all);
+    assert_float_equal(paced(sets, 3), busiest(sets, 3, fast), 1e-9);
 }
 
 static void slow_motion_stretches_it(void **state)
