@@ -1,0 +1,39 @@
+/* Strings of a foreign file: where they lie, what they say as clean UTF-8, and decimal numbers without rounding by a double.
+ *
+ * A foreign_text borrows bytes of a reader's memory; the reader says how long they stay valid. It may hold any bytes, NUL too. */
+#ifndef ENGINE_IMPORT_TEXT_H
+#define ENGINE_IMPORT_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct foreign_text { const char *at; size_t bytes; }; /* at is NULL: there is none */
+
+static inline bool foreign_is(struct foreign_text text, const char *word)
+{
+    const size_t bytes = strlen(word);
+    return text.bytes == bytes && text.at && memcmp(text.at, word, bytes) == 0;
+}
+
+/* Writes a text as UTF-8 that ends with a NUL, cut at a whole character to fit `room` (at least 1); returns the bytes before
+ * the NUL. U+FFFD replaces each control character and each byte that is not UTF-8. `escaped`: the text is the inside of a
+ * JSON string; U+FFFD also replaces a \u escape of half a surrogate pair, and a wrong escape. */
+size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t room);
+
+/* Writes a code point as UTF-8; returns its bytes, 1 to 4. */
+int foreign_put(char out[4], uint32_t code);
+/* The value of up to `digits` hexadecimal digits at `at`; -1 if there are fewer. */
+int64_t foreign_hex(const char *at, const char *end, int digits);
+
+/* A JSON number times 10^scale as an integer. Digits beyond are rounded to the nearest integer, halves away from zero. */
+enum foreign_number { FOREIGN_NUMBER, FOREIGN_NO_NUMBER, FOREIGN_OUT_OF_RANGE };
+enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t *value);
+bool foreign_is_number(struct foreign_text text);
+/* False: the text is no integer that an int64_t holds (7.5; but 1e3 and 7.0 are integers). */
+bool foreign_integer(struct foreign_text text, int64_t *value);
+/* False: the text is no number. Also reads nan, inf and infinity, in any case. */
+bool foreign_double(struct foreign_text text, double *value);
+
+#endif
