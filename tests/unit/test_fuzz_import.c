@@ -1,0 +1,252 @@
+/* Any bytes at all, given to the readers of engine/import: Chrome traces plain and gzip, numbers and texts, pickles and the
+ * snapshots in them. Nothing may crash, read out of bounds, run without end or allocate without bound, and a refusal is one line.
+ *
+ * Runs a number of mutations of each seed (argument 1), always the same; with FUZZ_SECONDS=N in the environment each goes on for
+ * so long, FUZZ_SEED=N takes another sequence, and FUZZ_READER=NAME names the only one. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "engine/base/bytes.h"
+#include "engine/base/clock.h"
+#include "engine/base/rng.h"
+#include "engine/import/events.h"
+#include "engine/import/snapshot.h"
+#include "tests/support/effort.h"
+#include "tests/support/pickle_writer.h"
+
+static uint64_t accepted, counter, sequence = 7; /* accepted: for the last line; a fuzzer whose inputs are all refused tests nothing */
+
+static size_t below(size_t limit)
+{
+    return rng_u64(1, sequence, counter++) % limit;
+}
+
+static int file_of(const struct bytes *bytes, char path[64])
+{
+    int fd = memfd_create("input", MFD_CLOEXEC);
+    assert(fd >= 0 && write(fd, bytes->at, bytes->count) == (ssize_t)bytes->count);
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+
+static void check_line(const char *line)
+{
+    assert(*line && !strchr(line, '\n') && strlen(line) < 512);
+}
+
+/* ---- traces ---- */
+
+static void use_text(struct foreign_text text)
+{
+    char out[64];
+    if (!text.at) return;
+    for (int escaped = 0; escaped < 2; escaped++) {
+        const size_t room = 1 + below(sizeof out), bytes = foreign_copy(text, escaped, out, room);
+        assert(bytes < room && strlen(out) == bytes);
+        for (size_t i = 0; i < bytes; i++) assert((unsigned char)out[i] >= ' ' && out[i] != 0x7f);
+    }
+}
+
+static void read_events(struct bytes *bytes)
+{
+    static const char *const keys[] = {"n", "grid", "External id", "", "Input Dims"};
+    char path[64];
+    struct event_reader *reader;
+    struct event event;
+    struct error err;
+    enum event_result result;
+    int fd = file_of(bytes, path);
+    if (event_reader_open(&reader, path, &err)) check_line(err.text);
+    else {
+        uint64_t last = 0;
+        while ((result = event_reader_next(reader, &event)) == EVENT) {
+            struct foreign_text text;
+            int64_t integer;
+            double number;
+            assert(event.at_bytes >= last && event.at_bytes < event_reader_bytes(reader));
+            last = event.at_bytes + 1;
+            use_text(event.name), use_text(event.category), use_text(event.args), use_text(event.id), use_text(event.tid.text);
+            for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+                if (event_arg(&event, keys[k], &text)) use_text(text);
+                event_arg_int64(&event, keys[k], &integer);
+                event_arg_double(&event, keys[k], &number);
+            }
+        }
+        if (result == EVENT_BAD) check_line(event_reader_error(reader));
+        else accepted++;
+        const char *top = event_reader_top(reader, "distributedInfo");
+        assert(!top || strlen(top) > 0);
+        event_reader_close(reader);
+    }
+    close(fd);
+}
+
+static void pack(struct bytes *bytes)
+{
+    z_stream z = {.next_in = bytes->at, .avail_in = (uInt)bytes->count};
+    struct bytes out = {0};
+    if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK || !bytes_reserve(&out, deflateBound(&z, bytes->count)))
+        abort();
+    z.next_out = out.at;
+    z.avail_out = (uInt)out.room;
+    assert(deflate(&z, Z_FINISH) == Z_STREAM_END);
+    out.count = z.total_out;
+    deflateEnd(&z);
+    bytes_release(bytes);
+    *bytes = out;
+}
+
+/* ---- pickles ---- */
+
+static int take_device(void *user, const struct snapshot_device *device)
+{
+    (void)user;
+    assert(device->allocated_begin_bytes >= -1 && device->reserved_begin_bytes >= -1 && device->reserved_end_bytes >= 0);
+    return 0;
+}
+
+static int take_action(void *user, int device, const struct snapshot_action *action)
+{
+    (void)user;
+    assert(device >= 0 && action->allocated_bytes >= -1 && action->reserved_bytes >= -1 && action->word.at);
+    use_text(action->word), use_text(action->frame), use_text(action->file);
+    return 0;
+}
+
+static void read_pickle(struct bytes *bytes)
+{
+    char path[64];
+    struct pickle *pickle;
+    struct error err;
+    int fd = file_of(bytes, path);
+    if (pickle_read(&pickle, path, &err)) check_line(err.text);
+    else {
+        const struct snapshot_sink sink = {NULL, take_device, take_action};
+        if (snapshot_read(pickle, &sink, &err)) check_line(err.text);
+        accepted++;
+        pickle_free(pickle);
+    }
+    close(fd);
+}
+
+/* ---- seeds and mutations ---- */
+
+static struct bytes seed_trace(void)
+{
+    static const char head[] = "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 0, \"pg\": [\"[0, 1]\"]},\n\"traceEvents\": [\n",
+                      event[] = "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\\u00e9\\ud83d\\ude00\\n\xc3\xa9\", \"pid\": 0, \"tid\": \"s 7\", "
+                                "\"id\": null, \"ts\": 1716000000000000.125, \"dur\": -1e-3, \"args\": {\"n\": \"12\", \"grid\": [1, {}, nan], "
+                                "\"External id\": 5.0, \"\": true, \"Input Dims\": [[768], []]}},\n",
+                      end[] = "{}], \"traceName\": \"t\"}\n";
+    struct bytes seed = {0};
+    bool made = bytes_append(&seed, head, sizeof head - 1);
+    for (int i = 0; i < 4; i++) made = made && bytes_append(&seed, event, sizeof event - 1);
+    if (!made || !bytes_append(&seed, end, sizeof end - 1)) abort();
+    return seed;
+}
+
+static struct bytes seed_snapshot(void)
+{
+    struct written written = {.count = 0};
+    struct bytes seed = {0};
+    put_head(&written);
+    put_key(&written, "segments"), put_list(&written), put_segment(&written, 4096, 1024, 0);
+    put_block(&written, 512, 500, "active_allocated"), put_block(&written, 512, 0, "inactive");
+    end_segment(&written), end_list(&written);
+    put_key(&written, "device_traces"), put_list(&written), put_list(&written);
+    put_action(&written, "segment_alloc", 4096, 1024, 1, "f"), put_action(&written, "alloc", 4096, 500, 2, "g");
+    put_action(&written, "alloc", 4608, 100, 3, "f"), put_action(&written, "free_requested", 4608, 100, 4, NULL);
+    put_action(&written, "oom", 5, 100, 5, NULL);
+    end_list(&written), end_list(&written), end_all(&written);
+    if (!bytes_append(&seed, written.at, written.count)) abort();
+    return seed;
+}
+
+static struct bytes seed_opcodes(void)
+{
+    static const char all[] = "\x80\4\x95\0\0\0\0\0\0\0\0(NI01\nI7\nL8L\nJ\1\0\0\0K\1M\1\0\x8a\1\1\x8b\2\0\0\0\1\1F1.5\nG\0\0\0\0\0\0\0\0S'\\x41'\n"
+                              "V\\u0041\xe9\nT\1\0\0\0aU\1bX\1\0\0\0c\x8c\1d\x8d\1\0\0\0\0\0\0\0eB\1\0\0\0fC\1gN0)p0\n]q\1}r\2\0\0\0\x94g0\n"
+                              "h\1j\2\0\0\0(l(t(d((1K\1K\2\x86\x85\x87]Na](NNe}NNs}(NNu2t.";
+    struct bytes seed = {0};
+    if (!bytes_append(&seed, all, sizeof all - 1)) abort();
+    return seed;
+}
+
+static void change(struct bytes *bytes)
+{
+    static const uint8_t extremes[] = {0, 1, 0x7f, 0x80, 0xff};
+    static const char signs[] = "0123456789-+.eE,:[]{}\"\\ \nu", opcodes[] = "(.012NIJKMSTUXVBC]})ltdaesupqrghj\x80\x85\x86\x87\x88\x8a\x8c\x94";
+    if (!bytes->count) return;
+    const size_t at = below(bytes->count), to = below(bytes->count), most = bytes->count - (at > to ? at : to);
+    size_t length = below(64);
+    if (length > most) length = most;
+    switch (below(8)) {
+    case 0: bytes->at[at] ^= (uint8_t)(1 << below(8)); break;
+    case 1: bytes->at[at] = extremes[below(sizeof extremes)]; break;
+    case 2: bytes->at[at] = (uint8_t)below(256); break;
+    case 3: bytes->at[at] = (uint8_t)signs[below(sizeof signs - 1)]; break;
+    case 4: bytes->at[at] = (uint8_t)opcodes[below(sizeof opcodes - 1)]; break;
+    case 5: memmove(bytes->at + to, bytes->at + at, length); break;
+    case 6: /* a piece is inserted again */
+        if (!bytes_reserve(bytes, length)) abort();
+        memmove(bytes->at + at + length, bytes->at + at, bytes->count - at);
+        bytes->count += length;
+        break;
+    case 7: /* bytes are gone, or all from here on */
+        if (below(8)) memmove(bytes->at + at, bytes->at + at + length, bytes->count - at - length), bytes->count -= length;
+        else bytes->count = at;
+    }
+}
+
+struct reader {
+    const char *name;
+    struct bytes seed;
+    bool packs; /* before some of the mutations */
+    void (*read)(struct bytes *bytes);
+};
+
+static int fuzz(const struct reader *reader, int number, int rounds, uint64_t nanoseconds)
+{
+    const uint64_t until_ns = clock_ns() + nanoseconds;
+    int round = 0;
+    accepted = 0;
+    for (; round < rounds || (nanoseconds && clock_ns() < until_ns); round++) {
+        struct bytes input = {0};
+        if (!bytes_append(&input, reader->seed.at, reader->seed.count)) abort();
+        const bool packs_first = reader->packs && below(2);
+        if (packs_first) pack(&input);
+        for (size_t changes = below(6); changes--;) change(&input);
+        if (reader->packs && !packs_first) pack(&input);
+        reader->read(&input);
+        bytes_release(&input);
+    }
+    printf("%sok %d - %s: %d mutations of %zu bytes, %llu were read to the end\n", accepted ? "" : "not ", number, reader->name, round,
+           reader->seed.count, (unsigned long long)accepted);
+    fflush(stdout);
+    return accepted ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    const int rounds = argc > 1 ? atoi(argv[1]) : effort(1000, 5000, 20000);
+    const char *seconds = getenv("FUZZ_SECONDS"), *only = getenv("FUZZ_READER"), *seed = getenv("FUZZ_SEED");
+    if (seed) sequence = strtoull(seed, NULL, 10);
+    struct reader readers[] = {
+        {"trace", seed_trace(), false, read_events},
+        {"gzip", seed_trace(), true, read_events},
+        {"snapshot", seed_snapshot(), false, read_pickle},
+        {"opcodes", seed_opcodes(), false, read_pickle},
+    };
+    int failed = 0, number = 0;
+    printf("1..%d\n", only ? 1 : (int)(sizeof readers / sizeof *readers));
+    for (size_t r = 0; r < sizeof readers / sizeof *readers; r++) {
+        if (!only || strcmp(only, readers[r].name) == 0)
+            failed |= fuzz(&readers[r], ++number, rounds, (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u);
+        bytes_release(&readers[r].seed);
+    }
+    return failed;
+}
