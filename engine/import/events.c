@@ -348,11 +348,11 @@ uint64_t event_reader_bytes(const struct event_reader *reader)
 
 bool event_arg(const struct event *event, const char *key, struct foreign_text *value)
 {
-    struct scan scan = {event->args.at, event->args.at + event->args.bytes, NULL};
     struct foreign_text name, found = {0};
     bool more, is_string, begins = true;
     if (!event->args.at) return false;
-    for (scan.at++; scan_key(&scan, &name, begins, &more) && more; begins = false) {
+    struct scan scan = {event->args.at + 1, event->args.at + event->args.bytes, NULL};
+    for (; scan_key(&scan, &name, begins, &more) && more; begins = false) {
         if (!scan_value(&scan, value, &is_string)) return false;
         if (foreign_is(name, key)) found = is_string || !foreign_is(*value, "null") ? *value : (struct foreign_text){0};
     }

@@ -1,5 +1,5 @@
 /* Reads a Python pickle of plain data (protocols 0 to 5) into a tree, without running anything: what asks for a class, a
- * function or an object outside the file is refused by name. Opcodes: CPython's Lib/pickletools.py, read as documentation.
+ * function or an object outside the file is refused by name. Opcodes: pickle_ops.def.
  *
  * The tree borrows the file's bytes and lives until pickle_free(). A value may be a member of several others, as in Python
  * (a DAG); one that contains itself is refused. So visit only members that you know: the paths of a DAG can be too many.
@@ -39,18 +39,18 @@ struct pickle_value {
     };
 };
 
-struct pickle;
+struct pickle {
+    const struct pickle_value *root;
+    size_t bytes; /* of the file */
+    char *text;   /* the reader's own, and so is what follows */
+    struct pickle_chunk *chunks;
+};
 
 /* STATUS_INPUT: the file cannot be read, is damaged, too long, or asks for code; STATUS_RUN: no memory. */
 int pickle_read(struct pickle **out, const char *path, struct error *err);
 void pickle_free(struct pickle *pickle);
 
-const struct pickle_value *pickle_root(const struct pickle *pickle);
-uint64_t pickle_bytes(const struct pickle *pickle); /* of the file */
-
 /* The value of a key that is a text, the last of equal ones; NULL: no dict (or NULL), or no such key. */
 const struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
-/* False: NULL, or another kind. */
-bool pickle_integer(const struct pickle_value *item, int64_t *integer);
 
 #endif

@@ -41,8 +41,8 @@ static const struct pickle_value *member(const struct pickle_value *dict, const 
 
 static int64_t number_of(const struct pickle_value *dict, const char *key, int64_t otherwise)
 {
-    int64_t number;
-    return pickle_integer(member(dict, key), &number) ? number : otherwise;
+    const struct pickle_value *value = member(dict, key);
+    return value && value->kind == PICKLE_INT ? value->integer : otherwise;
 }
 
 static struct foreign_text text_of(const struct pickle_value *dict, const char *key)
@@ -123,31 +123,29 @@ static enum snapshot_kind kind_of(struct foreign_text word)
     return kind;
 }
 
-/* Undoes the actions; false if one does not fit. *bytes goes from the end to the beginning. */
-static bool undo_allocated(const struct pickle_value *trace, const struct blocks *blocks, int64_t *bytes)
+/* Takes `sign` times the size off *bytes, which becomes unknown if that does not fit. */
+static void undo(int64_t *bytes, int sign, int64_t size, bool fits)
 {
-    if (*bytes < 0) return false;
-    for (size_t a = trace->count; a--;) {
-        const struct pickle_value *entry = trace->items[a];
-        const int sign = rows[kind_of(text_of(entry, "action"))].allocated;
-        const int64_t size = number_of(entry, "size", -1);
-        if (!sign) continue;
-        struct block *block = block_at(blocks, number_of(entry, "addr", 0));
-        if (size < 0 || block->allocated != (sign > 0) || (sign > 0 && block->size_bytes != size)) return false;
-        *block = (struct block){block->address, size, true, sign < 0};
-        if (__builtin_sub_overflow(*bytes, sign * size, bytes) || *bytes < 0) return false;
-    }
-    return true;
+    if (!sign || *bytes < 0) return;
+    if (!fits || size < 0 || __builtin_sub_overflow(*bytes, sign * size, bytes) || *bytes < 0)
+        *bytes = SNAPSHOT_UNKNOWN;
 }
 
-static bool undo_reserved(const struct pickle_value *trace, int64_t *bytes)
+/* Leads the bytes of the beginning, which are those of the end, back through all actions. */
+static void undo_actions(const struct pickle_value *trace, const struct blocks *blocks, struct snapshot_device *device)
 {
     for (size_t a = trace->count; a--;) {
-        const int sign = rows[kind_of(text_of(trace->items[a], "action"))].reserved;
-        const int64_t size = sign ? number_of(trace->items[a], "size", -1) : 0;
-        if (size < 0 || __builtin_sub_overflow(*bytes, sign * size, bytes) || *bytes < 0) return false;
+        const struct pickle_value *entry = trace->items[a];
+        const int kind = kind_of(text_of(entry, "action")), sign = rows[kind].allocated;
+        const int64_t size = number_of(entry, "size", -1);
+        undo(&device->reserved_begin_bytes, rows[kind].reserved, size, true);
+        if (!sign) continue;
+        struct block *block = block_at(blocks, number_of(entry, "addr", 0));
+        const bool fits = sign > 0 ? block->allocated && block->size_bytes == size : !block->allocated;
+        undo(&device->allocated_begin_bytes, sign, size, fits);
+        block->size_bytes = size;
+        block->allocated = sign < 0;
     }
-    return true;
 }
 
 /* ---- the actions ---- */
@@ -164,7 +162,7 @@ static void first_frame(const struct pickle_value *entry, struct snapshot_action
 static int give_action(struct walk *walk, const struct pickle_value *entry, const struct snapshot_sink *sink,
                        int device, int64_t *allocated, int64_t *reserved)
 {
-    int64_t time_us;
+    const struct pickle_value *time = member(entry, "time_us");
     struct snapshot_action action = {.word = text_of(entry, "action"),
                                      .address = number_of(entry, "addr", 0),
                                      .size_bytes = number_of(entry, "size", 0),
@@ -172,8 +170,7 @@ static int give_action(struct walk *walk, const struct pickle_value *entry, cons
                                      .device_free_bytes = number_of(entry, "device_free", SNAPSHOT_UNKNOWN)};
     if (!action.word.at) return no_snapshot(walk, "an entry of a trace has no action");
     action.kind = kind_of(action.word);
-    action.has_time =
-        pickle_integer(member(entry, "time_us"), &time_us) && !__builtin_mul_overflow(time_us, 1000, &action.time_ns);
+    action.has_time = time && time->kind == PICKLE_INT && !__builtin_mul_overflow(time->integer, 1000, &action.time_ns);
     if (*allocated >= 0) *allocated += rows[action.kind].allocated * action.size_bytes;
     if (*reserved >= 0) *reserved += rows[action.kind].reserved * action.size_bytes;
     action.allocated_bytes = *allocated;
@@ -204,8 +201,7 @@ static int walk_device(struct walk *walk, int number, const struct snapshot_sink
             status = add_segment(walk, walk->segments->items[s], &device, &blocks);
     device.allocated_begin_bytes = device.allocated_end_bytes;
     device.reserved_begin_bytes = device.reserved_end_bytes;
-    if (!undo_allocated(trace, &blocks, &device.allocated_begin_bytes)) device.allocated_begin_bytes = SNAPSHOT_UNKNOWN;
-    if (!undo_reserved(trace, &device.reserved_begin_bytes)) device.reserved_begin_bytes = SNAPSHOT_UNKNOWN;
+    undo_actions(trace, &blocks, &device);
     free(blocks.at);
     int64_t allocated = device.allocated_begin_bytes, reserved = device.reserved_begin_bytes;
     if (!status) status = sink->device(sink->user, &device);
@@ -217,8 +213,8 @@ static int walk_device(struct walk *walk, int number, const struct snapshot_sink
 int snapshot_read(const struct pickle *pickle, const struct snapshot_sink *sink, struct error *err)
 {
     static const struct pickle_value none = {.kind = PICKLE_LIST};
-    const struct pickle_value *root = pickle_root(pickle);
-    struct walk walk = {pickle_get(root, "segments"), pickle_get(root, "device_traces"), pickle_bytes(pickle), err};
+    const struct pickle_value *root = pickle->root;
+    struct walk walk = {pickle_get(root, "segments"), pickle_get(root, "device_traces"), pickle->bytes, err};
     if (is_list(root)) walk.segments = root; /* torch.cuda.memory_snapshot(): the segments alone */
     if (!walk.traces) walk.traces = &none;
     if (!is_list(walk.segments) || !is_list(walk.traces)) return no_snapshot(&walk, "it has no segments");

@@ -56,7 +56,7 @@ struct snapshot_sink {
 };
 
 /* STATUS_INPUT: the pickle is no such snapshot; STATUS_RUN: no memory; or the sink's status. Texts borrow from the pickle.
- * Its allocator_settings are pickle_get(pickle_root(pickle), "allocator_settings"). */
+ * Its allocator_settings are pickle_get(pickle->root, "allocator_settings"). */
 int snapshot_read(const struct pickle *pickle, const struct snapshot_sink *sink, struct error *err);
 
 #endif

@@ -64,7 +64,7 @@ static uint32_t take_escape(const char **at, const char *end)
 
 size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t room)
 {
-    const char *at = text.at, *end = at + text.bytes;
+    const char *at = text.at, *end = at ? at + text.bytes : at;
     size_t written = 0;
     while (at < end) {
         char character[4];
