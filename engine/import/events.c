@@ -26,6 +26,7 @@ struct event_reader {
     bool begins;      /* an item may follow without a comma */
     struct bytes top; /* keys and values, each with its NUL */
     struct error err;
+    struct error late; /* becomes err when what was read before it is taken */
     char path[400];
 };
 
@@ -66,6 +67,7 @@ static ssize_t read_packed(struct event_reader *reader, char *at, size_t room)
         if (!z->total_in && *z->next_in != 0x1f) return 0;
         const int result = inflate(z, Z_NO_FLUSH);
         if (result == Z_STREAM_END) inflateReset(z); /* total_in is 0 again */
+        else if (z->avail_out < (uInt)room) break;   /* an error comes again */
         else if (result == Z_MEM_ERROR) return fail(reader, STATUS_RUN, reader->last, "no memory to uncompress it"), -1;
         else if (result != Z_OK && result != Z_BUF_ERROR)
             return fail(reader, STATUS_INPUT, reader->last, "the compressed data are damaged"), -1;
@@ -77,7 +79,7 @@ static ssize_t read_packed(struct event_reader *reader, char *at, size_t room)
  * (err.status is 0) nothing more to read. */
 static bool fill(struct event_reader *reader)
 {
-    if (reader->fed) return false;
+    if (reader->fed) return reader->err = reader->late, false;
     const size_t kept = reader->last - reader->first;
     if (reader->first && kept) memmove(reader->window, reader->window + reader->first, kept);
     reader->dropped += reader->first;
@@ -95,11 +97,11 @@ static bool fill(struct event_reader *reader)
         char *at = reader->window + reader->last;
         const ssize_t got = reader->packed ? read_packed(reader, at, reader->room - reader->last)
                                            : read_file(reader, at, reader->room - reader->last);
-        if (got < 0) return false;
-        reader->fed = got == 0;
-        reader->last += (size_t)got;
+        reader->fed = got <= 0;
+        if (got > 0) reader->last += (size_t)got;
+        if (got < 0) reader->late = reader->err, reader->err.status = STATUS_OK;
     }
-    return reader->last > kept;
+    return reader->last > kept || (reader->err = reader->late, false);
 }
 
 static struct scan scan_of(const struct event_reader *reader)
@@ -320,6 +322,9 @@ enum event_result event_reader_next(struct event_reader *reader, struct event *e
             if (!again(reader, &scan, "an event", "is cut off")) break;
         }
     }
+    if (reader->packed && !reader->err.status) do
+            reader->first = reader->last;
+        while (fill(reader)); /* up to its checksum */
     return reader->err.status ? EVENT_BAD : EVENT_END;
 }
 
@@ -330,11 +335,11 @@ const char *event_reader_error(const struct event_reader *reader)
 
 const char *event_reader_top(const struct event_reader *reader, const char *key)
 {
-    const char *at = (const char *)reader->top.at, *end = at + reader->top.count, *found = NULL;
-    while (at < end) {
-        const char *value = at + strlen(at) + 1;
-        if (strcmp(at, key) == 0) found = value;
-        at = value + strlen(value) + 1;
+    const char *found = NULL;
+    for (size_t i = 0; i < reader->top.count;) {
+        const char *name = (const char *)reader->top.at + i, *value = name + strlen(name) + 1;
+        if (strcmp(name, key) == 0) found = value;
+        i += strlen(name) + strlen(value) + 2;
     }
     return found;
 }

@@ -322,10 +322,10 @@ static void test_gzip(void **state)
     assert_int_equal(read_all(both, one + two, line), 100001);     /* two members, as of files that were joined */
     assert_int_equal(read_all(both, one + two + 4, line), 100001); /* and zeros, as of tapes */
     assert_string_equal(line, "");
-    assert_true(read_all(both, one - 9, line) < 100001);
+    assert_in_range(read_all(both, one - 9, line), 49999, 50000); /* all that came before the cut */
     assert_non_null(strstr(line, ": the compressed data are cut off"));
     both[one - 8] ^= 0x55; /* of its checksum */
-    assert_true(read_all(both, one + two, line) < 100001);
+    assert_int_equal(read_all(both, one + two, line), 50000);
     assert_non_null(strstr(line, ": the compressed data are damaged"));
     free(first), free(second), free(both), free(text);
     first = packed("", 0, &one);
