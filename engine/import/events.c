@@ -115,13 +115,13 @@ static void take(struct event_reader *reader, const struct scan *scan)
     reader->first = (size_t)(scan->at - reader->window);
 }
 
-/* After a scan that failed: true if there is more text, so that the caller tries again. `cut` says what the end means. */
-static bool again(struct event_reader *reader, const struct scan *scan, const char *kind, const char *cut)
+/* After a scan that failed: true if there is more text, so that the caller tries again. */
+static bool again(struct event_reader *reader, const struct scan *scan, const char *kind)
 {
     char what[160];
     if (!scan->what && fill(reader)) return true;
     if (reader->err.status) return false;
-    snprintf(what, sizeof what, "%s %s", kind, scan->what ? scan->what : cut);
+    snprintf(what, sizeof what, "%s %s", kind, scan->what ? scan->what : "is cut off");
     return fail(reader, STATUS_INPUT, reader->first, what);
 }
 
@@ -196,27 +196,24 @@ static bool keep_top(struct event_reader *reader, struct foreign_text key, struc
 /* Takes members of the object until the events begin or the object ends. */
 static bool read_members(struct event_reader *reader)
 {
-    struct foreign_text key, value;
-    bool more, is_string;
     while (reader->place == IN_OBJECT) {
         struct scan scan = scan_of(reader);
-        if (!scan_key(&scan, &key, reader->begins, &more)) {
-            if (again(reader, &scan, "the trace's object", "is cut off")) continue;
+        struct foreign_text key, value;
+        const char *kind = "the trace's object";
+        bool more, is_string, is_events = false, taken = scan_key(&scan, &key, reader->begins, &more);
+        if (taken && more) {
+            is_events = foreign_is(key, "traceEvents");
+            kind = is_events ? "the member traceEvents" : "a member of the trace's object";
+            taken = is_events ? scan_sign(&scan, '[', "is not an array") : scan_value(&scan, &value, &is_string);
+        }
+        if (!taken) {
+            if (again(reader, &scan, kind)) continue;
             return false;
         }
-        if (!more) reader->place = AFTER;
-        else if (foreign_is(key, "traceEvents")) {
-            if (!scan_sign(&scan, '[', "is not an array")) {
-                if (again(reader, &scan, "the member traceEvents", "is cut off")) continue;
-                return false;
-            }
-            reader->place = IN_EVENTS;
-            reader->has_events = true;
-        } else if (!scan_value(&scan, &value, &is_string)) {
-            if (again(reader, &scan, "a member of the trace's object", "is cut off")) continue;
-            return false;
-        } else if (!keep_top(reader, key, value, is_string)) return false;
-        reader->begins = reader->place == IN_EVENTS;
+        if (more && !is_events && !keep_top(reader, key, value, is_string)) return false;
+        reader->place = !more ? AFTER : is_events ? IN_EVENTS : IN_OBJECT;
+        reader->has_events = reader->has_events || is_events;
+        reader->begins = is_events;
         take(reader, &scan);
     }
     if (reader->place == IN_EVENTS || reader->has_events) return true;
@@ -301,7 +298,7 @@ enum event_result event_reader_next(struct event_reader *reader, struct event *e
         if (!scan_next(&scan, ']', reader->begins, &more)) {
             if (!scan.what && fill(reader)) continue;
             if (!scan.what && !reader->err.status && reader->bare) return EVENT_END;
-            again(reader, &scan, "the array of events", "is cut off");
+            again(reader, &scan, "the array of events");
         } else if (!more) {
             reader->place = reader->bare ? AFTER : IN_OBJECT;
             reader->begins = false;
@@ -319,12 +316,11 @@ enum event_result event_reader_next(struct event_reader *reader, struct event *e
             scan.at = first; /* an error names the event's first byte */
             take(reader, &scan);
             reader->begins = true; /* its comma is taken */
-            if (!again(reader, &scan, "an event", "is cut off")) break;
+            if (!again(reader, &scan, "an event")) break;
         }
     }
-    if (reader->packed && !reader->err.status) do
-            reader->first = reader->last;
-        while (fill(reader)); /* up to its checksum */
+    for (bool more = reader->packed; more && !reader->err.status; more = fill(reader)) /* up to the checksum */
+        reader->first = reader->last;
     return reader->err.status ? EVENT_BAD : EVENT_END;
 }
 

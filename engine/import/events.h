@@ -14,7 +14,8 @@
 #include "engine/base/error.h"
 #include "engine/import/text.h"
 
-enum { EVENT_WINDOW_BYTES = 1 << 20, EVENT_LARGEST_BYTES = 64 << 20, EVENT_TOP_BYTES = 1 << 20, EVENT_TOP_ALL_BYTES = 8 << 20 };
+enum { EVENT_WINDOW_BYTES = 1 << 20, EVENT_LARGEST_BYTES = 64 << 20 };
+enum { EVENT_TOP_BYTES = 1 << 20, EVENT_TOP_ALL_BYTES = 8 << 20 };
 
 /* A pid or tid: "tid": 7, or "tid": "stream 7". */
 struct event_number { bool known; int64_t value; struct foreign_text text; };

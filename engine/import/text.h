@@ -33,7 +33,7 @@ enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t 
 bool foreign_is_number(struct foreign_text text);
 /* False: the text is no integer that an int64_t holds (7.5; but 1e3 and 7.0 are integers). */
 bool foreign_integer(struct foreign_text text, int64_t *value);
-/* False: the text is no number. Also reads nan, inf and infinity, in any case. */
+/* False: the text is no number, or longer than 63 bytes. Also reads nan, inf and infinity, in any case. */
 bool foreign_double(struct foreign_text text, double *value);
 
 #endif

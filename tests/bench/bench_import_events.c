@@ -18,24 +18,32 @@ static const double goal = 200;
 /* Writes kernels and the operators that launch them, as torch.profiler.export_chrome_trace() does. */
 static void make_trace(FILE *out, long bytes)
 {
-    fprintf(out, "{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 0, \"world_size\": 8},\n"
-                 "  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": [\n");
+    fprintf(
+        out,
+        "{\n  \"schemaVersion\": 1,\n  \"distributedInfo\": {\"backend\": \"nccl\", \"rank\": 0, \"world_size\": 8},\n"
+        "  \"displayTimeUnit\": \"ms\",\n  \"traceEvents\": [\n");
     for (long i = 0; ftell(out) < bytes; i++) {
         const double us = 1716000000000000.0 + (double)i * 13.25;
-        fprintf(out,
-                "  {\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::addmm\", \"pid\": 4242, \"tid\": 4242,\n"
-                "    \"ts\": %.3f, \"dur\": %ld.%03ld,\n    \"args\": {\n      \"External id\": %ld,\"Record function id\": 0, "
-                "\"Concrete Inputs\": [\"\", \"\", \"\", \"1\", \"1\"], \"Input type\": [\"float\", \"float\", \"float\", "
-                "\"Scalar\", \"Scalar\"], \"Input Dims\": [[768], [4096, 768], [768, 768], [], []], \"Ev Idx\": %ld\n    }\n  },\n",
-                us, i % 50, i % 1000, i, i);
-        fprintf(out,
-                "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_"
-                "relu_bf16_64x64_64x6_tn_align8>(cutlass_80_tensorop_bf16_s16816gemm::Params)\", \"pid\": 0, \"tid\": 7,\n"
-                "    \"ts\": %.3f, \"dur\": %ld.%03ld,\n    \"args\": {\n      \"External id\": %ld,\n      \"queued\": 0, "
-                "\"device\": 0, \"context\": 1,\n      \"stream\": 7, \"correlation\": %ld,\n      \"registers per thread\": 128,\n"
-                "      \"shared memory\": 73728,\n      \"blocks per SM\": 1.777778,\n      \"grid\": [12, 16, 1],\n      "
-                "\"block\": [128, 1, 1],\n      \"est. achieved occupancy %%\": 11\n    }\n  },\n",
-                us + 5.5, i % 90, i % 997, i, i);
+        fprintf(
+            out,
+            "  {\n    \"ph\": \"X\", \"cat\": \"cpu_op\", \"name\": \"aten::addmm\", \"pid\": 4242, \"tid\": 4242,\n"
+            "    \"ts\": %.3f, \"dur\": %ld.%03ld,\n    \"args\": {\n      \"External id\": %ld,\"Record function "
+            "id\": 0, "
+            "\"Concrete Inputs\": [\"\", \"\", \"\", \"1\", \"1\"], \"Input type\": [\"float\", \"float\", \"float\", "
+            "\"Scalar\", \"Scalar\"], \"Input Dims\": [[768], [4096, 768], [768, 768], [], []], \"Ev Idx\": %ld\n    "
+            "}\n  },\n",
+            us, i % 50, i % 1000, i, i);
+        fprintf(
+            out,
+            "  {\n    \"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"void "
+            "cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_"
+            "relu_bf16_64x64_64x6_tn_align8>(cutlass_80_tensorop_bf16_s16816gemm::Params)\", \"pid\": 0, \"tid\": 7,\n"
+            "    \"ts\": %.3f, \"dur\": %ld.%03ld,\n    \"args\": {\n      \"External id\": %ld,\n      \"queued\": 0, "
+            "\"device\": 0, \"context\": 1,\n      \"stream\": 7, \"correlation\": %ld,\n      \"registers per "
+            "thread\": 128,\n"
+            "      \"shared memory\": 73728,\n      \"blocks per SM\": 1.777778,\n      \"grid\": [12, 16, 1],\n      "
+            "\"block\": [128, 1, 1],\n      \"est. achieved occupancy %%\": 11\n    }\n  },\n",
+            us + 5.5, i % 90, i % 997, i, i);
     }
     fprintf(out, "  {}],\n  \"traceName\": \"trace.json\"\n}\n");
     fflush(out);
@@ -67,7 +75,8 @@ static void measure(const char *what, int fd, int rounds, double least)
             if (event_arg_int64(&event, "External id", &number)) sum += event.dur_ns + number;
         const double seconds = cpu_seconds() - begin;
         bytes = event_reader_bytes(reader);
-        if (result == EVENT_BAD || !sum) fprintf(stderr, "bench_import_events: %s\n", event_reader_error(reader)), exit(1);
+        if (result == EVENT_BAD || !sum)
+            fprintf(stderr, "bench_import_events: %s\n", event_reader_error(reader)), exit(1);
         event_reader_close(reader);
         if ((double)bytes / 1e6 / seconds > best) best = (double)bytes / 1e6 / seconds;
     }

@@ -82,7 +82,8 @@ static inline void put_action(struct written *out, const char *action, int64_t a
     put_pair(out, "size", bytes), put_pair(out, "stream", 0), put_pair(out, "time_us", time_us);
     if (frame) {
         put_key(out, "frames"), put_raw(out, "](}(", 4);
-        put_key(out, "name"), put_key(out, frame), put_key(out, "filename"), put_key(out, "train.py"), put_pair(out, "line", 12);
+        put_key(out, "name"), put_key(out, frame), put_key(out, "filename"), put_key(out, "train.py");
+        put_pair(out, "line", 12);
         put_raw(out, "ue", 2);
     }
     put_raw(out, "u", 1);

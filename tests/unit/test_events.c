@@ -1,4 +1,4 @@
-/* Chrome traces, read event by event: both forms, plain and gzip, exact times, texts of any bytes, and files that end anywhere. */
+/* Chrome traces, read event by event: both forms, plain and gzip, exact times, texts of any bytes, files that end anywhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,10 +54,11 @@ static void test_members(void **state)
 {
     (void)state;
     struct event event;
-    struct event_reader *reader =
-        only(&event, "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"nccl\\n\", \"pid\": 0, \"tid\": \"stream 7\", \"id\": \"0x1\","
-                     "\"ts\": 1700000000000000.123, \"dur\": 4, \"bp\": \"e\", \"args\": {\"a\": {\"b\": [1, {}, \"}\"]},"
-                     "\"n\": 1024, \"s\": \"12\", \"x\": null, \"f\": 1.5, \"inf\": inf, \"n\": 7}}");
+    struct event_reader *reader = only(
+        &event, "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"nccl\\n\", \"pid\": 0, \"tid\": \"stream 7\", "
+                "\"id\": \"0x1\","
+                "\"ts\": 1700000000000000.123, \"dur\": 4, \"bp\": \"e\", \"args\": {\"a\": {\"b\": [1, {}, \"}\"]},"
+                "\"n\": 1024, \"s\": \"12\", \"x\": null, \"f\": 1.5, \"inf\": inf, \"n\": 7}}");
     struct foreign_text text;
     int64_t number = 0;
     double real = 0;
@@ -75,7 +76,8 @@ static void test_members(void **state)
     assert_true(event_arg_int64(&event, "s", &number) && number == 12);
     assert_true(event_arg_double(&event, "f", &real) && real == 1.5);
     assert_true(event_arg_double(&event, "inf", &real) && real > 1e308);
-    assert_false(event_arg(&event, "x", &text) || event_arg(&event, "b", &text) || event_arg_int64(&event, "f", &number));
+    assert_false(event_arg(&event, "x", &text) || event_arg(&event, "b", &text) ||
+                 event_arg_int64(&event, "f", &number));
     assert_int_equal(event_reader_next(reader, &event), EVENT_END);
     assert_int_equal(event_reader_next(reader, &event), EVENT_END);
     event_reader_close(reader);
@@ -90,12 +92,29 @@ static void test_members(void **state)
 static void test_times(void **state)
 {
     (void)state;
-    static const struct { const char *text; int64_t ns; } times[] = {
-        {"0", 0}, {"-0", 0}, {"-0.0004", 0}, {"-0.0005", -1}, {"1e3", 1000000}, {"1E+3", 1000000}, {"1.0000001", 1000},
-        {"1.0005", 1001}, {"1.0004999999999999999999999999", 1000}, {"-12.345", -12345}, {"12345e-3", 12345},
-        {"0.000000000000000000001e24", 1000000}, {"9223372036854775.807", INT64_MAX}, {"-9223372036854775.807", -INT64_MAX},
-        {"9007199254740993.001", 9007199254740993001}, {"1e-999999999999999999999999", 0}, {"0e999999999999999999999", 0},
-        {"\"7.5\"", 7500}, {"000012", 12000},
+    static const struct {
+        const char *text;
+        int64_t ns;
+    } times[] = {
+        {"0", 0},
+        {"-0", 0},
+        {"-0.0004", 0},
+        {"-0.0005", -1},
+        {"1e3", 1000000},
+        {"1E+3", 1000000},
+        {"1.0000001", 1000},
+        {"1.0005", 1001},
+        {"1.0004999999999999999999999999", 1000},
+        {"-12.345", -12345},
+        {"12345e-3", 12345},
+        {"0.000000000000000000001e24", 1000000},
+        {"9223372036854775.807", INT64_MAX},
+        {"-9223372036854775.807", -INT64_MAX},
+        {"9007199254740993.001", 9007199254740993001},
+        {"1e-999999999999999999999999", 0},
+        {"0e999999999999999999999", 0},
+        {"\"7.5\"", 7500},
+        {"000012", 12000},
     };
     for (size_t t = 0; t < sizeof times / sizeof *times; t++) {
         char text[200];
@@ -135,10 +154,14 @@ static int read_all(const void *bytes, size_t count, char line[512])
 static void test_forms(void **state)
 {
     (void)state;
-    static const struct { const char *text; int events; const char *line; } files[] = {
+    static const struct {
+        const char *text;
+        int events;
+        const char *line;
+    } files[] = {
         {"[]", 0, ""},
         {" \n[ {} , {\"a\":[]} ]", 2, ""},
-        {"[{},{}", 2, ""},   /* chrome writes such files when it is stopped */
+        {"[{},{}", 2, ""}, /* chrome writes such files when it is stopped */
         {"[{},{},\n", 2, ""},
         {"[", 0, ""},
         {"[,{},]", 1, ""},
@@ -157,6 +180,7 @@ static void test_forms(void **state)
         {" \n ", 0, "byte 3: the file is empty"},
         {"hello", 0, "byte 0: no trace: it begins with neither { nor ["},
         {"[{},\n{\"ts\":1e99}]", 1, "byte 5: an event has a time that is out of range"},
+        {"[{\"dur\":9223372036854775.808}]", 0, "byte 1: an event has a time that is out of range"},
         {"[{\"dur\":9223372036854775.8075}]", 0, "byte 1: an event has a time that is out of range"},
         {"[{\"ts\":\"soon\"}]", 0, "byte 1: an event has a time that is no number"},
         {"[{\"ts\":[1]}]", 0, "byte 1: an event has a time that is no number"},
@@ -165,7 +189,8 @@ static void test_forms(void **state)
         {"[{\"a\":[1}]}]", 0, "byte 1: an event lacks a comma"},
         {"[{\"a\":[1 2]}]", 0, "byte 1: an event lacks a comma"},
         {"[{a:1}]", 0, "byte 1: an event has a key without quotes"},
-        {"[{\"name\":\"{\"device\": 1}\"}]", 0, "byte 1: an event lacks a comma"}, /* Kineto forgets to escape: its issue 1459 */
+        {"[{\"name\":\"{\"device\": 1}\"}]", 0,
+         "byte 1: an event lacks a comma"}, /* Kineto forgets to escape: its issue 1459 */
         {"[{\"a\" 1}]", 0, "byte 1: an event has no colon after a key"},
     };
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
@@ -189,8 +214,9 @@ static void test_forms(void **state)
 static void test_top(void **state)
 {
     (void)state;
-    static const char text[] = "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 3, \"pg\": [\"[0]\"]},\n\"deviceProperties\": [ ],"
-                               "\"schemaVersion\": 2, \"traceEvents\": [{}], \"traceName\": \"a\\\"b\", \"with_stack\": 0}";
+    static const char text[] =
+        "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 3, \"pg\": [\"[0]\"]},\n\"deviceProperties\": [ ],"
+        "\"schemaVersion\": 2, \"traceEvents\": [{}], \"traceName\": \"a\\\"b\", \"with_stack\": 0}";
     struct event event;
     struct event_reader *reader = opened(text, sizeof text - 1);
     assert_string_equal(event_reader_top(reader, "schemaVersion"), "2");
@@ -211,12 +237,16 @@ static void test_texts(void **state)
 {
     (void)state;
 #define FFFD "\xef\xbf\xbd"
-    static const struct { const char *raw, *plain, *unescaped; size_t bytes; } texts[] = {
+    static const struct {
+        const char *raw, *plain, *unescaped;
+        size_t bytes;
+    } texts[] = {
         {"a\\u00e9\\ud83d\\ude00z", "a\\u00e9\\ud83d\\ude00z", "a\xc3\xa9\xf0\x9f\x98\x80z", 0},
         {"\\\" \\\\ \\/", "\\\" \\\\ \\/", "\" \\ /", 0},
         {"\\n\\t\\u0000\\u001b\\u009b", NULL, FFFD FFFD FFFD FFFD FFFD, 0},
         {"\\ud83d", NULL, FFFD, 0},
         {"\\ude00\\ud83d", NULL, FFFD FFFD, 0},
+        {"\\ude00\\ude01", NULL, FFFD FFFD, 0},
         {"\\ud83d\\u0041", NULL, FFFD "A", 0},
         {"\\u12g4 \\q \\u12", NULL, FFFD "12g4 " FFFD " " FFFD "12", 0},
         {"\\u12", NULL, FFFD "12", 0},
@@ -239,7 +269,8 @@ static void test_texts(void **state)
         }
     }
     char out[6];
-    assert_int_equal(foreign_copy((struct foreign_text){"abcd\xc3\xa9", 6}, false, out, sizeof out), 4); /* at a whole character */
+    assert_int_equal(foreign_copy((struct foreign_text){"abcd\xc3\xa9", 6}, false, out, sizeof out),
+                     4); /* at a whole character */
     assert_string_equal(out, "abcd");
     assert_int_equal(foreign_copy((struct foreign_text){0}, true, out, sizeof out), 0);
     struct event event;
@@ -337,7 +368,8 @@ static void test_gzip(void **state)
 static void test_cut_everywhere(void **state)
 {
     (void)state;
-    static const char bare[] = "[{\"ph\":\"X\",\"name\":\"a\\u00e9\\\"b\",\"ts\":-1.5e2,\"dur\":3},{\"args\":{\"k\":[1,{\"n\":null}]},\"tid\":\"t\"}\n, "
+    static const char bare[] = "[{\"ph\":\"X\",\"name\":\"a\\u00e9\\\"b\",\"ts\":-1.5e2,\"dur\":3},{\"args\":{\"k\":[1,"
+                               "{\"n\":null}]},\"tid\":\"t\"}\n, "
                                "{\"cat\":\"c\",\"id\":7} ]";
     char object[300], line[512];
     snprintf(object, sizeof object, "{\"v\": 1, \"traceEvents\": %s, \"end\": true}", bare);
@@ -351,7 +383,8 @@ static void test_cut_everywhere(void **state)
             const char last = length ? text[length - 1] : 0;
             if (last == '"' && text[length - 2] != '\\') quoted = !quoted;
             if (!quoted) braces += (last == '{') - (last == '}');
-            const bool ends = form ? length == strlen(text) : length && !braces; /* a bare array may end after each event */
+            const bool ends =
+                form ? length == strlen(text) : length && !braces; /* a bare array may end after each event */
             if (ends != !*line) fail_msg("\"%s\" of %.*s", line, (int)length, text);
             before = events;
         }

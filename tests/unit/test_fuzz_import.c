@@ -18,7 +18,8 @@
 #include "tests/support/effort.h"
 #include "tests/support/pickle_writer.h"
 
-static uint64_t accepted, counter, sequence = 7; /* accepted: for the last line; a fuzzer whose inputs are all refused tests nothing */
+static uint64_t accepted, counter,
+    sequence = 7; /* accepted: for the last line; a fuzzer whose inputs are all refused tests nothing */
 
 static size_t below(size_t limit)
 {
@@ -69,7 +70,8 @@ static void read_events(struct bytes *bytes)
             double number;
             assert(event.at_bytes >= last && event.at_bytes < event_reader_bytes(reader));
             last = event.at_bytes + 1;
-            use_text(event.name), use_text(event.category), use_text(event.args), use_text(event.id), use_text(event.tid.text);
+            use_text(event.name), use_text(event.category), use_text(event.args), use_text(event.id),
+                use_text(event.tid.text);
             for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
                 if (event_arg(&event, keys[k], &text)) use_text(text);
                 event_arg_int64(&event, keys[k], &integer);
@@ -89,7 +91,8 @@ static void pack(struct bytes *bytes)
 {
     z_stream z = {.next_in = bytes->at, .avail_in = (uInt)bytes->count};
     struct bytes out = {0};
-    if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK || !bytes_reserve(&out, deflateBound(&z, bytes->count)))
+    if (deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK ||
+        !bytes_reserve(&out, deflateBound(&z, bytes->count)))
         abort();
     z.next_out = out.at;
     z.avail_out = (uInt)out.room;
@@ -105,7 +108,8 @@ static void pack(struct bytes *bytes)
 static int take_device(void *user, const struct snapshot_device *device)
 {
     (void)user;
-    assert(device->allocated_begin_bytes >= -1 && device->reserved_begin_bytes >= -1 && device->reserved_end_bytes >= 0);
+    assert(device->allocated_begin_bytes >= -1 && device->reserved_begin_bytes >= -1 &&
+           device->reserved_end_bytes >= 0);
     return 0;
 }
 
@@ -137,11 +141,14 @@ static void read_pickle(struct bytes *bytes)
 
 static struct bytes seed_trace(void)
 {
-    static const char head[] = "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 0, \"pg\": [\"[0, 1]\"]},\n\"traceEvents\": [\n",
-                      event[] = "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\\u00e9\\ud83d\\ude00\\n\xc3\xa9\", \"pid\": 0, \"tid\": \"s 7\", "
-                                "\"id\": null, \"ts\": 1716000000000000.125, \"dur\": -1e-3, \"args\": {\"n\": \"12\", \"grid\": [1, {}, nan], "
-                                "\"External id\": 5.0, \"\": true, \"Input Dims\": [[768], []]}},\n",
-                      end[] = "{}], \"traceName\": \"t\"}\n";
+    static const char head
+        [] = "{\"schemaVersion\": 1, \"distributedInfo\": {\"rank\": 0, \"pg\": [\"[0, 1]\"]},\n\"traceEvents\": [\n",
+    event[] =
+        "{\"ph\": \"X\", \"cat\": \"kernel\", \"name\": \"a\\u00e9\\ud83d\\ude00\\n\xc3\xa9\", \"pid\": 0, \"tid\": "
+        "\"s 7\", "
+        "\"id\": null, \"ts\": 1716000000000000.125, \"dur\": -1e-3, \"args\": {\"n\": \"12\", \"grid\": [1, {}, nan], "
+        "\"External id\": 5.0, \"\": true, \"Input Dims\": [[768], []]}},\n",
+    end[] = "{}], \"traceName\": \"t\"}\n";
     struct bytes seed = {0};
     bool made = bytes_append(&seed, head, sizeof head - 1);
     for (int i = 0; i < 4; i++) made = made && bytes_append(&seed, event, sizeof event - 1);
@@ -168,9 +175,11 @@ static struct bytes seed_snapshot(void)
 
 static struct bytes seed_opcodes(void)
 {
-    static const char all[] = "\x80\4\x95\0\0\0\0\0\0\0\0(NI01\nI7\nL8L\nJ\1\0\0\0K\1M\1\0\x8a\1\1\x8b\2\0\0\0\1\1F1.5\nG\0\0\0\0\0\0\0\0S'\\x41'\n"
-                              "V\\u0041\xe9\nT\1\0\0\0aU\1bX\1\0\0\0c\x8c\1d\x8d\1\0\0\0\0\0\0\0eB\1\0\0\0fC\1gN0)p0\n]q\1}r\2\0\0\0\x94g0\n"
-                              "h\1j\2\0\0\0(l(t(d((1K\1K\2\x86\x85\x87]Na](NNe}NNs}(NNu2t.";
+    static const char all[] =
+        "\x80\4\x95\0\0\0\0\0\0\0\0(NI01\nI7\nL8L\nJ\1\0\0\0K\1M\1\0\x8a\1\1\x8b\2\0\0\0\1\1F1.5\nG\0\0\0\0\0\0\0\0S'"
+        "\\x41'\n"
+        "V\\u0041\xe9\nT\1\0\0\0aU\1bX\1\0\0\0c\x8c\1d\x8d\1\0\0\0\0\0\0\0eB\1\0\0\0fC\1gN0)p0\n]q\1}r\2\0\0\0\x94g0\n"
+        "h\1j\2\0\0\0(l(t(d((1K\1K\2\x86\x85\x87]Na](NNe}NNs}(NNu2t.";
     struct bytes seed = {0};
     if (!bytes_append(&seed, all, sizeof all - 1)) abort();
     return seed;
@@ -179,7 +188,8 @@ static struct bytes seed_opcodes(void)
 static void change(struct bytes *bytes)
 {
     static const uint8_t extremes[] = {0, 1, 0x7f, 0x80, 0xff};
-    static const char signs[] = "0123456789-+.eE,:[]{}\"\\ \nu", opcodes[] = "(.012NIJKMSTUXVBC]})ltdaesupqrghj\x80\x85\x86\x87\x88\x8a\x8c\x94";
+    static const char signs[] = "0123456789-+.eE,:[]{}\"\\ \nu",
+                      opcodes[] = "(.012NIJKMSTUXVBC]})ltdaesupqrghj\x80\x85\x86\x87\x88\x8a\x8c\x94";
     if (!bytes->count) return;
     const size_t at = below(bytes->count), to = below(bytes->count), most = bytes->count - (at > to ? at : to);
     size_t length = below(64);
@@ -197,7 +207,8 @@ static void change(struct bytes *bytes)
         bytes->count += length;
         break;
     case 7: /* bytes are gone, or all from here on */
-        if (below(8)) memmove(bytes->at + at, bytes->at + at + length, bytes->count - at - length), bytes->count -= length;
+        if (below(8))
+            memmove(bytes->at + at, bytes->at + at + length, bytes->count - at - length), bytes->count -= length;
         else bytes->count = at;
     }
 }
@@ -224,8 +235,8 @@ static int fuzz(const struct reader *reader, int number, int rounds, uint64_t na
         reader->read(&input);
         bytes_release(&input);
     }
-    printf("%sok %d - %s: %d mutations of %zu bytes, %llu were read to the end\n", accepted ? "" : "not ", number, reader->name, round,
-           reader->seed.count, (unsigned long long)accepted);
+    printf("%sok %d - %s: %d mutations of %zu bytes, %llu were read to the end\n", accepted ? "" : "not ", number,
+           reader->name, round, reader->seed.count, (unsigned long long)accepted);
     fflush(stdout);
     return accepted ? 0 : 1;
 }

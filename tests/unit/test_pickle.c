@@ -82,10 +82,15 @@ static void assert_refused(const void *bytes, size_t count, const char *expected
 static void test_values(void **state)
 {
     (void)state;
-    static const struct { const char *bytes; size_t count; const char *shown; } pickles[] = {
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *shown;
+    } pickles[] = {
         {BYTES("N."), "None"},
         {BYTES("\x80\x05\x88\x89\x86."), "(True, False)"},
-        {BYTES("(I01\nI00\nI-7\nL12345678901L\nL99999999999999999999L\nt."), "(True, False, -7, 12345678901, large:20)"},
+        {BYTES("(I01\nI00\nI-7\nL12345678901L\nL99999999999999999999L\nt."),
+         "(True, False, -7, 12345678901, large:20)"},
         {BYTES("(J\xff\xff\xff\xffK\xffM\xff\xfft."), "(-1, 255, 65535)"},
         {BYTES("(\x8a\0\x8a\1\xff\x8a\2\0\x80\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f\x8b\3\0\0\0\1\0\0t."),
          "(0, -1, -32768, 9223372036854775807, 1)"},
@@ -104,8 +109,13 @@ static void test_values(void **state)
         {BYTES("(]\x94K\1ah\0h\0\x8c\1x\x94h\1t."), "([1], [1], [1], 'x', 'x')"},
         {BYTES("(]q\7K\1ah\7j\7\0\0\0g7\nt."), "([1], [1], [1], [1])"},
         {BYTES("(K\1r\3\0\0\0]p5\ng5\nj\3\0\0\0t."), "(1, [], [], 1)"},
-        {BYTES("K\1" "0K\2(K\3" "1K\4(0\x86."), "(2, 4)"},
-        {BYTES("K\5" "2\x86."), "(5, 5)"},
+        {BYTES("K\1"
+               "0K\2(K\3"
+               "1K\4(0\x86."),
+         "(2, 4)"},
+        {BYTES("K\5"
+               "2\x86."),
+         "(5, 5)"},
         {BYTES("N.what follows is left out"), "None"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++)
@@ -116,7 +126,11 @@ static void test_refused(void **state)
 {
     (void)state;
 #define ONLY "; refused, because only plain data are read"
-    static const struct { const char *bytes; size_t count; const char *line; } pickles[] = {
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *line;
+    } pickles[] = {
         {BYTES("cos\nsystem\n(S'true'\ntR."), "byte 0: GLOBAL asks for os.system" ONLY},
         {BYTES("\x80\4\x8c\5posix\x94\x8c\6system\x94\x93."), "byte 19: STACK_GLOBAL asks for posix.system" ONLY},
         {BYTES("K\1K\2\x93."), "byte 4: STACK_GLOBAL" ONLY},
@@ -141,7 +155,9 @@ static void test_refused(void **state)
         {BYTES(""), "byte 0: the pickle is cut off or damaged"},
         {BYTES("."), "byte 0: the pickle is cut off or damaged"},
         {BYTES("N"), "byte 1: the pickle is cut off or damaged"},
-        {BYTES("X\xff\xff\xff\xff" "a."), "byte 0: the pickle is cut off or damaged"},
+        {BYTES("X\xff\xff\xff\xff"
+               "a."),
+         "byte 0: the pickle is cut off or damaged"},
         {BYTES("h\0."), "byte 0: the pickle is cut off or damaged"},
         {BYTES("Nr\xff\xff\xff\x7f."), "byte 1: the pickle is cut off or damaged"},
         {BYTES("(K\1d."), "byte 3: the pickle is cut off or damaged"},
@@ -184,7 +200,11 @@ static void test_dag(void **state)
 
 /* ---- a snapshot ---- */
 
-struct told { struct snapshot_device device; int devices, actions; struct snapshot_action all[128]; };
+struct told {
+    struct snapshot_device device;
+    int devices, actions;
+    struct snapshot_action all[128];
+};
 
 static int tell_device(void *user, const struct snapshot_device *device)
 {
@@ -218,9 +238,11 @@ static void put_snapshot(struct written *out, int64_t freed_bytes, int64_t last_
 {
     put_head(out);
     put_key(out, "segments"), put_list(out);
-    put_segment(out, 0x1000, 2048, 0), put_block(out, 512, 300, "inactive"), put_block(out, 1536, 1500, "active_pending_free");
+    put_segment(out, 0x1000, 2048, 0), put_block(out, 512, 300, "inactive"),
+        put_block(out, 1536, 1500, "active_pending_free");
     end_segment(out);
-    put_segment(out, 0x9000, 4096, 0), put_block(out, 1024, 1000, "active_allocated"), put_block(out, 3072, 0, "inactive");
+    put_segment(out, 0x9000, 4096, 0), put_block(out, 1024, 1000, "active_allocated"),
+        put_block(out, 3072, 0, "inactive");
     end_segment(out);
     end_list(out);
     put_key(out, "device_traces"), put_list(out), put_list(out);
@@ -247,9 +269,13 @@ static void test_snapshot(void **state)
     assert_int_equal(told.device.allocated_end_bytes, 1000);
     assert_int_equal(told.device.reserved_begin_bytes, 2048);
     assert_int_equal(told.device.reserved_end_bytes, 6144);
-    static const struct { enum snapshot_kind kind; int64_t allocated, reserved; } expected[] = {
-        {SNAPSHOT_segment_alloc, 300, 6144}, {SNAPSHOT_alloc, 1300, 6144}, {SNAPSHOT_free_requested, 1000, 6144},
-        {SNAPSHOT_free_completed, 1000, 6144}, {SNAPSHOT_oom, 1000, 6144}, {SNAPSHOT_other, 1000, 6144}, {SNAPSHOT_snapshot, 1000, 6144}};
+    static const struct {
+        enum snapshot_kind kind;
+        int64_t allocated, reserved;
+    } expected[] = {
+        {SNAPSHOT_segment_alloc, 300, 6144},   {SNAPSHOT_alloc, 1300, 6144}, {SNAPSHOT_free_requested, 1000, 6144},
+        {SNAPSHOT_free_completed, 1000, 6144}, {SNAPSHOT_oom, 1000, 6144},   {SNAPSHOT_other, 1000, 6144},
+        {SNAPSHOT_snapshot, 1000, 6144}};
     for (int a = 0; a < 7; a++) {
         assert_int_equal(told.all[a].kind, expected[a].kind);
         assert_int_equal(told.all[a].allocated_bytes, expected[a].allocated);
@@ -260,8 +286,10 @@ static void test_snapshot(void **state)
     }
     assert_int_equal(told.all[1].address, 0x9000);
     assert_int_equal(told.all[1].size_bytes, 1000);
-    assert_true(foreign_is(told.all[0].frame, "malloc_here") && foreign_is(told.all[1].frame, "forward") && told.all[1].line == 12);
-    assert_true(foreign_is(told.all[1].file, "train.py") && !told.all[2].frame.at && foreign_is(told.all[5].word, "annotate"));
+    assert_true(foreign_is(told.all[0].frame, "malloc_here") && foreign_is(told.all[1].frame, "forward") &&
+                told.all[1].line == 12);
+    assert_true(foreign_is(told.all[1].file, "train.py") && !told.all[2].frame.at &&
+                foreign_is(told.all[5].word, "annotate"));
     pickle_free(pickle);
 }
 
@@ -295,7 +323,11 @@ static void test_no_snapshot(void **state)
 {
     (void)state;
 #define NO "no snapshot of PyTorch's memory: "
-    static const struct { const char *bytes; size_t count; const char *line; } pickles[] = {
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *line;
+    } pickles[] = {
         {BYTES("N."), NO "it has no segments"},
         {BYTES("}."), NO "it has no segments"},
         {BYTES("}\x8c\10segmentsK\1s."), NO "it has no segments"},
@@ -305,14 +337,16 @@ static void test_no_snapshot(void **state)
         {BYTES("](}(\x8c\12total_sizeK\1\x8c\6blocks]}aue."), NO "a block has no size"},
         {BYTES("}(\x8c\10segments]\x8c\15device_traces]Nau."), NO "a trace is no list"},
         {BYTES("}(\x8c\10segments]\x8c\15device_traces]]}aau."), NO "an entry of a trace has no action"},
-        {BYTES("}(\x8c\10segments]\x8c\15device_traces](](}\x8c\6action\x8c\5allocs222222222e2222222222222222222eu."), NO "it refers to the same entries many times"},
+        {BYTES("}(\x8c\10segments]\x8c\15device_traces](](}\x8c\6action\x8c\5allocs222222222e2222222222222222222eu."),
+         NO "it refers to the same entries many times"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++) {
         struct pickle *pickle;
         struct error err;
         struct told told = {0};
         const struct snapshot_sink sink = {&told, tell_device, tell_action};
-        if (read_bytes(&pickle, pickles[p].bytes, pickles[p].count, &err)) fail_msg("%s: %s", pickles[p].line, err.text);
+        if (read_bytes(&pickle, pickles[p].bytes, pickles[p].count, &err))
+            fail_msg("%s: %s", pickles[p].line, err.text);
         int status = snapshot_read(pickle, &sink, &err);
         if (status != STATUS_INPUT || strcmp(err.text, pickles[p].line) != 0)
             fail_msg("%s, not %s", status ? err.text : "read", pickles[p].line);
@@ -337,8 +371,12 @@ static void test_cut_everywhere(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),      cmocka_unit_test(test_refused),          cmocka_unit_test(test_dag),
-        cmocka_unit_test(test_snapshot),    cmocka_unit_test(test_snapshot_unknown), cmocka_unit_test(test_no_snapshot),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_dag),
+        cmocka_unit_test(test_snapshot),
+        cmocka_unit_test(test_snapshot_unknown),
+        cmocka_unit_test(test_no_snapshot),
         cmocka_unit_test(test_cut_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
