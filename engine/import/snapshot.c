@@ -79,15 +79,6 @@ static struct block *block_at(const struct blocks *blocks, int64_t address)
 
 /* ---- the end ---- */
 
-/* The bytes that the program asked for; before PyTorch 2.0 they are in the block's history. */
-static int64_t requested(const struct pickle_value *block)
-{
-    const struct pickle_value *history = member(block, "history");
-    const int64_t bytes = number_of(block, "requested_size", SNAPSHOT_UNKNOWN);
-    if (bytes >= 0 || !is_list(history) || history->count != 1) return bytes;
-    return number_of(history->items[0], "real_size", SNAPSHOT_UNKNOWN);
-}
-
 static bool add(int64_t *sum, int64_t more)
 {
     return more >= 0 && !__builtin_add_overflow(*sum, more, sum);
@@ -102,7 +93,8 @@ static int add_segment(struct walk *walk, const struct pickle_value *segment, st
     if (!add(&device->reserved_end_bytes, number_of(segment, "total_size", -1)) || !is_list(list))
         return no_snapshot(walk, "a segment lacks its total_size or its blocks");
     for (size_t b = 0; b < list->count; b++) {
-        const int64_t size = number_of(list->items[b], "size", -1), bytes = requested(list->items[b]);
+        const int64_t size = number_of(list->items[b], "size", -1),
+                      bytes = number_of(list->items[b], "requested_size", -1);
         if (foreign_is(text_of(list->items[b], "state"), "active_allocated")) {
             struct block *block = block_at(blocks, address);
             *block = (struct block){address, bytes, true, true};

@@ -252,7 +252,9 @@ static void put_snapshot(struct written *out, int64_t freed_bytes, int64_t last_
     put_action(out, "free_completed", 0x1000, freed_bytes, 1000004, NULL);
     put_action(out, "oom", 77, 1 << 20, 1000005, "forward");
     put_action(out, "annotate", 0x9000, 1000, 1000006, NULL);
-    put_action(out, "snapshot", 0, 0, 1000007, NULL);
+    put_action(out, "alloc", 0x1000, 64, 1000007, NULL); /* an address again */
+    put_action(out, "free_requested", 0x1000, 64, 1000008, NULL);
+    put_action(out, "snapshot", 0, 0, 1000009, NULL);
     end_list(out), put_list(out), end_list(out), end_list(out);
     end_all(out);
 }
@@ -264,7 +266,7 @@ static void test_snapshot(void **state)
     struct told told;
     put_snapshot(&written, 300, 0x9000);
     struct pickle *pickle = snapshot_of(&written, &told);
-    assert_true(told.devices == 2 && told.actions == 7 && told.device.actions == 7);
+    assert_true(told.devices == 2 && told.actions == 9 && told.device.actions == 9);
     assert_int_equal(told.device.allocated_begin_bytes, 300);
     assert_int_equal(told.device.allocated_end_bytes, 1000);
     assert_int_equal(told.device.reserved_begin_bytes, 2048);
@@ -272,11 +274,16 @@ static void test_snapshot(void **state)
     static const struct {
         enum snapshot_kind kind;
         int64_t allocated, reserved;
-    } expected[] = {
-        {SNAPSHOT_segment_alloc, 300, 6144},   {SNAPSHOT_alloc, 1300, 6144}, {SNAPSHOT_free_requested, 1000, 6144},
-        {SNAPSHOT_free_completed, 1000, 6144}, {SNAPSHOT_oom, 1000, 6144},   {SNAPSHOT_other, 1000, 6144},
-        {SNAPSHOT_snapshot, 1000, 6144}};
-    for (int a = 0; a < 7; a++) {
+    } expected[] = {{SNAPSHOT_segment_alloc, 300, 6144},
+                    {SNAPSHOT_alloc, 1300, 6144},
+                    {SNAPSHOT_free_requested, 1000, 6144},
+                    {SNAPSHOT_free_completed, 1000, 6144},
+                    {SNAPSHOT_oom, 1000, 6144},
+                    {SNAPSHOT_other, 1000, 6144},
+                    {SNAPSHOT_alloc, 1064, 6144},
+                    {SNAPSHOT_free_requested, 1000, 6144},
+                    {SNAPSHOT_snapshot, 1000, 6144}};
+    for (int a = 0; a < 9; a++) {
         assert_int_equal(told.all[a].kind, expected[a].kind);
         assert_int_equal(told.all[a].allocated_bytes, expected[a].allocated);
         assert_int_equal(told.all[a].reserved_bytes, expected[a].reserved);
@@ -311,6 +318,8 @@ static void test_snapshot_unknown(void **state)
     put_key(&short_trace, "segments"), put_list(&short_trace), put_segment(&short_trace, 0, 64, 0);
     put_block(&short_trace, 64, 64, "active_allocated"), end_segment(&short_trace), end_list(&short_trace);
     put_key(&short_trace, "device_traces"), put_list(&short_trace), put_list(&short_trace);
+    put_action(&short_trace, "free_requested", 256, 64, 1, NULL); /* what is unknown stays so */
+    put_action(&short_trace, "segment_unmap", 256, 100, 1, NULL);
     put_action(&short_trace, "free_requested", 0, 64, 1, NULL), put_action(&short_trace, "segment_map", 0, 65, 2, NULL);
     end_list(&short_trace), end_list(&short_trace), end_all(&short_trace);
     pickle_free(snapshot_of(&short_trace, &told));
