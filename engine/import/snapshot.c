@@ -185,8 +185,9 @@ static int walk_device(struct walk *walk, int number, const struct snapshot_sink
         const struct pickle_value *list = member(walk->segments->items[s], "blocks");
         if (is_list(list) && number_of(walk->segments->items[s], "device", 0) == number) addresses += list->count;
     }
-    if (addresses > walk->most) return no_snapshot(walk, "it refers to the same entries many times");
-    walk->most -= addresses;
+    const uint64_t visits = addresses + walk->segments->count;
+    if (visits > walk->most) return no_snapshot(walk, "it refers to the same entries many times");
+    walk->most -= visits;
     if (!blocks_init(&blocks, addresses)) return error_set(walk->err, STATUS_RUN, "no memory for its blocks");
     for (size_t s = 0; s < walk->segments->count && !status; s++)
         if (number_of(walk->segments->items[s], "device", 0) == number)
