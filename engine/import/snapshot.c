@@ -1,8 +1,11 @@
 /* What was allocated before a trace's first action is not in the file. It is found by undoing all actions, from the last to the
  * first, on the blocks that the segments have at the end. The trace ends at the snapshot, because PyTorch's ring overwrites
- * the oldest entries, so this also holds for a truncated history. But recording may have been switched off before the
- * snapshot, or left out actions (skip_actions). Then some undo does not fit: an allocation of a block that is not there, or
- * there with another size, or a free of one that is there. Then the beginning is unknown, and so is all that follows. */
+ * the oldest entries, so this also holds for a truncated history.
+ *
+ * It does not hold if recording was switched off before the snapshot, if it left out actions (skip_actions), or if another
+ * thread allocated while the snapshot was taken. This shows as an undo that does not fit: an allocation of a block that is not
+ * there, or there with another size, or a free of one that is there. Then the beginning is unknown, and so is all that follows.
+ * A gap that no later action contradicts is not noticed. */
 #include "engine/import/snapshot.h"
 
 #include <stdlib.h>
@@ -20,7 +23,7 @@ static const struct {
 
 struct walk {
     const struct pickle_value *segments, *traces;
-    uint64_t most; /* a DAG can have more paths than bytes; a snapshot has not */
+    uint64_t most; /* visits left: a DAG can have more paths than bytes; a snapshot has not */
     struct error *err;
 };
 
