@@ -33,8 +33,8 @@ static void section_plan(struct analysis_section *section, const struct run_mode
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, section->schedule);
     if (!schedule) return;
-    section->has_knobs = schedule->has_ops;
-    if (schedule->has_ops) section->knobs = schedule->ops.knobs;
+    section->has_knobs = schedule->has_ops && !schedule_is_observed(&schedule->ops);
+    if (section->has_knobs) section->knobs = schedule->ops.knobs;
     section->theory_bytes = schedule->theory_bytes;
     memcpy(section->tier, schedule->tier, sizeof section->tier);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
@@ -92,7 +92,7 @@ static void add_totals(struct analysis_section *section, const struct analysis *
         history_has_gap(analysis->history, when->begun_ns, when->ended_ns))
         return;
     for (int rank = 0; rank < section->ranks; rank++) {
-        totals_of(&one, analysis->history, analysis->model, rank, when->begun_ns, when->ended_ns);
+        totals_of_step(&one, analysis->history, analysis->model, rank, when);
         totals_add(&section->rank[rank], &one);
     }
     section->timed++;

@@ -182,7 +182,7 @@ static struct lab_value totals_value(const struct node *node, const struct lab_s
     const struct history_step *step = window_of(scene, asked);
     struct totals totals;
     if (!step) return no_step(scene, asked);
-    totals_of(&totals, scene->history, scene->model, -1, step->begun_ns, step->ended_ns);
+    totals_of_step(&totals, scene->history, scene->model, -1, step);
     if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
     value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};

@@ -50,6 +50,8 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     json_copy_text(header->backend, sizeof header->backend, json, "backend");
     json_copy_text(header->isa, sizeof header->isa, json, "isa");
     json_copy_text(header->model_name, sizeof header->model_name, model, "name");
+    json_copy_text(header->program, sizeof header->program, json, "program");
+    json_copy_text(header->recognised, sizeof header->recognised, json, "recognised");
     header->parameters = json_count(model, "parameters");
     header->layers = read_int(model, "layers");
     header->hidden = read_int(model, "hidden");
@@ -60,7 +62,9 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     header->ranks_per_node = read_int(json, "ranks_per_node");
     header->world = read_int(json, "world");
     header->simulated = cJSON_IsTrue(json_get(json, "simulated")) && header->world >= header->ranks;
-    if (!header->simulated) header->world = header->ranks;
+    const int recorded = read_int(json, "recorded");
+    header->missing = header->program[0] && recorded > 0 && recorded < header->ranks ? header->ranks - recorded : 0;
+    if (header->world < header->ranks) header->world = header->ranks;
     header->threads_per_rank = read_int(json, "threads_per_rank");
     header->gpus = read_int(json, "gpus");
     header->nccl = cJSON_IsTrue(json_get(json, "nccl"));
@@ -122,6 +126,7 @@ static void forget_ranks(struct run_model *model)
     model->rank = NULL;
     model->ranks = 0;
     model->machines.count = 0;
+    memset(model->lane_name, 0, sizeof model->lane_name);
     model->has_training = false;
     model->traffic_step = model->traffic_steps = 0;
     memset(model->traffic, 0, sizeof model->traffic);

@@ -50,17 +50,18 @@ static void block_add(struct history_block *block, const struct history_change *
 void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record)
 {
     const struct trace_of_memory *from = &record->memory;
-    if (from->tier >= TIERS || from->category >= CATEGORIES) return;
+    const int category = from->category == TRACE_UNATTRIBUTED ? CATEGORIES : from->category;
+    if (from->tier >= TIERS || category > CATEGORIES) return;
     struct history_tier *tier = &rank->tier[from->tier];
-    uint64_t *reserved_bytes = &tier->reserved_bytes[from->category];
-    if (tier->now.known && tier->now.held_bytes[from->category] == from->live_bytes &&
+    uint64_t *reserved_bytes = &tier->reserved_bytes[category];
+    if (tier->now.known && tier->now.held_bytes[category] == from->live_bytes &&
         *reserved_bytes == from->reserved_bytes)
         return;
     if (record->time_ns > tier->changed_ns) tier->changed_ns = record->time_ns;
     struct history_change change = {.time_ns = tier->changed_ns,
                                  .live_bytes = from->live_bytes,
                                  .reserved_bytes = tier->now.reserved_bytes + from->reserved_bytes - *reserved_bytes,
-                                 .category = (enum category)from->category};
+                                 .category = (enum category)category};
     struct history_block *block = open_block(history, tier, ranks);
     *reserved_bytes = from->reserved_bytes;
     apply(&tier->now, &change);
@@ -73,9 +74,9 @@ void history_memory(struct history *history, struct history_rank *rank, int rank
 void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns)
 {
     for (int tier = 0; tier < TIERS; tier++)
-        for (int category = 0; category < CATEGORIES; category++) {
+        for (int category = 0; category <= CATEGORIES; category++) {
             struct trace_record nothing = {.kind = TRACE_MEMORY, .time_ns = time_ns};
-            nothing.memory = (struct trace_of_memory){.tier = (uint8_t)tier, .category = (uint8_t)category};
+            nothing.memory = (struct trace_of_memory){.tier = (uint8_t)tier, .category = category < CATEGORIES ? (uint8_t)category : TRACE_UNATTRIBUTED};
             if (rank->tier[tier].now.known) history_memory(history, rank, ranks, &nothing);
         }
 }

@@ -91,7 +91,7 @@ struct history_block {
 struct history_tier {
     struct ring blocks; /* struct history_block */
     struct run_instant now;
-    uint64_t reserved_bytes[CATEGORIES]; /* now */
+    uint64_t reserved_bytes[CATEGORIES + 1]; /* now */
     uint64_t changed_ns; /* the newest change */
     struct tier_sum *sums;
     int summed;          /* interval of the newest change; earlier intervals are complete */

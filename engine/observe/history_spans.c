@@ -26,7 +26,7 @@ uint64_t history_spans_from(const struct history_lane *lane)
 static struct span *push(struct history *history, struct history_lane *lane, enum lane which, int ranks)
 {
     if (!lane->spans.item_bytes) {
-        static const int sixteenths[LANES] = {6, 5, 1, 1, 1, 1, 1}; /* copies between tiers are few */
+        static const int sixteenths[LANES] = {6, 5, 1, 1, 1, 1, 1, 1, 3, 1, 1}; /* copies between tiers are few */
         int64_t share =
             (int64_t)(history->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
         ring_init(&lane->spans, sizeof(struct span), share > SPANS_LEAST ? share : SPANS_LEAST);

@@ -36,7 +36,7 @@ void history_step_end(struct history *history, struct history_rank *rank, const 
     struct history_entry *entry = entry_at(history, rank->step);
     if (!entry || entry->step.step != record->step_end.step || entry->step.ended_ns) return;
     if (record->time_ns > entry->last_end_ns) entry->last_end_ns = record->time_ns;
-    if (++entry->ended >= model->ranks) entry->step.ended_ns = entry->last_end_ns;
+    if (++entry->ended + model->header.missing >= model->ranks) entry->step.ended_ns = entry->last_end_ns;
 }
 
 int history_step_count(const struct history *history)

@@ -9,8 +9,7 @@ static int by_start(const void *left, const void *right)
     return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
 }
 
-/* Sorts the intervals and merges those that touch. */
-static void unite(struct intervals *all)
+void intervals_unite(struct intervals *all)
 {
     int last = 0;
     if (all->count == 0) return;
@@ -54,9 +53,9 @@ void temporal_of(struct temporal *out, struct intervals compute, struct interval
                  struct intervals moving)
 {
     struct interval window = {UINT64_MAX, 0};
-    unite(&compute);
-    unite(&communication);
-    unite(&moving);
+    intervals_unite(&compute);
+    intervals_unite(&communication);
+    intervals_unite(&moving);
     widen(&window, &compute);
     widen(&window, &moving);
     *out = (struct temporal){.window_ns = window.to_ns > window.from_ns ? window.to_ns - window.from_ns : 0,

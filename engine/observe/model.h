@@ -42,8 +42,11 @@ struct run_header {
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
     int gpus;  /* 1: all ranks share it; more: one per rank; below 1: CPU backend, or unknown */
     bool nccl; /* NCCL connects the ranks */
+    char program[40]; /* that the trace was imported from, "PyTorch 2.6"; "": zerolab */
+    char recognised[40]; /* what it does, as the import recognised it, "ZeRO-3 (likely)"; "": unknown, or zerolab's own */
     bool simulated; /* isa is the hardware; losses and norms are unknown */
-    int world; /* ranks of the run; of a simulated one, `ranks` of them are recorded */
+    int world; /* ranks of the run; of a simulated or imported one the first `ranks` may be recorded */
+    int missing; /* of an imported one: so many of the `ranks` have no records */
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
@@ -101,7 +104,7 @@ struct run_memory {
 };
 
 /* One tier of one rank at one instant. */
-struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES]; };
+struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES + 1]; /* the last: no category's, of a history */ };
 
 /* Codes of categories in a trace. Those from CATEGORIES on are of another program: counted, and shown as unattributed. */
 enum { CATEGORY_CODES = 16 };
@@ -121,6 +124,7 @@ struct run_tier {
 
 /* ---- where the time goes: OP_BEGIN, OP_END ------------------------------------------------------------------------- */
 
+enum { LANE_NAME_ROOM = 24 };
 struct run_lane { bool busy; uint32_t schedule, step, op; uint64_t issued_ns, started_ns; };
 
 /* One rank in one step: busy time of its compute lane by phase, exposed communication (the compute lane was idle) in
@@ -177,6 +181,7 @@ struct run_rank {
         bool unplaced;                   /* operations of no known schedule: the split is unknown */
         uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
         uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; io_exposed_ns is counted up to here */
+        uint64_t observed_since_ns;          /* exposed_ns of another program's lanes is counted up to here */
         struct run_split split;
     } open;
 };
@@ -205,6 +210,7 @@ struct run_step {
     int stage;    /* RUN_UNKNOWN */
     int ranks;    /* ranks of its part */
     int ended;    /* ranks that have ended it */
+    int missing;  /* ranks of which the trace has no records */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
     bool skipped; /* no update was made */
     bool lost;    /* records of it are missing: what they said is unknown (timed, sent_bytes, memory) */
@@ -274,6 +280,7 @@ struct run_model {
     struct run_part parts[RUN_PARTS_MAX]; /* the last ones, oldest first; none before the header is known */
     int part_count;
     struct run_pace pace;
+    char lane_name[LANES][LANE_NAME_ROOM]; /* as another program calls them on its first rank; "": zerolab's lanes (run_lane_name()) */
     int ranks; /* the header's number, or as many as records have named */
     struct run_rank *rank;
     struct trace_machines machines;

@@ -71,6 +71,70 @@ void fold_schedule(struct run_model *model, const struct trace_record *record)
     model->has_training = true;
 }
 
+/* ---- operations of another program: one list, which grows as they are observed ---- */
+
+/* Room for one more: the arrays double. Copies of the model that share the list keep theirs. */
+static bool observed_grow(struct run_schedule *schedule)
+{
+    struct schedule *list = &schedule->ops;
+    const size_t count = (size_t)list->op_count, room = count ? 2 * count : 64;
+    const bool shared = schedule->holders && *schedule->holders > 1;
+    if (!shared && count && (count < 64 || (count & (count - 1)))) return true;
+    struct op *ops = calloc(room < 64 ? 64 : room, sizeof *ops);
+    char **names = calloc(room < 64 ? 64 : room, sizeof *names);
+    if (!ops || !names) return free(ops), free(names), false;
+    for (size_t i = 0; i < count; i++) {
+        ops[i] = list->ops[i];
+        names[i] = shared ? strdup(list->names[i] ? list->names[i] : "") : list->names[i];
+    }
+    if (shared) {
+        --*schedule->holders;
+        schedule->holders = NULL;
+    } else {
+        free(list->ops);
+        free(list->names);
+    }
+    list->ops = ops;
+    list->names = names;
+    return true;
+}
+
+void fold_operation(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_operation *from = &record->operation;
+    struct run_schedule *schedule = schedule_at(model, TRACE_OBSERVED);
+    struct op op = {.phase = from->phase < PHASES ? from->phase : PHASE_FORWARD,
+                    .lane = from->lane,
+                    .micro_step = -1,
+                    .unit = from->unit == TRACE_NO_UNIT ? -1 : (int)from->unit,
+                    .bucket = -1,
+                    .prefetch = from->prefetch,
+                    .ranks = (int)from->ranks,
+                    .bytes = (int64_t)from->bytes};
+    if (!schedule || from->op < (uint32_t)schedule->ops.op_count) return; /* it was told before */
+    if (from->op > (uint32_t)schedule->ops.op_count || from->lane >= LANES || (from->unit != TRACE_NO_UNIT && from->unit > INT32_MAX) ||
+        !op_coded(from->code, &op.kind, &op.use)) {
+        model_problem(model, "operation %u of another program cannot be read", from->op);
+        return;
+    }
+    char *name = observed_grow(schedule) ? text_copy(from->name) : NULL;
+    if (!name) return;
+    schedule->has_ops = true;
+    schedule->stage = RUN_UNKNOWN;
+    schedule->lanes |= 1u << op.lane;
+    schedule->ops.ranks = model->ranks;
+    schedule->ops.names[schedule->ops.op_count] = name;
+    schedule->ops.ops[schedule->ops.op_count++] = op;
+}
+
+/* The first rank's names; streams of other ranks do the same work by other numbers. */
+void fold_lane(struct run_model *model, const struct trace_record *record)
+{
+    const struct trace_of_lane *from = &record->lane;
+    if (from->lane < LANES && !model->lane_name[from->lane][0])
+        text_into(model->lane_name[from->lane], LANE_NAME_ROOM, from->name);
+}
+
 void fold_predicted(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_predicted *from = &record->predicted;

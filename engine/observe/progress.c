@@ -11,7 +11,7 @@ static const struct run_lane *newest_lane(const struct run_rank *rank)
 
 static const struct run_schedule *with_ops(const struct run_schedule *plan)
 {
-    return plan && plan->has_ops && plan->ops.op_count > 0 ? plan : NULL;
+    return plan && plan->has_ops && plan->ops.op_count > 0 && !schedule_is_observed(&plan->ops) ? plan : NULL;
 }
 
 /* An evaluation or sampling goes on until its last operation has ended. */

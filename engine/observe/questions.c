@@ -1,5 +1,6 @@
 #include "engine/observe/questions.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/words.h"
@@ -12,7 +13,7 @@ const struct run_part *run_present_part(const struct run_model *model)
 
 bool run_step_is_whole(const struct run_step *step)
 {
-    return step->ended >= step->ranks;
+    return step->ended + step->missing >= step->ranks;
 }
 
 const struct run_step *run_last_step(const struct run_model *model)
@@ -69,9 +70,22 @@ const struct op *run_op(const struct run_schedule *schedule, int64_t number)
     return &schedule->ops.ops[number];
 }
 
+const char *run_lane_name(const struct run_model *model, enum lane lane)
+{
+    return model->lane_name[lane][0] ? model->lane_name[lane] : lane_name(lane);
+}
+
+const char *run_op_name(const struct run_model *model, uint32_t schedule, uint32_t op)
+{
+    const struct run_schedule *list = schedule == TRACE_OBSERVED ? run_schedule_numbered(model, schedule) : NULL;
+    return run_op(list, op) ? list->ops.names[op] : NULL;
+}
+
 const struct run_schedule *run_training(const struct run_model *model)
 {
-    return model->has_training ? run_schedule_numbered(model, model->training_schedule) : NULL;
+    const struct run_schedule *plan =
+        model->has_training ? run_schedule_numbered(model, model->training_schedule) : NULL;
+    return plan && plan->has_ops && schedule_is_observed(&plan->ops) ? NULL : plan;
 }
 
 static void recent_add(struct run_recent *recent, const struct run_step *step)
@@ -118,7 +132,7 @@ bool run_is_fast(const struct run_model *model)
 bool run_tokens_per_second(const struct run_model *model, double *value)
 {
     struct run_recent recent;
-    if (!run_recent(model, &recent)) return false;
+    if (!run_recent(model, &recent) || !recent.tokens) return false;
     *value = (double)recent.tokens * 1e9 / (double)recent.total_ns;
     return true;
 }
@@ -154,6 +168,12 @@ uint32_t run_lanes(const struct run_model *model)
 int run_lane_count(const struct run_model *model)
 {
     return __builtin_popcount(run_lanes(model));
+}
+
+bool run_learns(const struct run_model *model)
+{
+    const struct run_step *step = run_last_step(model);
+    return !model->header.simulated && (!model->header.program[0] || (step && isfinite(step->loss)));
 }
 
 int run_world(const struct run_model *model)

@@ -31,6 +31,8 @@ int run_notices_since(const struct run_model *model, uint64_t seen);
 /* Lanes to show, as bits: compute, communication, and any other that a known schedule uses. */
 uint32_t run_lanes(const struct run_model *model);
 int run_lane_count(const struct run_model *model);
+const char *run_lane_name(const struct run_model *model, enum lane lane); /* as the program that was traced calls it */
+const char *run_op_name(const struct run_model *model, uint32_t schedule, uint32_t op); /* of another program's operation; NULL: it is not one */
 const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
 
 /* The last whole steps of one schedule, about a second in all: steady figures for a screen. False: none yet. */
@@ -59,6 +61,9 @@ struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], 
 
 /* The kind of traffic of an operation that does not run on the compute lane. */
 enum traffic traffic_of_op(enum op_kind kind);
+/* False: losses, norms and learning rates are unknown, as of a simulation, and of another program that did not tell them. */
+bool run_learns(const struct run_model *model);
+
 /* Ranks of the run: more than model->ranks if it is simulated and only the first ones are recorded. */
 int run_world(const struct run_model *model);
 

@@ -51,7 +51,7 @@ static struct run_step *step_at(struct run_model *model, uint32_t number)
         return NULL;
     }
     struct run_step *step = &model->steps[model->step_count++];
-    *step = (struct run_step){.step = number, .ranks = model->ranks};
+    *step = (struct run_step){.step = number, .ranks = model->ranks, .missing = model->header.missing};
     return step;
 }
 
@@ -66,7 +66,8 @@ void fold_step_begin(struct run_model *model, const struct trace_record *record)
     flows_begin_step(rank, &model->pace);
     if (rank->open.attempt > step->attempt) {
         free(step->sent_bytes);
-        *step = (struct run_step){.step = step->step, .ranks = model->ranks, .attempt = rank->open.attempt};
+        *step = (struct run_step){.step = step->step, .ranks = model->ranks, .missing = model->header.missing,
+                                  .attempt = rank->open.attempt};
     }
     step->schedule = model->training_schedule = record->step_begin.schedule;
     step->stage = run_stage_of(record->step_begin.stage);
@@ -115,7 +116,7 @@ static void curve_push(struct run_curve *curve, float value)
 static void push_step(struct run_model *model, uint32_t number, const struct run_step *step)
 {
     const double tokens_per_s = step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0;
-    const float unknown = model->header.simulated ? NAN : 0;
+    const float unknown = model->header.simulated || model->header.program[0] ? NAN : 0;
     const float grad_norm = step && isfinite(step->grad_norm) ? step->grad_norm : unknown;
     curve_push(&model->loss, step ? step->loss : NAN);
     curve_push(&model->number, (float)number);
@@ -136,7 +137,7 @@ static void step_completed(struct run_model *model, const struct run_step *step)
     model->steps_seen++;
     model->tokens_seen += step->tokens;
     model->time_seen_ns += step->total_ns;
-    if (isfinite(step->loss) || model->header.simulated) push_step(model, step->step, step);
+    if (isfinite(step->loss) || model->header.simulated || model->header.program[0]) push_step(model, step->step, step);
 }
 
 void fold_step_end(struct run_model *model, const struct trace_record *record)
@@ -170,7 +171,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     step->micro_steps = from->micro_steps;
     if (from->total_ns > step->total_ns) step->total_ns = from->total_ns;
     if (from->paused_ns > step->paused_ns) step->paused_ns = from->paused_ns;
-    if (++step->ended == step->ranks) step_completed(model, step);
+    if (++step->ended + model->header.missing == step->ranks) step_completed(model, step);
 }
 
 /* Of the step that a rank is in, and of the one before, which another may not have ended. Traffic of only some ranks would

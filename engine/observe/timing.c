@@ -24,7 +24,7 @@ void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
     rank->open.begun = true;
     rank->open.step = step;
     rank->open.attempt = attempt;
-    rank->open.idle_since_ns = rank->open.io_since_ns = time_ns;
+    rank->open.idle_since_ns = rank->open.io_since_ns = rank->open.observed_since_ns = time_ns;
 }
 
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split)
@@ -43,17 +43,27 @@ static bool begins_again(const struct run_lane *last, const struct trace_of_op_b
     return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
 }
 
+/* Communication of another program is on several lanes: counted is the time in which any of them is busy and compute is not. */
+static void expose_observed(struct run_rank *rank, uint32_t schedule, uint64_t now_ns)
+{
+    const bool moves = rank->lane[LANE_COMM].busy || rank->lane[LANE_COMM_2].busy || rank->lane[LANE_COMM_3].busy;
+    if (schedule != TRACE_OBSERVED || !rank->open.begun || now_ns <= rank->open.observed_since_ns) return;
+    if (moves && !rank->lane[LANE_COMPUTE].busy) rank->open.split.exposed_ns += now_ns - rank->open.observed_since_ns;
+    rank->open.observed_since_ns = now_ns;
+}
+
 /* An operation of another lane ran from `from_ns` until now; before `idle_since_ns` compute went on beside it. */
-static void expose(struct run_rank *rank, const struct op *op, uint64_t from_ns, uint64_t now_ns)
+static void expose(struct run_rank *rank, const struct op *op, bool observed, uint64_t from_ns, uint64_t now_ns)
 {
     if (from_ns < rank->open.idle_since_ns) from_ns = rank->open.idle_since_ns;
     if (now_ns <= from_ns) return;
+    if (op->kind == OP_HOST_WORK || lane_kind(op->lane) == LANE_COMPUTE) return;
     if (op->lane == LANE_HOST) {
         rank->open.split.host_exposed_ns += now_ns - from_ns;
         return;
     }
     rank->open.split.exposed_by_ns[traffic_of_op(op->kind)] += now_ns - from_ns;
-    if (op->lane == LANE_COMM) rank->open.split.exposed_ns += now_ns - from_ns;
+    if (op->lane == LANE_COMM && !observed) rank->open.split.exposed_ns += now_ns - from_ns;
 }
 
 /* NVMe is read and written at the same time: counted is the time in which either goes on and compute does not. */
@@ -73,7 +83,7 @@ static void compute_begins(struct run_model *model, struct run_rank *rank, uint6
         const struct op *op = lane != LANE_COMPUTE && other->busy
                                   ? run_op(run_schedule_numbered(model, other->schedule), other->op)
                                   : NULL;
-        if (op) expose(rank, op, other->started_ns, now_ns);
+        if (op) expose(rank, op, other->schedule == TRACE_OBSERVED, other->started_ns, now_ns);
     }
 }
 
@@ -91,7 +101,8 @@ void fold_op_begin(struct run_model *model, const struct trace_record *record)
     const struct op *op = run_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
     expose_io(rank, record->time_ns);
-    if (begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
+    expose_observed(rank, from->schedule, record->time_ns);
+    if (from->schedule != TRACE_OBSERVED && begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
     if (op->lane == LANE_COMPUTE) compute_begins(model, rank, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
@@ -110,12 +121,14 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
         return;
     }
     expose_io(rank, record->time_ns);
+    expose_observed(rank, from->schedule, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
     rank->open.finished++;
     if (traffic_is_copy(op_traffic(op->kind))) flows_add(rank, op, record);
-    if (op->lane == LANE_HOST) rank->open.split.host_ns += record->time_ns - from->started_ns;
+    if (op->lane == LANE_HOST && op->kind != OP_HOST_WORK) rank->open.split.host_ns += record->time_ns - from->started_ns;
     if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
-    else if (!rank->lane[LANE_COMPUTE].busy) expose(rank, op, from->started_ns, record->time_ns);
+    else if (!rank->lane[LANE_COMPUTE].busy)
+        expose(rank, op, from->schedule == TRACE_OBSERVED, from->started_ns, record->time_ns);
 }

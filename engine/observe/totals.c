@@ -8,6 +8,7 @@ struct window {
     struct totals *out;
     const struct history *history;
     const struct run_model *model;
+    uint32_t step;                                   /* only operations of this step; 0: of any */
     int64_t first[LANES], end[LANES];                /* spans in it */
     struct intervals compute, communication, moving; /* training operations, clipped; lane by lane in order */
 };
@@ -15,7 +16,8 @@ struct window {
 static const struct span *span_at(const struct window *window, enum lane lane, int64_t number)
 {
     const struct span *span = history_span(window->history, window->out->rank, lane, number);
-    return span && span->purpose == PURPOSE_TRAIN && span->ended_ns ? span : NULL;
+    return span && span->purpose == PURPOSE_TRAIN && span->ended_ns && (!window->step || span->step == window->step) ? span
+                                                                                                                    : NULL;
 }
 
 static struct interval clipped(const struct totals *totals, uint64_t from_ns, uint64_t to_ns)
@@ -93,7 +95,7 @@ int gather_user(const struct schedule *schedule, uint32_t gather)
 static const struct span *user_of(const struct window *window, const struct span *gather)
 {
     const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
-    int user = schedule && schedule->has_ops ? gather_user(&schedule->ops, gather->op) : -1;
+    int user = schedule && schedule->has_ops && !schedule_is_observed(&schedule->ops) ? gather_user(&schedule->ops, gather->op) : -1;
     int64_t number =
         user < 0 ? -1 : history_span_of(window->history, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
     const struct span *span = history_span(window->history, window->out->rank, LANE_COMPUTE, number);
@@ -125,13 +127,13 @@ static bool make_room(struct intervals *list, int64_t count)
 static bool window_open(struct window *window)
 {
     struct totals *out = window->out;
-    int64_t count[LANES], moving = 0;
+    int64_t count[LANES] = {0}, moving = 0;
     for (int lane = 0; lane < LANES; lane++) {
         history_spans(window->history, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
                       &window->end[lane]);
-        count[lane] = window->end[lane] - window->first[lane];
-        if (lane != LANE_COMPUTE) moving += count[lane];
+        count[lane_kind((enum lane)lane)] += window->end[lane] - window->first[lane];
     }
+    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) moving += count[lane];
     return make_room(&window->compute, count[LANE_COMPUTE]) && make_room(&window->communication, count[LANE_COMM]) &&
            make_room(&window->moving, moving);
 }
@@ -150,12 +152,13 @@ static void collect(struct window *window, enum lane lane)
         if (!span) continue;
         struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
         window->out->busy_ns[lane] += length(busy);
-        if (lane == LANE_COMPUTE) {
+        if (span->kind == OP_HOST_WORK) continue; /* HTA counts what runs on the device */
+        if (lane_kind(lane) == LANE_COMPUTE) {
             window->compute.at[window->compute.count++] = busy;
             window->out->phase_ns[span->phase] += length(busy);
             continue;
         }
-        if (lane == LANE_COMM) window->communication.at[window->communication.count++] = busy;
+        if (lane_kind(lane) == LANE_COMM) window->communication.at[window->communication.count++] = busy;
         window->moving.at[window->moving.count++] = busy;
     }
 }
@@ -210,6 +213,7 @@ static void sum_moving(struct window *window, enum lane lane)
         const struct span *span = span_at(window, lane, number);
         if (!span) continue;
         const struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
+        if (span->kind == OP_HOST_WORK) continue;
         const uint64_t hidden_ns = covered(window, busy, &at);
         if (lane == LANE_HOST) window->out->host_exposed_ns += length(busy) - hidden_ns;
         else add_collective(window, span, length(busy), hidden_ns);
@@ -298,15 +302,18 @@ void totals_share(struct totals *sum, uint64_t parts)
 /* ---- one rank, and the mean of all ---- */
 
 /* True: the window has operations of this rank. */
-static bool totals_of_rank(struct totals *out, const struct history *history, const struct run_model *model, int rank)
+static bool totals_of_rank(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+                           uint32_t step)
 {
-    struct window window = {.out = out, .history = history, .model = model};
+    struct window window = {.out = out, .history = history, .model = model, .step = step};
     out->rank = rank;
     bool opened = window_open(&window);
     if (opened) {
         for (int lane = 0; lane < LANES; lane++) collect(&window, (enum lane)lane);
         sum_waits(&window);
-        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) sum_moving(&window, (enum lane)lane);
+        if (window.end[LANE_COMPUTE_2] > window.first[LANE_COMPUTE_2]) intervals_unite(&window.compute);
+        for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
+            if (lane_kind((enum lane)lane) != LANE_COMPUTE) sum_moving(&window, (enum lane)lane);
         out->done_ns = done_before_others(&window);
         temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
@@ -314,22 +321,35 @@ static bool totals_of_rank(struct totals *out, const struct history *history, co
     return opened && out->temporal.window_ns > 0;
 }
 
-void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank,
-               uint64_t from_ns, uint64_t to_ns)
+static void sum_ranks(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+                      uint64_t from_ns, uint64_t to_ns, uint32_t step)
 {
     const int first = rank < 0 ? 0 : rank, ranks = history_ranks(history, from_ns, to_ns),
               end = rank < 0 ? ranks : rank + 1;
-    int seen = 0;
+    int seen = rank < 0 ? model->header.missing : 0;
+    const int missing = seen;
     *out = (struct totals){.rank = rank < 0 ? -1 : rank, .from_ns = from_ns, .to_ns = to_ns};
     for (int r = first; r < end; r++) {
         struct totals one = {.from_ns = from_ns, .to_ns = to_ns};
-        seen += totals_of_rank(&one, history, model, r);
+        seen += totals_of_rank(&one, history, model, r, step);
         totals_add(out, &one);
     }
-    if (seen > 1) totals_share(out, (uint64_t)seen);
+    if (seen - missing > 1) totals_share(out, (uint64_t)(seen - missing));
     totals_bandwidths(out, ranks);
-    out->known = seen == end - first && seen > 0 && from_ns >= history_whole_from(history) &&
+    out->known = seen == end - first && seen > missing && from_ns >= history_whole_from(history) &&
                  !history_has_gap(history, from_ns, to_ns);
+}
+
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+               uint64_t from_ns, uint64_t to_ns)
+{
+    sum_ranks(out, history, model, rank, from_ns, to_ns, 0);
+}
+
+void totals_of_step(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+                    const struct history_step *step)
+{
+    sum_ranks(out, history, model, rank, step->begun_ns, step->ended_ns, step->step);
 }
 
 double percent(uint64_t part, uint64_t whole)

@@ -13,6 +13,8 @@ struct interval { uint64_t from_ns, to_ns; };
 
 struct intervals { struct interval *at; int count; };
 
+void intervals_unite(struct intervals *all); /* sorts them, and merges those that touch */
+
 /* Plain intervals: any order, may overlap. Sums are over their unions; the window is from the first start to the last
  * end. `moving`: all work other than compute: communication, copies between tiers, the host lane. Sorts the lists. */
 struct temporal { uint64_t window_ns, compute_ns, communication_ns, overlapped_ns, non_compute_ns, idle_ns; };
@@ -61,6 +63,9 @@ struct totals {
 
 /* Training operations only. `model` for the schedules; rank -1: mean over all. */
 void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
+
+/* Of the operations of one step that has ended. Ranks may begin and end it apart: its window overlaps that of the steps beside it. */
+void totals_of_step(struct totals *out, const struct history *history, const struct run_model *model, int rank, const struct history_step *step);
 
 /* Adds totals of several steps or ranks; the caller sets `known` and calls totals_bandwidths(). */
 void totals_add(struct totals *sum, const struct totals *one);

@@ -26,7 +26,7 @@ bool run_waiting(const struct run_model *model, struct run_waiting *found)
     }
     const struct run_schedule *plan = first ? run_schedule_numbered(model, first->schedule) : NULL;
     const struct op *op = first ? run_op(plan, first->op) : NULL;
-    if (!op) return false;
+    if (!op || schedule_is_observed(&plan->ops)) return false;
     const struct process_group group = schedule_group(&plan->ops, op->group, rank);
     *found = (struct run_waiting){.schedule = first->schedule, .step = first->step, .op = first->op};
     for (int r = 0; r < model->ranks && r < 64; r++) {

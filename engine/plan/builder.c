@@ -363,5 +363,7 @@ void schedule_release(struct schedule *schedule)
     free(schedule->pieces);
     free(schedule->effects);
     free(schedule->layout);
+    for (int i = 0; schedule->names && i < schedule->op_count; i++) free(schedule->names[i]);
+    free(schedule->names);
     *schedule = (struct schedule){0};
 }

@@ -62,6 +62,9 @@ enum traffic op_traffic(enum op_kind kind)
     case OP_REFRESH: return TRAFFIC_ALL_GATHER;
     case OP_REDUCE_SCATTER: return TRAFFIC_REDUCE_SCATTER;
     case OP_ALL_REDUCE: return TRAFFIC_ALL_REDUCE;
+    case OP_BROADCAST: return TRAFFIC_BROADCAST;
+    case OP_ALL_TO_ALL: return TRAFFIC_ALL_TO_ALL;
+    case OP_EXCHANGE:
     case OP_AGREE: return TRAFFIC_CONTROL;
     default: return TRAFFIC_KINDS;
     }

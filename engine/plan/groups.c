@@ -75,7 +75,7 @@ struct process_group schedule_group(const struct schedule *schedule, enum group 
 
 int op_ranks(const struct schedule *schedule, const struct op *op)
 {
-    return schedule_group(schedule, op->group, 0).count;
+    return op->ranks ? op->ranks : schedule_group(schedule, op->group, 0).count;
 }
 
 int op_rounds(const struct schedule *schedule, const struct op *op)

@@ -62,9 +62,20 @@ enum phase op_usual_phase(enum op_kind kind)
     return op_rows[kind].phase;
 }
 
+enum lane lane_kind(enum lane lane)
+{
+    switch (lane) {
+    case LANE_COMPUTE_2: return LANE_COMPUTE;
+    case LANE_COMM_2:
+    case LANE_COMM_3: return LANE_COMM;
+    case LANE_HOST_2: return LANE_HOST;
+    default: return lane;
+    }
+}
+
 bool lane_computes(enum lane lane)
 {
-    return lane == LANE_COMPUTE || lane == LANE_HOST;
+    return lane_kind(lane) == LANE_COMPUTE || lane_kind(lane) == LANE_HOST;
 }
 
 bool op_is_hosts(enum op_kind kind)
@@ -84,7 +95,8 @@ bool op_swaps(enum op_kind kind)
 
 const char *lane_name(enum lane lane)
 {
-    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host", "nvread", "nvwrite"};
+    static const char *const names[LANES] = {"compute", "comm", "d2h", "h2d", "host", "nvread", "nvwrite",
+                                             "comp2",   "comm2", "comm3", "host2"};
     return names[lane];
 }
 

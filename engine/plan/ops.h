@@ -9,7 +9,12 @@
 
 struct use;
 
-enum lane { LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANE_NVME_READ, LANE_NVME_WRITE, LANES };
+/* The first seven are those of schedules. Other programs have several streams and threads of a kind. */
+enum lane {
+    LANE_COMPUTE, LANE_COMM, LANE_D2H, LANE_H2D, LANE_HOST, LANE_NVME_READ, LANE_NVME_WRITE,
+    LANE_COMPUTE_2, LANE_COMM_2, LANE_COMM_3, LANE_HOST_2,
+    LANES
+};
 enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
 
 enum op_kind {
@@ -31,6 +36,7 @@ const char *op_code_name(int code);                                        /* NU
 
 enum lane op_lane(enum op_kind kind);
 enum phase op_usual_phase(enum op_kind kind); /* as ops.def has it; a gather is in the phase of the use that it is for */
+enum lane lane_kind(enum lane lane);  /* COMPUTE, COMM and HOST of their further lanes; else the lane itself */
 bool lane_computes(enum lane lane);   /* its work is arithmetic, of a phase; the others move bytes */
 bool op_is_hosts(enum op_kind kind);  /* done by the host wherever its lane is: it reads what those before it have left */
 bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */

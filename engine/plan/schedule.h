@@ -119,6 +119,7 @@ struct op {
     enum held_by held;            /* a gather; older traces do not say it */
     enum flush flush;
     int first_piece, piece_count; /* of schedule.pieces */
+    int ranks;                    /* of a collective that was observed: how many take part; 0: unknown. Of a planned one 0: the group says it */
     int64_t bytes;                /* of a collective: the payload of all ranks; of a copy: of one rank, mean over ranks; else 0 */
     int64_t sent_bytes;           /* by each rank, mean over ranks */
     int first_take, take_count;   /* of schedule.effects: buffers taken at its start, in order */
@@ -143,7 +144,12 @@ struct schedule {
     struct piece *pieces;
     int *effects;        /* buffer numbers */
     struct unit_layout *layout; /* by unit; NULL in a schedule that was read back */
+    char **names; /* by operation: as another program calls it; NULL in a schedule that was planned */
 };
+
+/* Operations that were observed in another program's step, not planned: each distinct one once, in no order, without buffers,
+ * pieces and dependencies. Its knobs are unknown. */
+static inline bool schedule_is_observed(const struct schedule *schedule) { return schedule->names != NULL; }
 
 struct schedule_input {
     const struct model *model;

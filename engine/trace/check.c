@@ -1,6 +1,7 @@
 #include "engine/trace/check.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -106,10 +107,14 @@ static void count_by_kind(struct walk *walk, const struct trace_record *record)
         schedule = record->schedule.schedule;
         if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
         break;
+    case TRACE_OPERATION:
+        schedule = TRACE_OBSERVED;
+        if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
+        break;
     case TRACE_STEP_BEGIN: count_step_begin(walk, record->rank, record->step_begin.step); break;
     case TRACE_STEP_END:
         walk->step_open[record->rank] = 0;
-        check->losses += !check->simulated;
+        check->losses += !isnan(record->step_end.loss);
         break;
     case TRACE_OP_BEGIN: walk->ops_open[record->rank]++; break;
     case TRACE_OP_END:

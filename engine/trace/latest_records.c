@@ -70,6 +70,8 @@ static bool part_of(const struct latest_records *latest, const struct trace_reco
     case TRACE_TENANT: *part = record->tenant.tier << 8 | record->tenant.category; return true;
     case TRACE_TRAFFIC: *part = record->traffic.traffic << 8 | record->traffic.link; return true;
     case TRACE_LINK: *part = record->link.traffic << 8 | record->link.link; return true;
+    case TRACE_LANE: *part = record->lane.lane; return true;
+    case TRACE_OPERATION: *part = record->operation.op; return true;
     case TRACE_BUDGET: *part = record->budget.tier; return true;
     case TRACE_TIER_PEAK: *part = record->tier_peak.tier; return true;
     case TRACE_EVENT: return event_part(record->event.json, part);

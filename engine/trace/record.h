@@ -48,6 +48,9 @@ struct trace_record {
 
 #define TRACE_RANK_ALL 65535
 #define TRACE_NO_STAGE 255
+#define TRACE_OBSERVED UINT32_MAX /* the schedule of operations that OPERATION records tell of */
+#define TRACE_NO_UNIT UINT32_MAX
+#define TRACE_UNATTRIBUTED 15     /* category of memory that another program holds for what is not known */
 
 enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED, RUN_RELAUNCHING, RUN_STATES };
 enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };

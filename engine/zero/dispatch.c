@@ -35,6 +35,13 @@ static int run_kind(struct zero *zero, const struct schedule *schedule, const st
     case OP_STORE: return zero_copy(zero, schedule, op, stat, err);
     case OP_SWAP_IN:
     case OP_SWAP_OUT: return zero_swap(zero, schedule, op, stat, err);
+    case OP_WORK: /* another program's */
+    case OP_HOST_WORK:
+    case OP_BROADCAST:
+    case OP_ALL_TO_ALL:
+    case OP_EXCHANGE:
+    case OP_COPY_D2H:
+    case OP_COPY_H2D:
     case OP_KINDS: break;
     }
     return error_set(err, STATUS_RUN, "operation %d of the schedule is of no known kind", (int)op->kind);

@@ -137,7 +137,7 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     const struct op *op = &schedule->ops[span->op];
     enum units units = scene->state->units;
     char bytes[FORMAT_ROOM], takers[TAKERS_ROOM];
-    if (op->lane != LANE_COMM) return;
+    if (lane_kind(op->lane) != LANE_COMM) return;
     fact(facts, STYLE_TEXT, "%s", who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
     if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
@@ -153,7 +153,7 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     char label[LABEL_ROOM], title[160], time[FORMAT_ROOM];
     span_label(label, scene->model, span);
     snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
-             lane_name(selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
+             run_lane_name(scene->model, selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
              format_time_bare(time, span_end(scene, span) - span->started_ns));
     draw_title(canvas, 0, true, title);
     if (schedule && schedule->has_ops && span->kind == OP_GATHER)
@@ -330,7 +330,7 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
 
 /* ---- the verdict ------------------------------------------------------------------------------------------------------- */
 
-static bool totals_of_step(struct totals *totals, const struct scene *scene)
+static bool totals_of_last(struct totals *totals, const struct scene *scene)
 {
     const struct history_step *step = timeline_step(scene);
     if (!step) return false;
@@ -364,7 +364,7 @@ static void write_verdict(char *text, size_t room, int columns, const struct tot
 void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene)
 {
     struct totals totals;
-    if (totals_of_step(&totals, scene)) write_verdict(text, room, columns, &totals);
+    if (totals_of_last(&totals, scene)) write_verdict(text, room, columns, &totals);
     else snprintf(text, room, "overlap n/a");
 }
 
@@ -392,7 +392,7 @@ static void draw_step(struct canvas canvas, const struct scene *scene)
     draw_title(canvas, 0, false, title);
     if (step && !step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
     if (!step || timeline_stands(scene, step)) return;
-    totals_of_step(&totals, scene);
+    totals_of_last(&totals, scene);
     tell_totals(&facts, scene, &totals, step);
     new_line(&facts);
     timeline_draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);

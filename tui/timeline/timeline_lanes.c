@@ -113,7 +113,8 @@ static void draw_cursor(struct canvas canvas, const struct scene *scene, const s
 void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
                         enum lane lane)
 {
-    static const char *const names[LANES] = {"comp", "comm", "d2h", "h2d", "host", "nvrd", "nvwr"};
+    static const char *const names[LANES] = {"comp", "comm", "d2h",  "h2d",  "host", "nvrd",
+                                              "nvwr", "com2", "com2", "com3", "hos2"};
     struct column columns[COLUMNS_MAX];
     int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
     draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);

@@ -49,16 +49,26 @@ static void write_label(char out[LABEL_ROOM], const struct run_model *model, enu
     else snprintf(out, LABEL_ROOM, "%s%s%s", what, digits ? " " : "", digits ? digits : "");
 }
 
+/* Another program's name for it, without the words that all of its kind have. */
+static bool write_foreign(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, uint32_t op)
+{
+    const char *name = run_op_name(model, schedule, op);
+    if (name) snprintf(out, LABEL_ROOM, "%s", name);
+    return name;
+}
+
 void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span)
 {
-    write_label(out, model, span->kind, span->use, span->unit, span->bucket);
+    if (!write_foreign(out, model, span->schedule, span->op))
+        write_label(out, model, span->kind, span->use, span->unit, span->bucket);
 }
 
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op)
 {
     const struct run_schedule *of = run_schedule_numbered(model, schedule);
     const struct op *named = run_op(of, op);
-    if (named) write_label(out, model, named->kind, named->use, named->unit, named->bucket);
+    if (named && !write_foreign(out, model, schedule, (uint32_t)op))
+        write_label(out, model, named->kind, named->use, named->unit, named->bucket);
     return named;
 }
 

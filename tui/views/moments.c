@@ -17,7 +17,7 @@ static void read_step(struct marked *moment, const struct run_model *model, cons
     if (!when || !when->ended_ns) return;
     const struct run_schedule *plan = run_schedule_numbered(model, when->schedule);
     const struct run_step *step = run_step_numbered(model, when->step);
-    moment->has_knobs = plan && plan->has_ops;
+    moment->has_knobs = plan && plan->has_ops && !schedule_is_observed(&plan->ops);
     if (moment->has_knobs) moment->knobs = plan->ops.knobs;
     if (!step || !run_step_is_whole(step)) return;
     moment->has_step = true;

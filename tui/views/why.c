@@ -70,7 +70,7 @@ static int stalls_of(struct why_stall stalls[STALLS_SHOWN], const struct scene *
     const struct run_step *step = run_last_step(scene->model);
     const struct history_step *when = step ? history_step_numbered(scene->history, step->step) : NULL;
     if (!when || !when->ended_ns) return 0;
-    totals_of(&totals, scene->history, scene->model, scene->state->rank, when->begun_ns, when->ended_ns);
+    totals_of_step(&totals, scene->history, scene->model, scene->state->rank, when);
     return totals.known ? why_stalls(stalls, STALLS_SHOWN, &totals, 1) : 0;
 }
 
