@@ -38,6 +38,9 @@ static void print_head(const struct analysis *analysis, FILE *out)
     if (header->parameters >= 0) fprintf(out, ", %s parameters", grouped(a, header->parameters));
     if (header->precision[0]) fprintf(out, ", %s", header->precision);
     print_ranks(model, out);
+    if (header->program[0])
+        fprintf(out, "imported from %s; recognised: %s; bytes sent follow from each payload, as in a ring\n", header->program,
+                header->recognised[0] ? header->recognised : "unknown");
     if (header->simulated)
         fprintf(out, "SIMULATED on %s: the first %d of %d ranks are recorded\n", header->isa, model->ranks,
                 header->world);
@@ -60,7 +63,7 @@ static void print_section_head(const struct printer *printer)
     fprintf(printer->out, "step%s %u", section->first_step == section->last_step ? "" : "s", section->first_step);
     if (section->first_step != section->last_step) fprintf(printer->out, " to %u", section->last_step);
     if (section->steps && section->total_ns)
-        fprintf(printer->out, "\n  %.3f ms a step, %.0f tokens/s",
+        fprintf(printer->out, section->tokens ? "\n  %.3f ms a step, %.0f tokens/s" : "\n  %.3f ms a step",
                 (double)section->total_ns / (double)section->steps / 1e6,
                 (double)section->tokens * 1e9 / (double)section->total_ns);
     if (section->steps && section->total_ns && !isnan(section->first_loss))

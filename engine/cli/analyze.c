@@ -161,6 +161,7 @@ int front_analyze(const struct cli *cli, struct error *err)
     if (cli->diff) return front_difference(cli, files, files, err);
     int status = read_trace(&analysis, cli->operand, cli, err);
     if (status) return status;
+    if (cli->given[0]) rename_trace(&analysis, cli->given[0]);
     status = write_figures(cli, &analysis, err);
     analysis_release(&analysis);
     return status;

@@ -212,6 +212,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
             options_ended = true;
         } else if (options_ended || arg[0] != '-' || arg[1] == '\0') {
             if (operands == cli_verbs[cli->verb].most) extra = arg;
+            if (operands < TEXT_LIST_MAX) cli->operands.at[cli->operands.count++] = arg;
             if (operands++ == 0) cli->operand = arg;
             else if (operands == 2) cli->second = arg;
         } else {

@@ -11,6 +11,10 @@
 #include "engine/cli/verbs.def"
 #undef VERB
 
+/* import.c: replaces operands that another program recorded by a trace of what they hold, in a file without a name, for the
+ * subcommands that read traces. STATUS_INPUT: damaged, of no known format, or several files that are not ranks of one job. */
+int front_take_foreign(struct cli *cli, struct error *err);
+
 /* Shared by the subcommands. */
 int front_fail(const struct error *err); /* prints, returns err's status */
 int front_end(int status);               /* called last: reports a failure of standard output; returns status, or that failure's */

@@ -69,6 +69,7 @@ static int run(int argc, char **argv)
     if (cli.version) return print_version(), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;
     if (cli_check_files(&cli, &err)) return front_fail(&err);
+    if (front_take_foreign(&cli, &err)) return front_fail(&err);
     const int status = handlers[cli.verb](&cli, &err);
     if (status && err.text[0]) front_fail(&err);
     if (status) interrupt_end();

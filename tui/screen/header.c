@@ -56,7 +56,7 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
         draw_text(canvas, x, 0, STYLE_DIM, "the run has not said yet what it is");
         return;
     }
-    x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : "unnamed model");
+    x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : header->program[0] ? header->program : "unnamed model");
     if (header->parameters > 0)
         x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
@@ -85,6 +85,7 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
     int x = 1, end = canvas.at.columns - 1;
     double rate;
     if (plan) x = draw_format(canvas, x, 0, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
+    else if (model->header.recognised[0]) x = draw_format(canvas, x, 0, STYLE_STAGE, " %s ", model->header.recognised) + 2;
     else x = draw_text(canvas, x, 0, STYLE_DIM, "ZeRO stage n/a") + 2;
     x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "last step %s", format_count(number, step->step))
              : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
@@ -99,7 +100,7 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
         end -= utf8_columns(text) + 2;
     }
     if (!step) return;
-    if (model->header.simulated) {
+    if (!run_learns(model)) {
         draw_text(canvas, x, 0, STYLE_DIM, "loss n/a");
         return;
     }
@@ -380,6 +381,7 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
                       lost                                      ? "CONNECTION LOST"
                       : model->header.simulated                 ? "SIMULATED"
+                      : model->header.program[0] && model->ended ? "IMPORTED"
                       : looks_back(scene->state)                ? "LOOKING BACK"
                       : !model->has_state && model->first_ns    ? "STATE N/A"
                       : replayed && model->state == RUN_RUNNING ? "RECORDED"

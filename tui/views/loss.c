@@ -9,7 +9,10 @@
 #include "tui/view/view.h"
 
 enum { SWITCHES_SHOWN = 16 };
-static const char simulated_text[] = "n/a: a simulation does not train";
+static const char *no_loss_text(const struct run_model *model)
+{
+    return model->header.simulated ? "n/a: a simulation does not train" : "n/a: the trace does not tell it";
+}
 
 /* ---- a curve over the whole run, in columns of eighths of a row, with its axes: values on the left, steps below ---- */
 
@@ -212,7 +215,7 @@ static void draw_others(struct canvas canvas, const struct run_model *model)
 {
     const struct run_step *step = run_last_step(model);
     draw_title(canvas, 0, false, "gradient norm and learning rate");
-    if (!step || model->header.simulated) return;
+    if (!step || !run_learns(model)) return;
     draw_line(canvas, 1, "gradient norm", "%10.4g", &model->grad_norm, step->grad_norm);
     draw_line(canvas, 2, "learning rate", "%10.3g", &model->learning_rate, step->learning_rate);
 }
@@ -237,9 +240,9 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     const int columns = canvas.at.columns, rows = canvas.at.rows;
     const int said = rows / 5, rate = rows / 5 + 1, loss = rows - said - rate - OTHERS;
     draw_title(canvas, 0, false, "loss");
-    if (model->header.simulated) draw_text(canvas, 1, 1, STYLE_DIM, simulated_text);
+    if (!run_learns(model)) draw_text(canvas, 1, 1, STYLE_DIM, no_loss_text(model));
     else if (!model->loss.count) draw_text(canvas, 1, 1, STYLE_DIM, "no step has ended yet");
-    if (!model->header.simulated) draw_loss(canvas_part(canvas, 0, 1, columns, loss - 1), model);
+    if (run_learns(model)) draw_loss(canvas_part(canvas, 0, 1, columns, loss - 1), model);
     draw_throughput(canvas_part(canvas, 0, loss, columns, rate), model);
     draw_others(canvas_part(canvas, 0, loss + rate, columns, OTHERS), model);
     draw_text_of_model(canvas_part(canvas, 0, rows - said, columns, said), scene, scene->state->row[VIEW_LOSS], false);
@@ -252,8 +255,8 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     struct chart chart;
     draw_title(canvas, 0, focused, "loss");
     const int rows = canvas.at.rows - 3;
-    if (model->header.simulated) draw_text(canvas, 1, 1, STYLE_DIM, simulated_text);
-    if (model->header.simulated || rows < 1 || !chart_init(&chart, &model->loss, &model->number, false, loss_label))
+    if (!run_learns(model)) draw_text(canvas, 1, 1, STYLE_DIM, no_loss_text(model));
+    if (!run_learns(model) || rows < 1 || !chart_init(&chart, &model->loss, &model->number, false, loss_label))
         return;
     chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, rows), &chart);
     chart_draw_steps(canvas, rows + 1, &chart);

@@ -20,7 +20,7 @@ static void pen_percent(struct pen *pen, int columns, const struct run_step *ste
     else pen_right(pen, columns, STYLE_TEXT, "n/a");
 }
 
-/* NaN is a measured value, but in a simulation, which knows no losses. */
+/* NaN is a measured value, but where no loss is known at all (run_learns()). */
 static void pen_learned(struct pen *pen, int columns, enum style style, const char *format, float value, bool known)
 {
     if (known) pen_format(pen, columns, style, format, (double)value);
@@ -54,7 +54,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_step_head(canvas);
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
         if (!run_step_is_whole(&model->steps[i]) || skip-- > 0) continue;
-        draw_step(canvas, y++, &model->steps[i], !model->header.simulated);
+        draw_step(canvas, y++, &model->steps[i], run_learns(model));
     }
 }
 

@@ -1,0 +1,291 @@
+#include "engine/import/import.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/base/grouped.h"
+#include "engine/base/json.h"
+#include "engine/base/text_list.h"
+#include "engine/base/words.h"
+#include "engine/import/kineto.h"
+
+enum { HEAD_BYTES = 64 };
+
+/* ---- which files ---- */
+
+static bool is_folder(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
+}
+
+/* JSON begins with a brace or a bracket, gzip with 1f 8b. */
+static bool begins_as_foreign(const char *path)
+{
+    unsigned char head[HEAD_BYTES];
+    FILE *file = fopen(path, "rb");
+    const size_t bytes = file ? fread(head, 1, sizeof head, file) : 0;
+    size_t at = 0;
+    if (file) fclose(file);
+    if (bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) at = 3;
+    while (at < bytes && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) at++;
+    return at < bytes && (head[at] == '{' || head[at] == '[' || (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b));
+}
+
+static bool has_ending(const char *name, const char *ending)
+{
+    const size_t length = strlen(name), bytes = strlen(ending);
+    return length > bytes && !strcmp(name + length - bytes, ending);
+}
+
+static int is_trace_name(const struct dirent *entry)
+{
+    return has_ending(entry->d_name, ".json") || has_ending(entry->d_name, ".json.gz");
+}
+
+bool import_is_foreign(const char *path)
+{
+    struct dirent **list;
+    if (!is_folder(path)) return begins_as_foreign(path);
+    const int count = scandir(path, &list, is_trace_name, alphasort);
+    bool found = false;
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
+        found |= begins_as_foreign(file);
+        free(list[i]);
+    }
+    if (count >= 0) free(list);
+    return found;
+}
+
+/* ---- one file: a rank ---- */
+
+static int free_rank(const struct job *job)
+{
+    int rank = 0;
+    while (rank < job->rank_count && job->ranks[rank].present) rank++;
+    return rank;
+}
+
+static void note(struct import *out, const struct kineto *k, const char *cut)
+{
+    out->files++;
+    out->bytes += k->bytes;
+    out->operators += k->by_kind[KINETO_OPERATOR];
+    out->kernels += k->by_kind[KINETO_KERNEL];
+    out->collectives += k->gpu ? k->by_kind[KINETO_NCCL] : k->by_kind[KINETO_GLOO];
+    out->memory += (uint64_t)k->memory_count;
+    out->skipped += k->skipped;
+    out->has_steps |= k->by_kind[KINETO_STEP] > 0;
+    for (int c = 0; c < k->collective_count; c++) out->has_shapes |= k->collectives[c].bytes > 0;
+    for (int n = 0; n < k->name_count; n++) out->signs |= sign_of(k->names[n]);
+    if (*cut && !out->cut[0]) snprintf(out->cut, sizeof out->cut, "%s", cut);
+}
+
+/* On an error nothing of the file has become part of the job. */
+static int import_file(struct import *out, const char *path, struct error *err)
+{
+    struct kineto kineto;
+    char cut[256];
+    int status = kineto_read(&kineto, path, cut, err);
+    if (!status && !kineto.event_count && !kineto.memory_count)
+        status = error_set(
+            err, STATUS_INPUT,
+            "%s is Chrome JSON without an event of a training job (steps, operators, kernels, collectives)", path);
+    if (!status) {
+        const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(out->job);
+        if (rank < out->job->rank_count && out->job->ranks[rank].present)
+            status = error_set(err, STATUS_INPUT, "%s is of rank %d, as another file before it", path, rank);
+        else {
+            note(out, &kineto, cut);
+            kineto_to_job(out->job, &kineto, rank);
+        }
+    }
+    kineto_release(&kineto);
+    return status;
+}
+
+static int import_folder(struct import *out, const char *folder, struct error *err)
+{
+    struct dirent **list;
+    int count = scandir(folder, &list, is_trace_name, alphasort), status = STATUS_OK, taken = 0;
+    if (count < 0) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", folder, list[i]->d_name);
+        if (!status && begins_as_foreign(file)) {
+            struct error why;
+            status = import_file(out, file, &why);
+            if (!status) taken++;
+            else if (status == STATUS_INPUT &&
+                     out->beside_count < BESIDE_MAX) /* JSON of other kinds lies beside traces */
+                snprintf(out->beside[out->beside_count++], sizeof out->beside[0], "%.255s", why.text),
+                    status = STATUS_OK;
+            else if (err) *err = why;
+        }
+        free(list[i]);
+    }
+    free(list);
+    if (!status && !taken)
+        return error_set(err, STATUS_INPUT, "%s holds no trace of a rank; the first file: %.200s", folder,
+                         out->beside[0]);
+    return status;
+}
+
+int import_files(struct import *out, const char *const *paths, int count, struct error *err)
+{
+    *out = (struct import){.job = job_new()};
+    int status = out->job ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
+    for (int i = 0; i < count && !status; i++)
+        status = is_folder(paths[i]) ? import_folder(out, paths[i], err) : import_file(out, paths[i], err);
+    if (!status) {
+        job_settle(out->job);
+        job_recognise(out->job, out->signs, &out->recognised);
+        out->has_units = out->job->unit_count > 0;
+        if (job_failed(out->job)) status = error_set(err, STATUS_RUN, "no memory for what was read from %s", paths[0]);
+    }
+    if (status) import_release(out);
+    return status;
+}
+
+void import_release(struct import *import)
+{
+    job_free(import->job);
+    *import = (struct import){0};
+}
+
+int import_to_unnamed(const struct import *import, char path[64], int *fd, struct error *err)
+{
+    char name[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(name, sizeof name, "%s/zerolab-import-XXXXXX", folder && *folder ? folder : "/tmp");
+    *fd = mkstemp(name);
+    if (*fd < 0)
+        return error_set(err, STATUS_RUN, "cannot make a file in %s: %s", folder && *folder ? folder : "/tmp",
+                         strerror(errno));
+    unlink(name);
+    snprintf(path, 64, "/proc/self/fd/%d", *fd);
+    int status = job_write(import->job, path, err);
+    if (status) close(*fd), *fd = -1;
+    return status;
+}
+
+/* ---- what it is, in words ---- */
+
+/* What a profiler's call has to say so that the trace holds it. */
+static const struct {
+    const char *lacks, *argument;
+} wishes[] = {
+    {"steps: there is no ProfilerStep, so a step ends where the optimizer's does",
+     "prof.step() after each optimizer.step()"},
+    {"bytes of collectives", "record_shapes=True"},
+    {"memory", "profile_memory=True"},
+    {"units of the model", "with_stack=True (or FSDP2, which names them)"},
+};
+
+static bool lacks(const struct import *import, size_t wish)
+{
+    const bool has[] = {import->has_steps, import->has_shapes || !import->collectives, import->memory > 0,
+                        import->has_units};
+    return !has[wish];
+}
+
+static int recorded(const struct job *job)
+{
+    int count = 0;
+    for (int r = 0; r < job->rank_count; r++) count += job->ranks[r].present;
+    return count;
+}
+
+static void print_found(const struct import *import, FILE *out)
+{
+    const struct job *job = import->job;
+    const struct job_rank *first = NULL;
+    for (int r = 0; r < job->rank_count && !first; r++)
+        if (job->ranks[r].present) first = &job->ranks[r];
+    fprintf(out, "found\n  %d rank%s of %u, %d step%s, %" PRIu64 " bytes of %d file%s\n", recorded(job),
+            plural((uint64_t)recorded(job)), job->world ? job->world : (uint32_t)recorded(job),
+            first ? first->steps.count : 0, plural(first ? (uint64_t)first->steps.count : 0), import->bytes,
+            import->files, plural((uint64_t)import->files));
+    fprintf(out,
+            "  %" PRIu64 " operators, %" PRIu64 " kernels, %" PRIu64 " collectives, %" PRIu64
+            " changes of memory; %" PRIu64 " other events are not shown\n",
+            import->operators, import->kernels, import->collectives, import->memory, import->skipped);
+    for (int l = 0; first && l < LANES; l++) {
+        int count = 0, left_out = 0;
+        const char *name = "";
+        for (int r = 0; r < job->rank_count; r++) {
+            count += job->ranks[r].lane[l].count;
+            left_out += job->ranks[r].lane[l].left_out;
+            if (!*name) name = job->ranks[r].lane[l].name;
+        }
+        if (count) fprintf(out, "  lane %-8s %-20s %d operations", lane_name((enum lane)l), name, count);
+        if (count && left_out) fprintf(out, "; %d that overlap another one are left out", left_out);
+        if (count) fputc('\n', out);
+    }
+    if (job->asked_before)
+        fprintf(out, "  %" PRId64 " collectives were asked for before the recording began and are left out\n",
+                job->asked_before);
+    if (job->matched)
+        fprintf(out, "  %" PRId64 " collectives on several ranks, which end at most %.6g ms apart\n", job->matched,
+                (double)job->apart_ns / 1e6);
+    for (int r = 0; r < job->rank_count; r++)
+        if (job->ranks[r].offset_ns)
+            fprintf(out, "  clock of rank %d: %+.6g ms, taken out; by when collectives end\n", r,
+                    (double)job->ranks[r].offset_ns / 1e6);
+}
+
+static void print_missing(const struct import *import, FILE *out)
+{
+    const struct job *job = import->job;
+    bool any = false;
+    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++) any |= lacks(import, w);
+    if (any) fputs("missing\n", out);
+    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++)
+        if (lacks(import, w)) fprintf(out, "  %s: record with %s\n", wishes[w].lacks, wishes[w].argument);
+    if (any)
+        fputs("to record it all\n"
+              "  with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True,\n"
+              "          schedule=torch.profiler.schedule(wait=1, warmup=1, active=3),\n"
+              "          on_trace_ready=lambda p: p.export_chrome_trace(f\"trace/rank{rank}.json.gz\")) as prof:\n"
+              "      for batch in data: step(batch); prof.step()\n",
+              out);
+    if (job->world > (uint32_t)recorded(job))
+        fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)recorded(job),
+                job->world);
+    for (int i = 0; i < import->beside_count; i++) fprintf(out, "%s  %s\n", i ? "" : "left out\n", import->beside[i]);
+    if (import->cut[0]) fprintf(out, "damaged\n  %s; what came before is shown\n", import->cut);
+}
+
+void import_print(const struct import *import, FILE *out)
+{
+    fprintf(out, "recognised: %s\n", import->recognised.what);
+    for (int i = 0; i < import->recognised.count; i++) fprintf(out, "  %s\n", import->recognised.evidence[i]);
+    print_found(import, out);
+    print_missing(import, out);
+}
+
+char *import_json(const struct import *import)
+{
+    const struct job *job = import->job;
+    cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", import->recognised.what),
+                              NUMBER("ranks", recorded(job)), NUMBER_IF("world", job->world, job->world),
+                              NUMBER("files", import->files), NUMBER("bytes", import->bytes),
+                              NUMBER("operators", import->operators), NUMBER("kernels", import->kernels),
+                              NUMBER("collectives", import->collectives), NUMBER("memory", import->memory),
+                              NUMBER("not_shown", import->skipped), NUMBER("matched", job->matched),
+                              NUMBER("apart_ns", job->apart_ns), TEXT_IF("damage", import->cut));
+    cJSON *evidence = cJSON_AddArrayToObject(json, "evidence"), *missing = cJSON_AddArrayToObject(json, "missing");
+    for (int i = 0; i < import->recognised.count; i++)
+        cJSON_AddItemToArray(evidence, cJSON_CreateString(import->recognised.evidence[i]));
+    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++)
+        if (lacks(import, w)) cJSON_AddItemToArray(missing, cJSON_CreateString(wishes[w].lacks));
+    return json_lines(json);
+}

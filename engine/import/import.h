@@ -1,0 +1,43 @@
+/* Opens what other programs wrote of a job. One file is one rank; several files, or a folder of them, are the ranks of one job.
+ *
+ *     if (import_is_foreign(path)) import_files(&import, paths, count, &err);
+ *     job_write(import.job, out, &err);
+ *     import_release(&import); */
+#ifndef ENGINE_IMPORT_IMPORT_H
+#define ENGINE_IMPORT_IMPORT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "engine/import/recognise.h"
+
+enum { BESIDE_MAX = 8 };
+struct import {
+    struct job *job;
+    struct recognised recognised;
+    unsigned signs;
+    int files;
+    uint64_t bytes; /* uncompressed */
+    uint64_t operators, kernels, collectives, memory, skipped; /* events */
+    bool has_steps, has_shapes, has_units; /* each if any file has it */
+    char beside[BESIDE_MAX][256]; /* why files of a folder were left out */
+    int beside_count;
+    char cut[256]; /* what was wrong with a damaged file, of which the beginning was read; "": nothing */
+};
+
+/* Whether path names something that is not a trace of zerolab but may be another program's: a JSON text, gzip, a pickle, or a folder with
+ * such files. False for what cannot be read: the caller's own message says so. */
+bool import_is_foreign(const char *path);
+
+/* STATUS_INPUT: not of a known format, two files of one rank, nothing in it. */
+int import_files(struct import *out, const char *const *paths, int count, struct error *err);
+void import_release(struct import *import);
+
+/* What it is, with the evidence; what was found; what is missing and how to record it. */
+void import_print(const struct import *import, FILE *out);
+char *import_json(const struct import *import); /* the caller frees; NULL: no memory */
+
+/* A trace of it in a file without a name, whose path is written to `path`; closed by close(*fd). */
+int import_to_unnamed(const struct import *import, char path[64], int *fd, struct error *err);
+
+#endif

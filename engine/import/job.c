@@ -1,0 +1,385 @@
+#include "engine/import/job.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/base/bytes.h"
+
+struct job *job_new(void)
+{
+    struct job *job = calloc(1, sizeof *job);
+    if (job) job->parameters = -1;
+    return job;
+}
+
+void job_free(struct job *job)
+{
+    if (!job) return;
+    for (int r = 0; r < job->rank_count; r++) {
+        for (int lane = 0; lane < LANES; lane++) free(job->ranks[r].lane[lane].at);
+        free(job->ranks[r].memory.at);
+        free(job->ranks[r].steps.at);
+    }
+    for (int i = 0; i < job->op_count; i++) free((char *)job->ops[i].name);
+    free(job->ops);
+    free(job->units);
+    free(job->ranks);
+    free(job->table);
+    free(job);
+}
+
+bool job_failed(const struct job *job)
+{
+    return !job || job->failed;
+}
+
+static bool fails(struct job *job)
+{
+    job->failed = true;
+    return false;
+}
+
+struct job_rank *job_rank(struct job *job, int rank)
+{
+    if (rank < 0 || rank >= JOB_RANKS_MAX) return NULL;
+    while (job->rank_count <= rank) {
+        if (!array_grow((void **)&job->ranks, job->rank_count, &job->rank_room, sizeof *job->ranks))
+            return fails(job), NULL;
+        memset(&job->ranks[job->rank_count++], 0, sizeof *job->ranks);
+    }
+    return &job->ranks[rank];
+}
+
+/* ---- operations: each distinct one once ---- */
+
+static uint32_t hash_of(const struct job_op *op)
+{
+    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
+    const uint64_t parts[] = {(uint64_t)op->kind | (uint64_t)op->lane << 8 | (uint64_t)op->phase << 16 |
+                                  (uint64_t)op->prefetch << 24 | (uint64_t)(uint32_t)op->unit << 32,
+                              op->ranks | (uint64_t)op->group << 32, op->bytes};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) hash = (hash ^ parts[i]) * 0x100000001b3u;
+    for (const char *at = op->name; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static bool is_same(const struct job_op *a, const struct job_op *b)
+{
+    return a->kind == b->kind && a->lane == b->lane && a->phase == b->phase && a->prefetch == b->prefetch &&
+           a->unit == b->unit && a->ranks == b->ranks && a->group == b->group && a->bytes == b->bytes &&
+           !strcmp(a->name, b->name);
+}
+
+/* Where the operation is in the table, or the free place where it belongs. */
+static uint32_t *place_of(const struct job *job, const struct job_op *op)
+{
+    uint32_t at = hash_of(op) & (uint32_t)(job->table_room - 1);
+    while (job->table[at] && !is_same(&job->ops[job->table[at] - 1], op))
+        at = (at + 1) & (uint32_t)(job->table_room - 1);
+    return &job->table[at];
+}
+
+static bool grow_table(struct job *job)
+{
+    const int room = job->table_room ? 2 * job->table_room : 256;
+    uint32_t *table = calloc((size_t)room, sizeof *table);
+    if (!table) return fails(job);
+    free(job->table);
+    job->table = table;
+    job->table_room = room;
+    for (int i = 0; i < job->op_count; i++) *place_of(job, &job->ops[i]) = (uint32_t)i + 1;
+    return true;
+}
+
+int64_t job_operation(struct job *job, const struct job_op *op)
+{
+    if (2 * job->op_count >= job->table_room && !grow_table(job)) return -1;
+    uint32_t *place = place_of(job, op);
+    if (*place) return *place - 1;
+    char *name = strdup(op->name);
+    if (!name || !array_grow((void **)&job->ops, job->op_count, &job->op_room, sizeof *job->ops))
+        return free(name), fails(job), -1;
+    job->ops[job->op_count] = *op;
+    job->ops[job->op_count].name = name;
+    return (*place = (uint32_t)++job->op_count) - 1;
+}
+
+int job_unit(struct job *job, const char *name, int64_t elems)
+{
+    for (int u = 0; u < job->unit_count; u++)
+        if (!strncmp(job->units[u].name, name, sizeof job->units[u].name - 1)) return u;
+    if (!array_grow((void **)&job->units, job->unit_count, &job->unit_room, sizeof *job->units))
+        return fails(job), JOB_NO_UNIT;
+    strncpy(job->units[job->unit_count].name, name, sizeof job->units->name - 1);
+    job->units[job->unit_count].name[sizeof job->units->name - 1] = '\0';
+    job->units[job->unit_count].elems = elems;
+    return job->unit_count++;
+}
+
+/* ---- what a rank did ---- */
+
+bool job_span(struct job *job, struct job_rank *rank, const struct job_span *span)
+{
+    struct job_lane *lane = &rank->lane[job->ops[span->op].lane];
+    if (!array_grow((void **)&lane->at, lane->count, &lane->room, sizeof *lane->at)) return fails(job);
+    lane->at[lane->count] = *span;
+    if (span->ended_ns < span->started_ns) lane->at[lane->count].ended_ns = span->started_ns;
+    lane->count++;
+    return rank->present = true;
+}
+
+bool job_memory(struct job *job, struct job_rank *rank, const struct job_memory *memory)
+{
+    if (!array_grow((void **)&rank->memory.at, rank->memory.count, &rank->memory.room, sizeof *rank->memory.at))
+        return fails(job);
+    rank->memory.at[rank->memory.count++] = *memory;
+    return rank->present = true;
+}
+
+bool job_step(struct job *job, struct job_rank *rank, const struct job_step *step)
+{
+    if (!array_grow((void **)&rank->steps.at, rank->steps.count, &rank->steps.room, sizeof *rank->steps.at))
+        return fails(job);
+    rank->steps.at[rank->steps.count++] = *step;
+    return rank->present = true;
+}
+
+uint64_t job_sent_bytes(const struct job *job, const struct job_op *op)
+{
+    const uint64_t ranks = op->ranks ? op->ranks : job->world;
+    if (op_lane(op->kind) != LANE_COMM) return op->bytes;
+    if (ranks < 2) return 0;
+    switch (op->kind) {
+    case OP_GATHER:
+    case OP_REFRESH:
+    case OP_REDUCE_SCATTER:
+    case OP_ALL_TO_ALL: return op->bytes / ranks * (ranks - 1) + op->bytes % ranks * (ranks - 1) / ranks;
+    case OP_ALL_REDUCE: return 2 * (op->bytes / ranks * (ranks - 1) + op->bytes % ranks * (ranks - 1) / ranks);
+    default: return op->bytes;
+    }
+}
+
+/* ---- settling: order, steps, clocks, who came last ---- */
+
+static int by_start(const void *left, const void *right)
+{
+    const struct job_span *a = left, *b = right;
+    if (a->started_ns != b->started_ns) return a->started_ns < b->started_ns ? -1 : 1;
+    return (a->ended_ns > b->ended_ns) - (a->ended_ns < b->ended_ns);
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct job_memory *a = left, *b = right;
+    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+}
+
+static int by_begin(const void *left, const void *right)
+{
+    const struct job_step *a = left, *b = right;
+    return (a->begun_ns > b->begun_ns) - (a->begun_ns < b->begun_ns);
+}
+
+/* A lane runs one operation at a time. One that begins inside another is left out and counted. */
+static void settle_lane(struct job_lane *lane)
+{
+    int kept = 0;
+    if (lane->count) qsort(lane->at, (size_t)lane->count, sizeof *lane->at, by_start);
+    for (int i = 0; i < lane->count; i++) {
+        if (kept && lane->at[i].started_ns < lane->at[kept - 1].ended_ns) lane->left_out++;
+        else lane->at[kept++] = lane->at[i];
+    }
+    lane->count = kept;
+}
+
+static void first_and_last(const struct job_rank *rank, int64_t *first_ns, int64_t *last_ns)
+{
+    *first_ns = INT64_MAX, *last_ns = INT64_MIN;
+    for (int l = 0; l < LANES; l++) {
+        const struct job_lane *lane = &rank->lane[l];
+        if (!lane->count) continue;
+        if (lane->at[0].started_ns < *first_ns) *first_ns = lane->at[0].started_ns;
+        if (lane->at[lane->count - 1].ended_ns > *last_ns) *last_ns = lane->at[lane->count - 1].ended_ns;
+    }
+    if (rank->memory.count && rank->memory.at[0].time_ns < *first_ns) *first_ns = rank->memory.at[0].time_ns;
+    if (rank->memory.count && rank->memory.at[rank->memory.count - 1].time_ns > *last_ns)
+        *last_ns = rank->memory.at[rank->memory.count - 1].time_ns;
+}
+
+/* Steps follow each other; without any, all that was observed is one. */
+static void settle_steps(struct job *job, struct job_rank *rank)
+{
+    int64_t first_ns, last_ns;
+    first_and_last(rank, &first_ns, &last_ns);
+    if (!rank->steps.count && first_ns <= last_ns) job_step(job, rank, &(struct job_step){first_ns, last_ns, 1, NAN});
+    if (rank->steps.count) qsort(rank->steps.at, (size_t)rank->steps.count, sizeof *rank->steps.at, by_begin);
+    for (int s = 0; s < rank->steps.count; s++) {
+        struct job_step *step = &rank->steps.at[s];
+        const int64_t next_ns = s + 1 < rank->steps.count ? step[1].begun_ns : INT64_MAX;
+        if (step->ended_ns > next_ns) step->ended_ns = next_ns;
+    }
+}
+
+static void place_in_steps(struct job_rank *rank, struct job_lane *lane)
+{
+    int step = -1;
+    for (int i = 0; i < lane->count; i++) {
+        while (step + 1 < rank->steps.count && rank->steps.at[step + 1].begun_ns <= lane->at[i].started_ns) step++;
+        lane->at[i].step = step < 0 ? UINT32_MAX : (uint32_t)step;
+    }
+}
+
+/* ---- the same collective on several ranks ---- */
+
+/* The n-th collective of a step with the same kind, payload and group is the same one on all its ranks. */
+struct meeting {
+    uint32_t number, kind, group, nth; /* the step's number */
+    uint64_t bytes;
+    struct job_span *span;
+    int rank;
+};
+
+static int by_meeting(const void *left, const void *right)
+{
+    const struct meeting *a = left, *b = right;
+    if (a->number != b->number) return a->number < b->number ? -1 : 1;
+    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
+    if (a->group != b->group) return a->group < b->group ? -1 : 1;
+    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+    if (a->nth != b->nth) return a->nth < b->nth ? -1 : 1;
+    if (a->rank != b->rank) return a->rank - b->rank;
+    return (a->span->started_ns > b->span->started_ns) - (a->span->started_ns < b->span->started_ns);
+}
+
+static bool is_one_meeting(const struct meeting *a, const struct meeting *b)
+{
+    return a->number == b->number && a->kind == b->kind && a->group == b->group && a->bytes == b->bytes &&
+           a->nth == b->nth;
+}
+
+/* First sorted with nth 0 everywhere: those of a rank that are alike then stand together, in order of time, and are counted. */
+static void number_alike(struct meeting *list, int count)
+{
+    qsort(list, (size_t)count, sizeof *list, by_meeting);
+    for (int i = 1, nth = 0; i < count; i++) {
+        struct meeting before = list[i - 1];
+        before.nth = list[i].nth = 0;
+        nth = is_one_meeting(&before, &list[i]) && before.rank == list[i].rank ? nth + 1 : 0;
+        list[i].nth = (uint32_t)nth;
+    }
+    qsort(list, (size_t)count, sizeof *list, by_meeting);
+}
+
+static struct meeting *meetings_of(struct job *job, int *count)
+{
+    struct meeting *list = NULL;
+    int room = 0;
+    *count = 0;
+    for (int r = 0; r < job->rank_count; r++)
+        for (int l = 0; l < LANES; l++) {
+            struct job_lane *lane = &job->ranks[r].lane[l];
+            for (int i = 0; i < lane->count && lane_kind((enum lane)l) == LANE_COMM; i++) {
+                const struct job_op *op = &job->ops[lane->at[i].op];
+                if (lane->at[i].step == UINT32_MAX) continue;
+                if (!array_grow((void **)&list, *count, &room, sizeof *list)) return fails(job), list;
+                list[(*count)++] = (struct meeting){.number = job->ranks[r].steps.at[lane->at[i].step].number,
+                                                    .kind = (uint32_t)op->kind,
+                                                    .group = op->group,
+                                                    .bytes = op->bytes,
+                                                    .span = &lane->at[i],
+                                                    .rank = r};
+            }
+        }
+    return list;
+}
+
+static int by_value(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Ranks leave a collective at nearly the same time. So the median of how much later a rank leaves is what its clock is ahead. Ranks
+ * of one host have one clock. */
+static int64_t offset_of(const struct meeting *list, int count, int rank, int64_t *apart)
+{
+    int found = 0;
+    for (int i = 0, first = 0; i < count; i++) {
+        if (!is_one_meeting(&list[first], &list[i])) first = i;
+        if (list[i].rank == rank && list[first].rank != rank)
+            apart[found++] = list[i].span->ended_ns - list[first].span->ended_ns;
+    }
+    if (found) qsort(apart, (size_t)found, sizeof *apart, by_value);
+    return found ? apart[found / 2] : 0;
+}
+
+static void move_rank(struct job_rank *rank, int64_t by_ns)
+{
+    rank->offset_ns = by_ns;
+    for (int l = 0; l < LANES; l++)
+        for (int i = 0; i < rank->lane[l].count; i++) {
+            rank->lane[l].at[i].started_ns -= by_ns;
+            rank->lane[l].at[i].ended_ns -= by_ns;
+        }
+    for (int i = 0; i < rank->memory.count; i++) rank->memory.at[i].time_ns -= by_ns;
+    for (int s = 0; s < rank->steps.count; s++) {
+        rank->steps.at[s].begun_ns -= by_ns;
+        rank->steps.at[s].ended_ns -= by_ns;
+    }
+}
+
+static void align(struct job *job, const struct meeting *list, int count)
+{
+    int64_t *apart = malloc(((size_t)count + 1) * sizeof *apart);
+    const struct job_rank *first = NULL;
+    for (int r = 0; apart && r < job->rank_count; r++) {
+        struct job_rank *rank = &job->ranks[r];
+        if (!rank->present) continue;
+        if (!first) first = rank;
+        else if (!*rank->host || strcmp(rank->host, first->host)) move_rank(rank, offset_of(list, count, r, apart));
+    }
+    free(apart);
+}
+
+/* In a collective a rank waits until the last has come. */
+static void find_peers(struct job *job, const struct meeting *list, int count)
+{
+    for (int first = 0, end; first < count; first = end) {
+        int64_t last_ns = INT64_MIN, least_ns = INT64_MAX, most_ns = INT64_MIN;
+        for (end = first; end < count && is_one_meeting(&list[first], &list[end]); end++) {
+            const struct job_span *span = list[end].span;
+            if (span->started_ns > last_ns) last_ns = span->started_ns;
+            if (span->ended_ns < least_ns) least_ns = span->ended_ns;
+            if (span->ended_ns > most_ns) most_ns = span->ended_ns;
+        }
+        if (end - first < 2) continue;
+        job->matched++;
+        if (most_ns - least_ns > job->apart_ns) job->apart_ns = most_ns - least_ns;
+        for (int i = first; i < end; i++) {
+            struct job_span *span = list[i].span;
+            const int64_t until_ns = last_ns < span->ended_ns ? last_ns : span->ended_ns;
+            const int64_t peers_ns = until_ns > span->started_ns ? until_ns - span->started_ns : 0;
+            span->peers_ns = peers_ns < UINT32_MAX ? (uint32_t)peers_ns : UINT32_MAX;
+        }
+    }
+}
+
+void job_settle(struct job *job)
+{
+    for (int r = 0; r < job->rank_count; r++) {
+        struct job_rank *rank = &job->ranks[r];
+        for (int lane = 0; lane < LANES; lane++) settle_lane(&rank->lane[lane]);
+        if (rank->memory.count) qsort(rank->memory.at, (size_t)rank->memory.count, sizeof *rank->memory.at, by_time);
+        settle_steps(job, rank);
+        for (int lane = 0; lane < LANES; lane++) place_in_steps(rank, &rank->lane[lane]);
+    }
+    int count;
+    struct meeting *list = meetings_of(job, &count);
+    if (count) {
+        number_alike(list, count);
+        align(job, list, count);
+        find_peers(job, list, count);
+    }
+    free(list);
+}

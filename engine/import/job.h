@@ -1,0 +1,100 @@
+/* What was observed of another program's job, whatever the format: collected rank by rank, then written as a trace.
+ *
+ *     struct job *job = job_new();
+ *     int64_t op = job_operation(job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
+ *     job_span(job, rank, &(struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
+ *     job_settle(job);              sorts, finds each operation's step, aligns clocks
+ *     job_recognise(job, &what);    what trains here (recognise.h)
+ *     job_write(job, path, &err);
+ *
+ * Times are nanoseconds of one clock for each rank, as its source counts them. A function that returns false or -1 has no memory;
+ * job_failed() then says so once, so that a reader need not look at each. */
+#ifndef ENGINE_IMPORT_JOB_H
+#define ENGINE_IMPORT_JOB_H
+
+#include <stdint.h>
+
+#include "engine/base/error.h"
+#include "engine/plan/ops.h"
+
+struct job;
+
+enum { JOB_RANKS_MAX = 4096, JOB_NO_UNIT = -1 };
+
+/* A distinct operation. Of collectives: bytes as struct op has it (gathered or reduced by all), group 0: of all ranks. */
+struct job_op {
+    enum op_kind kind;
+    enum lane lane;
+    enum phase phase;
+    bool prefetch;
+    int unit; /* of job_unit() */
+    uint32_t ranks, group;
+    uint64_t bytes;
+    const char *name; /* copied */
+};
+
+struct job_span {
+    int64_t started_ns, ended_ns;
+    uint32_t op;
+    uint32_t issued_ns; /* how long before its start it was asked for; 0: unknown */
+    uint32_t peers_ns;  /* job_settle() finds it: in it, waiting for the rank that came last */
+    uint32_t step;      /* job_settle() finds it: index of the rank's step, from 0 on */
+};
+
+struct job_memory { int64_t time_ns; uint64_t live_bytes, reserved_bytes; };
+
+/* A step as its rank begins and ends it. number: the source's own; steps are sorted by time. NaN: unknown. */
+struct job_step { int64_t begun_ns, ended_ns; uint32_t number; float loss; };
+
+struct job_lane { struct job_span *at; int count, room, left_out; char name[24]; };
+
+/* Memory of each tier that the source counts: of GPUs TIER_DEVICE; of a job without GPUs its host memory is the device tier, as of
+ * zerolab's own runs. */
+struct job_rank {
+    bool present;
+    char host[64];     /* "": unknown */
+    int64_t offset_ns; /* taken out of its times by job_settle() */
+    struct job_lane lane[LANES];
+    struct { struct job_memory *at; int count, room; } memory;
+    struct { struct job_step *at; int count, room; } steps;
+};
+
+struct job {
+    char program[40], model[40], recognised[40]; /* "": unknown */
+    uint32_t world; /* ranks of the job; 0: unknown */
+    int64_t parameters; /* -1: unknown */
+    struct job_op *ops;
+    int op_count, op_room;
+    struct { char name[24]; int64_t elems; } *units; /* elems -1: unknown */
+    int unit_count, unit_room;
+    struct job_rank *ranks; /* [rank_count], those that are present and those in between */
+    int rank_count, rank_room;
+    uint32_t *table; /* of operations, by hash */
+    int table_room;
+    bool by_formula;   /* bytes sent were not measured: they follow from the payload, as of a ring */
+    int64_t apart_ns;  /* after job_settle(): the most by which matched collectives of two ranks end apart */
+    int64_t asked_before; /* collectives that were asked for before the recording began: of no step that was recorded, and left out */
+    int64_t matched;   /* collectives that were found on several ranks */
+    bool failed;
+};
+
+struct job *job_new(void);
+void job_free(struct job *job);
+bool job_failed(const struct job *job);
+
+struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
+int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same */
+int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new */
+bool job_span(struct job *job, struct job_rank *rank, const struct job_span *span);
+bool job_memory(struct job *job, struct job_rank *rank, const struct job_memory *memory);
+bool job_step(struct job *job, struct job_rank *rank, const struct job_step *step);
+
+/* What each rank sends in a ring for a payload (Rabenseifner's and NCCL's algorithm): (N-1)/N of a gather, twice that of an all-reduce. */
+uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
+
+void job_settle(struct job *job);
+
+/* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */
+int job_write(const struct job *job, const char *path, struct error *err);
+
+#endif

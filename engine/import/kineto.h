@@ -1,0 +1,64 @@
+/* PyTorch's profiler (Kineto) writes Chrome JSON. Reading keeps of each rank's file what says something of training: steps,
+ * annotations, operators, collectives, kernels, copies, memory; 40 bytes each. kineto_job.c makes a job of it.
+ *
+ * Formats seen: PyTorch 2.15 with gloo (tests/foreign), Kineto's and HTA's sample traces (docs/IMPORT.md names them). */
+#ifndef ENGINE_IMPORT_KINETO_H
+#define ENGINE_IMPORT_KINETO_H
+
+#include "engine/base/error.h"
+#include "engine/import/job.h"
+
+enum kineto_kind {
+    KINETO_STEP,     /* ProfilerStep#N; number: N */
+    KINETO_MARK,     /* another user annotation */
+    KINETO_OPERATOR, /* a cpu_op */
+    KINETO_ISSUE,    /* c10d::...: a collective is asked for */
+    KINETO_GLOO,     /* gloo:...: it runs, in a thread */
+    KINETO_LAUNCH,   /* a call of the CUDA runtime; number: correlation */
+    KINETO_KERNEL,   /* number: correlation; thread: the stream */
+    KINETO_NCCL,     /* a kernel that communicates */
+    KINETO_COPY,     /* between host and device, or on it; bytes */
+    KINETO_MODULE,   /* nn.Module: of the Python stack */
+    KINETO_KINDS
+};
+
+struct kineto_event {
+    int64_t begun_ns, ended_ns;
+    uint32_t thread;          /* of the tables below, as is `name` */
+    uint32_t name : 24, kind : 8; /* kind: enum kineto_kind */
+    uint32_t number;          /* by kind */
+    uint32_t collective;      /* of `collectives`; ISSUE, GLOO and NCCL only */
+};
+
+/* What a collective's arguments say. */
+struct kineto_collective {
+    enum op_kind kind;
+    uint64_t bytes;       /* as struct job_op; 0: unknown */
+    uint32_t ranks, group;
+};
+
+struct kineto_memory { int64_t time_ns; uint64_t allocated_bytes, reserved_bytes; bool of_gpu; };
+
+struct kineto {
+    struct kineto_event *events;
+    struct kineto_collective *collectives;
+    struct kineto_memory *memory;
+    char **names, **threads; /* as the source writes them: "aten::mm"; "stream 7", "thread 1234" */
+    int event_count, event_room, collective_count, collective_room, memory_count, memory_room;
+    int name_count, name_room, thread_count, thread_room;
+    struct kineto_key { uint64_t key; uint32_t index; } *name_table, *thread_table; /* index: 1 and up */
+    int name_table_room, thread_table_room;
+    int rank, world; /* -1: not told */
+    char host[64], program[40];
+    uint64_t bytes, by_kind[KINETO_KINDS], skipped; /* read; events kept; events left out */
+    bool shapes, gpu;
+};
+
+/* STATUS_INPUT: not such a file, or damaged (what was read until then is kept if there is any, and *cut says why). The caller releases it. */
+int kineto_read(struct kineto *out, const char *path, char cut[256], struct error *err);
+void kineto_release(struct kineto *kineto);
+
+/* Adds what was read to the job, as rank `rank`. */
+void kineto_to_job(struct job *job, struct kineto *from, int rank);
+
+#endif
