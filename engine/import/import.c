@@ -14,6 +14,7 @@
 #include "engine/base/text_list.h"
 #include "engine/base/words.h"
 #include "engine/import/kineto.h"
+#include "engine/import/snapshot.h"
 
 enum { HEAD_BYTES = 64 };
 
@@ -25,17 +26,23 @@ static bool is_folder(const char *path)
     return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
 }
 
-/* JSON begins with a brace or a bracket, gzip with 1f 8b. */
-static bool begins_as_foreign(const char *path)
+/* What a file begins with. */
+enum format { FORMAT_NONE, FORMAT_JSON, FORMAT_PICKLE };
+
+/* JSON begins with a brace or a bracket, gzip with 1f 8b, a pickle with 80 and its protocol, or as protocol 0 begins a dict. */
+static enum format format_of(const char *path)
 {
     unsigned char head[HEAD_BYTES];
     FILE *file = fopen(path, "rb");
     const size_t bytes = file ? fread(head, 1, sizeof head, file) : 0;
     size_t at = 0;
     if (file) fclose(file);
+    if (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b) return FORMAT_JSON;
+    if (bytes >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return FORMAT_PICKLE;
+    if (bytes >= 3 && !memcmp(head, "(dp", 3)) return FORMAT_PICKLE;
     if (bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) at = 3;
     while (at < bytes && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) at++;
-    return at < bytes && (head[at] == '{' || head[at] == '[' || (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b));
+    return at < bytes && (head[at] == '{' || head[at] == '[') ? FORMAT_JSON : FORMAT_NONE;
 }
 
 static bool has_ending(const char *name, const char *ending)
@@ -46,19 +53,22 @@ static bool has_ending(const char *name, const char *ending)
 
 static int is_trace_name(const struct dirent *entry)
 {
-    return has_ending(entry->d_name, ".json") || has_ending(entry->d_name, ".json.gz");
+    static const char *const endings[] = {".json", ".json.gz", ".pickle", ".pkl"};
+    bool is = false;
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) is |= has_ending(entry->d_name, endings[i]);
+    return is;
 }
 
 bool import_is_foreign(const char *path)
 {
     struct dirent **list;
-    if (!is_folder(path)) return begins_as_foreign(path);
+    if (!is_folder(path)) return format_of(path) != FORMAT_NONE;
     const int count = scandir(path, &list, is_trace_name, alphasort);
     bool found = false;
     for (int i = 0; i < count; i++) {
         char file[4096];
         snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        found |= begins_as_foreign(file);
+        found |= format_of(file) != FORMAT_NONE;
         free(list[i]);
     }
     if (count >= 0) free(list);
@@ -89,8 +99,17 @@ static void note(struct import *out, const struct kineto *k, const char *cut)
     if (*cut && !out->cut[0]) snprintf(out->cut, sizeof out->cut, "%s", cut);
 }
 
+static int import_snapshot(struct import *out, const char *path, struct error *err)
+{
+    uint64_t changes;
+    const int status = snapshot_to_job(out->job, path, free_rank(out->job), &changes, err);
+    out->files++;
+    out->memory += changes;
+    return status;
+}
+
 /* On an error nothing of the file has become part of the job. */
-static int import_file(struct import *out, const char *path, struct error *err)
+static int import_trace(struct import *out, const char *path, struct error *err)
 {
     struct kineto kineto;
     char cut[256];
@@ -112,6 +131,11 @@ static int import_file(struct import *out, const char *path, struct error *err)
     return status;
 }
 
+static int import_file(struct import *out, const char *path, struct error *err)
+{
+    return format_of(path) == FORMAT_PICKLE ? import_snapshot(out, path, err) : import_trace(out, path, err);
+}
+
 static int import_folder(struct import *out, const char *folder, struct error *err)
 {
     struct dirent **list;
@@ -120,7 +144,7 @@ static int import_folder(struct import *out, const char *folder, struct error *e
     for (int i = 0; i < count; i++) {
         char file[4096];
         snprintf(file, sizeof file, "%s/%s", folder, list[i]->d_name);
-        if (!status && begins_as_foreign(file)) {
+        if (!status && format_of(file) != FORMAT_NONE) {
             struct error why;
             status = import_file(out, file, &why);
             if (!status) taken++;
@@ -192,6 +216,7 @@ static const struct {
 
 static bool lacks(const struct import *import, size_t wish)
 {
+    if (!import->operators && !import->kernels) return false; /* a snapshot: it holds memory alone */
     const bool has[] = {import->has_steps, import->has_shapes || !import->collectives, import->memory > 0,
                         import->has_units};
     return !has[wish];
@@ -257,6 +282,8 @@ static void print_missing(const struct import *import, FILE *out)
               "          on_trace_ready=lambda p: p.export_chrome_trace(f\"trace/rank{rank}.json.gz\")) as prof:\n"
               "      for batch in data: step(batch); prof.step()\n",
               out);
+    if (!import->operators && !import->kernels)
+        fputs("missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and collectives\n", out);
     if (job->world > (uint32_t)recorded(job))
         fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)recorded(job),
                 job->world);

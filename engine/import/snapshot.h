@@ -59,4 +59,9 @@ struct snapshot_sink {
  * Its allocator_settings are pickle_get(pickle->root, "allocator_settings"). */
 int snapshot_read(const struct pickle *pickle, const struct snapshot_sink *sink, struct error *err);
 
+/* snapshot_job.c: adds each GPU that acted to a job, as ranks from first_rank on. *changes: how many changes of memory that were.
+ * STATUS_INPUT also: none of them has a time, or known bytes. */
+struct job;
+int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err);
+
 #endif
