@@ -2,7 +2,7 @@
 """Makes tests/foreign/traces: profiles of small training jobs of other programs, with what each job counted itself.
 
     pip install torch deepspeed==0.19.8 numpy && python3 tests/foreign/make_traces.py
-    python3 tests/foreign/make_traces.py --out DIR zero3-2 fsdp2-4 [--stacks] [--layers 4] [--hidden 128]
+    python3 tests/foreign/make_traces.py --out DIR zero3-2 --hidden 256 --layers 4 --zero '{"stage3_max_reuse_distance": 0}'
 
 Each job trains a GPT-2 of random weights on random tokens, on the CPU, with gloo, one process a rank. `--list` prints the jobs.
 A job writes into DIR/NAME:
@@ -17,10 +17,11 @@ A job writes into DIR/NAME:
   | seconds | time.perf_counter() around forward, backward and optimizer |
   | begin_ns, end_ns | time.time_ns() there (clock of the system) |
   | loss | of this rank's micro-batch, before the update |
-  | collectives | in call order: kind, function, input and output elements, dtype, group size, async, phase. Collectives of Python are
-      counted by wrapping the functions of torch.distributed; calls inside a counted call are not counted. DDP's all-reduces of
-      gradients start in C++: they are counted from the bucket sizes of _get_ddp_logging_data(), phase "backward" |
+  | collectives | in call order: kind, function, input and output elements, dtype, group size, async, phase |
   | rss_bytes | resident memory of the process at the end of the step (/proc/self/statm) |
+
+  Collectives of Python are counted by wrapping the functions of torch.distributed; calls inside a counted call are not counted.
+  DDP's all-reduces of gradients start in C++. They are counted from the bucket sizes of _get_ddp_logging_data().
 
   `memory` has an object for each rank, from one more step after the profiled ones: bytes of this rank's parameters, gradients and
   optimizer state (sizes of the tensors that the rank holds at the end of the step), and peak_new_bytes, the peak of the storages
@@ -30,6 +31,7 @@ A job writes into DIR/NAME:
 The committed traces are the defaults. JSON of gzip level 9, without a time stamp in the gzip header.
 """
 import argparse
+import functools
 import gzip
 import json
 import os
@@ -48,7 +50,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-VOCABULARY, CONTEXT, BATCH = 512, 32, 2
+CONTEXT, BATCH = 32, 2
 WARM = 2  # steps of the schedule before the first that is recorded
 
 # Every parameter is sharded: the default threshold of 100000 elements would keep each of this small model on every rank.
@@ -71,7 +73,7 @@ JOBS = {
     "zero3-no-prefetch-2": ("deepspeed", 2, {**STAGE3, "stage3_prefetch_bucket_size": 0}),
     "zero3-overlap-2": ("deepspeed", 2, {**STAGE3, "overlap_comm": True, "stage3_prefetch_bucket_size": 200000}),
 }
-COMMITTED = ["ddp-2", "fsdp2-2", "zero1-2", "zero2-2", "zero3-2", "zero3-no-prefetch-2"]
+COMMITTED = ["ddp-2", "fsdp2-2", "zero1-2", "zero3-2", "zero3-no-prefetch-2"]  # on the CPU, stage 2 has the events of stage 1
 
 # torch.distributed's functions: kind, and the positions and names of output and input.
 FUNCTIONS = {
@@ -114,6 +116,7 @@ class Counter:
             tensors = None if where is None else args[where[0]] if len(args) > where[0] else kwargs.get(where[1])
             return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or [])
 
+        @functools.wraps(original)
         def call(*args, **kwargs):
             if getattr(self.inside, "depth", 0):
                 return original(*args, **kwargs)
@@ -121,7 +124,8 @@ class Counter:
             self.calls.append({
                 "kind": kind, "function": name, "input_elems": sum(t.numel() for t in inputs),
                 "output_elems": sum(t.numel() for t in outputs), "dtype": str(inputs[0].dtype)[6:] if inputs else None,
-                "group_size": dist.get_world_size(kwargs.get("group")), "async": bool(kwargs.get("async_op")), "phase": self.phase})
+                "group_size": dist.get_world_size(kwargs.get("group")), "async": bool(kwargs.get("async_op")),
+                "phase": self.phase})
             self.inside.depth = 1
             try:
                 return original(*args, **kwargs)
@@ -180,11 +184,11 @@ class Block(nn.Module):
 
 
 class GPT2(nn.Module):
-    def __init__(self, layers, hidden):
+    def __init__(self, layers, hidden, vocabulary):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCABULARY, hidden), nn.Embedding(CONTEXT, hidden)
+        self.wte, self.wpe = nn.Embedding(vocabulary, hidden), nn.Embedding(CONTEXT, hidden)
         self.h = nn.ModuleList(Block(hidden, max(1, hidden // 32)) for _ in range(layers))
-        self.ln_f, self.lm_head = nn.LayerNorm(hidden), nn.Linear(hidden, VOCABULARY, bias=False)
+        self.ln_f, self.lm_head = nn.LayerNorm(hidden), nn.Linear(hidden, vocabulary, bias=False)
         self.lm_head.weight = self.wte.weight
 
     def forward(self, tokens):
@@ -200,8 +204,8 @@ def open_job(wrapper, zero, model, rank, ranks):
         import deepspeed
         config = {"train_micro_batch_size_per_gpu": BATCH, "zero_optimization": zero, "zero_allow_untested_optimizer": True,
                   "steps_per_print": 1000000}
-        engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config, optimizer=torch.optim.AdamW(model.parameters(), fused=True),
-                                                       dist_init_required=False)
+        adamw = torch.optim.AdamW(model.parameters(), fused=True)
+        engine, optimizer, _, _ = deepspeed.initialize(model=model, config=config, optimizer=adamw, dist_init_required=False)
         return engine, engine.backward, engine.step, getattr(optimizer, "optimizer", optimizer)
     if wrapper == "ddp":
         wrapped = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.25)
@@ -213,7 +217,6 @@ def open_job(wrapper, zero, model, rank, ranks):
             fully_shard(block, mesh=mesh)
         wrapped = fully_shard(model, mesh=mesh)
     else:
-        import functools
         from torch.distributed.fsdp import FullyShardedDataParallel
         from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
         policy = functools.partial(transformer_auto_wrap_policy, transformer_layer_cls={Block})
@@ -247,13 +250,14 @@ def gradients(model, wrapped):
 
 def rank_main(rank, ranks, name, options, folder, port):
     wrapper, _, zero = JOBS[name]
+    zero = zero and {**zero, **options.zero}
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
                       DS_ACCELERATOR="cpu")
     torch.set_num_threads(1)
     counter = Counter()  # before other programs take the functions
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
     torch.manual_seed(7)
-    model = GPT2(options.layers, options.hidden)
+    model = GPT2(options.layers, options.hidden, options.vocabulary)
     parameters = sum(p.numel() for p in model.parameters())
     wrapped, backward, update, optimizer = open_job(wrapper, zero, model, rank, ranks)
     generator = torch.Generator().manual_seed(100 + rank)
@@ -261,7 +265,7 @@ def rank_main(rank, ranks, name, options, folder, port):
     def train():
         """One step; gives the loss and the bytes of gradients before the update."""
         counter.phase = "forward"
-        loss = wrapped(torch.randint(VOCABULARY, (BATCH, CONTEXT + 1), generator=generator))
+        loss = wrapped(torch.randint(options.vocabulary, (BATCH, CONTEXT + 1), generator=generator))
         counter.phase = "backward"
         backward(loss)
         grads = held(gradients(model, wrapped))
@@ -291,8 +295,8 @@ def rank_main(rank, ranks, name, options, folder, port):
                                             "dtype": "float32", "group_size": ranks, "async": True, "phase": "backward"})
                 with open("/proc/self/statm") as f:
                     rss = int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-                steps.append({"step": number, "rank": rank, "seconds": seconds, "begin_ns": begin_ns, "end_ns": end_ns, "loss": loss,
-                              "rss_bytes": rss, "collectives": collectives})
+                steps.append({"step": number, "rank": rank, "seconds": seconds, "begin_ns": begin_ns, "end_ns": end_ns,
+                              "loss": loss, "rss_bytes": rss, "collectives": collectives})
             profiler.step()
     with open(path, "rb") as source, open(path + ".gz", "wb") as target:
         with gzip.GzipFile("", "wb", 9, target, mtime=0) as packed:
@@ -309,9 +313,9 @@ def rank_main(rank, ranks, name, options, folder, port):
         versions = {"torch": torch.__version__}
         if wrapper == "deepspeed":
             versions["deepspeed"] = importlib.metadata.version("deepspeed")
-        truth = {"job": name, "wrapper": wrapper, "zero_optimization": zero, "ranks": ranks, "backend": "gloo", "versions": versions,
-                 "layers": options.layers, "hidden": options.hidden, "vocabulary": VOCABULARY, "context": CONTEXT,
-                 "micro_batch": BATCH, "parameters": parameters, "stacks": options.stacks,
+        truth = {"job": name, "wrapper": wrapper, "zero_optimization": zero, "ranks": ranks, "backend": "gloo",
+                 "versions": versions, "layers": options.layers, "hidden": options.hidden, "vocabulary": options.vocabulary,
+                 "context": CONTEXT, "micro_batch": BATCH, "parameters": parameters, "stacks": options.stacks,
                  "counted_by": "wrapped torch.distributed functions; DDP's gradient buckets by _get_ddp_logging_data()",
                  "steps": [s for part, _ in parts for s in part], "memory": [m for _, m in parts]}
         with open("truth.json", "w") as f:
@@ -328,6 +332,8 @@ def main():
     parser.add_argument("--out", default=pathlib.Path(__file__).parent / "traces", type=pathlib.Path)
     parser.add_argument("--layers", default=2, type=int)
     parser.add_argument("--hidden", default=64, type=int)
+    parser.add_argument("--vocabulary", default=512, type=int)
+    parser.add_argument("--zero", default={}, type=json.loads, help="keys of DeepSpeed's zero_optimization, as JSON")
     parser.add_argument("--steps", default=2, type=int)
     parser.add_argument("--stacks", action="store_true")
     parser.add_argument("--suffix", default="", help="is appended to the folder's name")
