@@ -306,7 +306,15 @@ static int by_busy(const void *left, const void *right)
     return (a->busy_ns < b->busy_ns) - (a->busy_ns > b->busy_ns);
 }
 
-/* The threads or streams with events of a kind, the busiest first; *count of them. The caller frees. */
+static bool has_kind(const struct shape *s, uint32_t thread, enum kineto_kind kind)
+{
+    for (int i = s->first[thread]; i < s->first[thread + 1]; i++)
+        if (event_at(s, i)->kind == kind) return true;
+    return false;
+}
+
+/* The threads or streams with events of a kind, the busiest first (of operators: the thread that begins the steps); *count of them.
+ * The caller frees. */
 static struct sighting *sightings_of(struct shape *s, enum kineto_kind kind, int *count)
 {
     struct sighting *list = calloc((size_t)s->k->thread_count + 1, sizeof *list);
@@ -319,6 +327,7 @@ static struct sighting *sightings_of(struct shape *s, enum kineto_kind kind, int
                 found.count++;
                 found.busy_ns += (uint64_t)(event_at(s, i)->ended_ns - event_at(s, i)->begun_ns);
             }
+        if (found.count && kind == KINETO_OPERATOR && has_kind(s, found.thread, KINETO_STEP)) found.busy_ns = UINT64_MAX;
         if (found.count) list[(*count)++] = found;
     }
     if (*count) qsort(list, (size_t)*count, sizeof *list, by_busy);
@@ -372,13 +381,6 @@ static void emit_operators(struct shape *s, uint32_t thread, enum lane lane)
     }
 }
 
-static bool runs_collectives(const struct shape *s, uint32_t thread)
-{
-    for (int i = s->first[thread]; i < s->first[thread + 1]; i++)
-        if (event_at(s, i)->kind == KINETO_GLOO) return true;
-    return false;
-}
-
 /* Threads of operators: forward, backward and the optimizer may run in different ones, one after the other. */
 static void put_threads(struct shape *s)
 {
@@ -386,7 +388,7 @@ static void put_threads(struct shape *s)
     struct sighting *list = sightings_of(s, KINETO_OPERATOR, &count);
     for (int i = 0; i < count; i++) {
         const enum lane lanes[2] = {s->k->gpu ? LANE_HOST : LANE_COMPUTE, s->k->gpu ? LANE_HOST_2 : LANE_COMPUTE_2};
-        if (runs_collectives(s, list[i].thread)) continue;
+        if (has_kind(s, list[i].thread, KINETO_GLOO)) continue;
         emit_operators(s, list[i].thread, lanes[used > 0]);
         used++;
     }
