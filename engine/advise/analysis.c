@@ -88,6 +88,7 @@ static void add_peaks(struct analysis_section *section, const struct analysis *a
 static void add_totals(struct analysis_section *section, const struct analysis *analysis, const struct history_step *when)
 {
     struct totals one;
+    struct critical path;
     if (when->begun_ns < history_whole_from(analysis->history) ||
         history_has_gap(analysis->history, when->begun_ns, when->ended_ns))
         return;
@@ -95,6 +96,7 @@ static void add_totals(struct analysis_section *section, const struct analysis *
         totals_of_step(&one, analysis->history, analysis->model, rank, when);
         totals_add(&section->rank[rank], &one);
     }
+    if (critical_path_of(&path, analysis->history, when)) critical_add(&section->critical, &path);
     section->timed++;
 }
 

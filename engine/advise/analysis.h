@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "engine/base/error.h"
+#include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
 
 struct analysis_peak { struct run_instant instant; uint32_t step; }; /* the fullest instant, within a step */
@@ -26,6 +27,7 @@ struct analysis_section {
     float first_loss, last_loss;
     struct analysis_loss *losses;    /* of steps with an update, in trace order; a step that was taken again appears twice */
     int loss_count, loss_room;
+    struct critical critical;        /* sum over the timed steps */
     struct totals *rank;             /* [ranks], sums over the timed steps */
     struct analysis_peak (*peak)[TIERS]; /* [ranks], over all its steps */
     bool has_knobs;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/advise/analysis.h"
+#include "engine/advise/costs.h"
 #include "engine/advise/report.h"
 #include "engine/base/json.h"
 
@@ -276,6 +277,30 @@ void analysis_put_section(struct figures *figures, const struct analysis_section
     figures->json = out;
 }
 
+/* The parts of a step's time in the order of their size, and its critical path. */
+static void put_costs(cJSON *out, const struct analysis_section *section)
+{
+    struct cost costs[COSTS_MAX];
+    struct totals sum;
+    const double parts = analysis_sum(&sum, section, -1), steps = (double)section->timed * 1e9;
+    const struct critical *path = &section->critical;
+    cJSON *list = cJSON_AddArrayToObject(out, "costs"), *critical = cJSON_AddObjectToObject(out, "critical_path");
+    const int count = parts > 0 ? costs_of(costs, &sum, parts) : 0;
+    for (int i = 0; i < count; i++)
+        json_put(json_item(list), TEXT("cost", costs[i].name), NUMBER("seconds_per_step", (double)costs[i].ns / parts / 1e9),
+                 TEXT("text", costs[i].text));
+    const bool known = path->window_ns;
+    json_put(critical, NUMBER_IF("seconds_per_step", known, (double)path->window_ns / steps),
+             NUMBER_IF("forward_seconds", known, (double)path->phase_ns[PHASE_FORWARD] / steps),
+             NUMBER_IF("backward_seconds", known, (double)path->phase_ns[PHASE_BACKWARD] / steps),
+             NUMBER_IF("optimizer_seconds", known, (double)path->phase_ns[PHASE_OPTIMIZER] / steps),
+             NUMBER_IF("host_seconds", known, (double)path->host_ns / steps),
+             NUMBER_IF("idle_seconds", known, (double)path->idle_ns / steps));
+    cJSON *traffic = cJSON_AddObjectToObject(critical, "traffic_seconds");
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        if (path->traffic_ns[kind]) json_put(traffic, NUMBER(traffic_name(kind), (double)path->traffic_ns[kind] / steps));
+}
+
 /* ---- all of it ---- */
 
 char *analysis_json(const struct analysis *analysis)
@@ -294,6 +319,7 @@ char *analysis_json(const struct analysis *analysis)
     for (int i = 0; i < analysis->section_count; i++) {
         struct figures figures = {.json = json_item(list)};
         analysis_put_section(&figures, &analysis->sections[i], 0, 0);
+        put_costs(figures.json, &analysis->sections[i]);
     }
     cJSON_AddItemToObject(out, "why", analysis_why_object(analysis, TIER_DEVICE));
     cJSON_AddItemToObject(out, "why_host", analysis_why_object(analysis, TIER_HOST));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/advise/analysis.h"
+#include "engine/advise/costs.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"
 
@@ -296,6 +297,28 @@ static void print_outside(const struct run_model *model, FILE *out)
     }
 }
 
+/* ---- what it costs, in words ---- */
+
+static void print_costs(const struct printer *printer)
+{
+    enum { SHOWN = 3 };
+    struct cost costs[COSTS_MAX];
+    const int count = costs_of(costs, &printer->sum, printer->parts);
+    char text[512];
+    int slowest;
+    double longer;
+    fprintf(printer->out, "\n  the largest costs of a step, mean over ranks\n");
+    for (int i = 0; i < count && i < SHOWN; i++)
+        fprintf(printer->out, "    %9.3f ms %5.1f %%  %s\n", ms(printer, costs[i].ns),
+                percent(costs[i].ns, printer->sum.temporal.window_ns), costs[i].text);
+    if (costs_slowest(&slowest, &longer, printer->section->rank, printer->section->ranks))
+        fprintf(printer->out, "  rank %d computes longest, %.1f %% longer than the mean\n", slowest, 100 * longer);
+    if (!printer->section->critical.window_ns) return;
+    critical_text(text, sizeof text, &printer->section->critical, (double)printer->section->timed);
+    const int column = fprintf(printer->out, "  critical path ");
+    words_print(printer->out, column, column, text);
+}
+
 /* ---- all of it ---- */
 
 static void print_section(const struct analysis *analysis, const struct analysis_section *section, FILE *out)
@@ -304,6 +327,7 @@ static void print_section(const struct analysis *analysis, const struct analysis
     printer.parts = analysis_sum(&printer.sum, section, -1);
     print_section_head(&printer);
     if (printer.parts > 0) {
+        print_costs(&printer);
         print_temporal(&printer);
         print_stalls(&printer);
         print_lane_stalls(&printer);

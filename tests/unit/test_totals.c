@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
 #include "tests/support/past_fixture.h"
 
@@ -161,6 +162,46 @@ static void bandwidths_are_those_of_nccl_tests(void **state)
     past_end(&past);
 }
 
+/* Rank 0: forward 100 to 300, all-reduce 300 to 700; rank 1: forward 100 to 600, all-reduce 600 to 700, update 750 to 800. So the path is
+ * rank 1's: update, idle, the all-reduce since it came, its forward, idle. A collective without a wait keeps the path on its rank. */
+static void the_critical_path_goes_by_the_rank_that_came_last(void **state)
+{
+    (void)state;
+    const struct past_op ops[] = {{OP_FORWARD, 0, 0, false, -1, WAIT_DATA},
+                                  {OP_ALL_REDUCE, 0, 8000, false, 0, WAIT_DATA},
+                                  {OP_UPDATE, 0, 0, false, 1, WAIT_DATA}};
+    struct record_buffer past;
+    struct critical path;
+    past_start(&past, 0, 2, 1000 * US);
+    past_plan(&past, 1, 2, PURPOSE_TRAIN, ops, 3, 1000 * US);
+    for (int rank = 0; rank < 2; rank++) past_step(&past, rank, 1, 2000 * US);
+    past_op(&past, 0, 1, 0, 2100 * US, 2100 * US, 2300 * US, -1);
+    past_op(&past, 1, 1, 0, 2100 * US, 2100 * US, 2600 * US, -1);
+    past_begin(&past, 0, 1, 1, 2300 * US, 2300 * US);
+    past_begin(&past, 1, 1, 1, 2600 * US, 2600 * US);
+    past_fold(&past, 0, 2700 * US, (struct trace_record){.kind = TRACE_OP_END, .op_end = {.schedule = 1, .step = 1, .op = 1,
+              .issued_ns = 2300 * US, .ready_ns = 2300 * US, .started_ns = 2300 * US, .waited_on = -1, .peers_ns = 300 * US}});
+    past_finish(&past, 1, 1, 1, 2600 * US, 2600 * US, 2700 * US, -1);
+    past_op(&past, 1, 1, 2, 2750 * US, 2750 * US, 2800 * US, -1);
+    assert_false(critical_path_of(&path, past.history, history_step(past.history, 0))); /* it has not ended */
+    for (int rank = 0; rank < 2; rank++) past_step_end(&past, rank, 1, 2900 * US);
+    assert_true(critical_path_of(&path, past.history, history_step(past.history, 0)));
+    assert_int_equal(path.window_ns, 800 * US);
+    assert_int_equal(path.phase_ns[PHASE_FORWARD], 500 * US);
+    assert_int_equal(path.traffic_ns[TRAFFIC_ALL_REDUCE], 100 * US);
+    assert_int_equal(path.phase_ns[PHASE_OPTIMIZER], 50 * US);
+    assert_int_equal(path.idle_ns, 150 * US);
+    assert_int_equal(path.rank_ns[1], 650 * US);
+    assert_int_equal(path.hops, 0);
+    past_op(&past, 0, 1, 2, 2850 * US, 2850 * US, 2890 * US, -1); /* now rank 0 ends last: the path comes to rank 1 in the all-reduce */
+    assert_true(critical_path_of(&path, past.history, history_step(past.history, 0)));
+    assert_int_equal(path.window_ns, 890 * US);
+    assert_int_equal(path.phase_ns[PHASE_FORWARD], 500 * US);
+    assert_int_equal(path.hops, 1);
+    assert_int_equal(path.rank_ns[0], 140 * US); /* its update, and the all-reduce that both were in */
+    past_end(&past);
+}
+
 static void a_gather_that_is_early_says_how_early(void **state)
 {
     (void)state;
@@ -251,6 +292,7 @@ int main(void)
         cmocka_unit_test(hta_case_from_a_history),
         cmocka_unit_test(a_window_clips),
         cmocka_unit_test(bandwidths_are_those_of_nccl_tests),
+        cmocka_unit_test(the_critical_path_goes_by_the_rank_that_came_last),
         cmocka_unit_test(a_gather_that_is_early_says_how_early),
         cmocka_unit_test(copies_are_no_communication),
         cmocka_unit_test(evaluation_is_not_training),

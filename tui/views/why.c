@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/advise/costs.h"
 #include "engine/advise/present.h"
 #include "engine/observe/flows.h"
 #include "tui/view/op_text.h"
@@ -250,6 +251,32 @@ static void draw_stages(struct canvas canvas, const struct scene *scene, const s
     if (why->other_version) draw_text(canvas, 0, 8, STYLE_WARN, "planned by another version");
 }
 
+/* ---- without a plan: where the time went ---- */
+
+static void draw_costs(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_step *last = run_last_step(scene->model);
+    const struct history_step *step = last ? history_step_numbered(scene->history, last->step) : NULL;
+    struct totals totals;
+    struct critical path;
+    struct cost costs[COSTS_MAX];
+    char text[512], time[FORMAT_ROOM];
+    int y = 1;
+    if (!step || !step->ended_ns) return;
+    totals_of_step(&totals, scene->history, scene->model, scene->state->rank, step);
+    if (!totals.known) return;
+    snprintf(text, sizeof text, "what step %u costs rank %d, largest first", step->step, scene->state->rank);
+    draw_title(canvas, 0, false, text);
+    const int count = costs_of(costs, &totals, 1);
+    for (int i = 0; i < count && y < canvas.at.rows - 4; i++)
+        draw_format(canvas, 1, y++, i < 3 ? STYLE_STRONG : STYLE_TEXT, "%10s %5.1f %%  %s",
+                    format_time_bare(time, costs[i].ns), percent(costs[i].ns, totals.temporal.window_ns), costs[i].text);
+    draw_title(canvas, ++y, false, "its critical path, over all ranks");
+    if (!critical_path_of(&path, scene->history, step)) return;
+    critical_text(text, sizeof text, &path, 1);
+    draw_paragraph(canvas_part(canvas, 1, y + 1, canvas.at.columns - 2, canvas.at.rows - y - 1), 0, STYLE_TEXT, text);
+}
+
 /* ---- all together ---- */
 
 /* What the upper half is about: the tier of the chosen tenant; the device beside a switch. */
@@ -327,7 +354,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     const struct why *why = shown_why(&rows, chosen);
     const int left = why ? list_columns(&canvas, scene->state->units) : columns;
     draw_why_title(canvas, scene, why);
-    if (!why) draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %.200s", rows.err.text);
+    if (!why) draw_format(canvas, 1, 1, STYLE_DIM, "memory: n/a: %.200s", rows.err.text);
+    if (!why && !rows.line_count) draw_costs(canvas_part(canvas, 0, 3, columns, canvas.at.rows - 3), scene);
     if (rows.count == 0) return;
     int top = 2;
     const bool tall = canvas.at.rows >= TALL;

@@ -1,0 +1,99 @@
+#include "engine/advise/costs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "engine/base/words.h"
+#include "engine/observe/stall.h"
+
+struct list {
+    struct cost *at;
+    int count;
+    double parts;
+};
+
+__attribute__((format(printf, 4, 5))) static void add(struct list *list, const char *name, uint64_t ns,
+                                                      const char *format, ...)
+{
+    va_list args;
+    if (!ns || list->count == COSTS_MAX) return;
+    struct cost *cost = &list->at[list->count++];
+    *cost = (struct cost){.name = name, .ns = ns};
+    va_start(args, format);
+    vsnprintf(cost->text, COST_ROOM, format, args);
+    va_end(args);
+}
+
+/* Collectives and copies: what no compute hides, without the wait for other ranks. */
+static void add_traffic(struct list *list, const struct totals *sum, enum traffic kind)
+{
+    const struct collective_totals *of = &sum->traffic[kind];
+    const uint64_t peers_ns = of->peers_ns < of->exposed_ns ? of->peers_ns : of->exposed_ns;
+    if (!of->count) return;
+    add(list, traffic_name(kind), of->exposed_ns - peers_ns, "%s beside no compute, %.3g a step of %.4g KB each",
+        traffic_name(kind), (double)of->count / list->parts, (double)of->bytes / (double)of->count / 1e3);
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct cost *a = left, *b = right;
+    return (a->ns < b->ns) - (a->ns > b->ns);
+}
+
+int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double parts)
+{
+    static const char *const phases[PHASES] = {"compute of forward", "compute of backward", "compute of the optimizer"};
+    struct list list = {costs, 0, parts};
+    uint64_t peers_ns = 0;
+    for (int phase = 0; phase < PHASES; phase++) add(&list, phases[phase], sum->phase_ns[phase], "%s", phases[phase]);
+    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        const struct collective_totals *of = &sum->traffic[kind];
+        add_traffic(&list, sum, kind);
+        peers_ns += of->peers_ns < of->exposed_ns ? of->peers_ns : of->exposed_ns;
+    }
+    add(&list, "peers", peers_ns, "waiting in collectives for ranks that come later");
+    add(&list, "host", sum->host_exposed_ns, "the host's sums, norms and updates");
+    add(&list, "idle", sum->temporal.idle_ns, "no lane at work");
+    qsort(costs, (size_t)list.count, sizeof *costs, by_time);
+    return list.count;
+}
+
+bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int ranks)
+{
+    double mean_ns = 0;
+    *slowest = 0;
+    for (int r = 0; r < ranks; r++) {
+        mean_ns += (double)rank[r].temporal.compute_ns / ranks;
+        if (rank[r].temporal.compute_ns > rank[*slowest].temporal.compute_ns) *slowest = r;
+    }
+    *longer = mean_ns > 0 ? (double)rank[*slowest].temporal.compute_ns / mean_ns - 1 : 0;
+    return ranks > 1 && *longer > 0.02;
+}
+
+void critical_text(char *out, size_t room, const struct critical *sum, double steps)
+{
+    struct {
+        const char *name;
+        uint64_t ns;
+    } part[PHASES + TRAFFIC_KINDS + 2], swap;
+    int count = 0;
+    for (enum phase phase = 0; phase < PHASES; phase++)
+        part[count].name = phase_name(phase), part[count++].ns = sum->phase_ns[phase];
+    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
+        part[count].name = traffic_name(kind), part[count++].ns = sum->traffic_ns[kind];
+    part[count].name = "host", part[count++].ns = sum->host_ns;
+    part[count].name = "idle", part[count++].ns = sum->idle_ns;
+    for (int i = 1; i < count; i++)
+        for (int j = i; j > 0 && part[j].ns > part[j - 1].ns; j--)
+            swap = part[j], part[j] = part[j - 1], part[j - 1] = swap;
+    snprintf(out, room, "%.3f ms", (double)sum->window_ns / steps / 1e6);
+    for (int i = 0; i < count && part[i].ns; i++)
+        text_append(out, room, "%s %s %.1f %%", i ? "," : ":", part[i].name, percent(part[i].ns, sum->window_ns));
+    int most = 0;
+    for (int rank = 1; rank < CRITICAL_RANKS - 1; rank++)
+        if (sum->rank_ns[rank] > sum->rank_ns[most]) most = rank;
+    if (sum->hops)
+        text_append(out, room, "; it changes rank %.3g times a step and is mostly on rank %d",
+                    (double)sum->hops / steps, most);
+}

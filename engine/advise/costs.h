@@ -1,0 +1,24 @@
+/* What a step costs, in words: the largest parts of its time, which rank the others wait for, and its critical path. Of any trace that
+ * has operations, zerolab's own or another program's. */
+#ifndef ENGINE_ADVISE_COSTS_H
+#define ENGINE_ADVISE_COSTS_H
+
+#include "engine/observe/critical.h"
+#include "engine/observe/totals.h"
+
+enum { COSTS_MAX = 16, COST_ROOM = 200 };
+
+/* A part of a step, a sum over the same ranks and steps as the totals. name: a stable word for JSON. */
+struct cost { const char *name; uint64_t ns; char text[COST_ROOM]; };
+
+/* From sums over `parts` ranks and steps; sorted, the largest first. Returns how many; parts that are 0 are left out. */
+int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double parts);
+
+/* The rank that computes longest, and by how much longer than the mean (a share). False: one rank, or all alike within 2 %. rank[]: sums
+ * of `ranks` ranks over the same steps. */
+bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int ranks);
+
+/* The parts of the path, largest first, in one line. */
+void critical_text(char *out, size_t room, const struct critical *sum, double steps);
+
+#endif
