@@ -42,17 +42,20 @@ static void put_memory(struct foreign *run, uint16_t rank, uint64_t time_ns, uin
                                    .memory = {TIER_DEVICE, CATEGORY_ACTIVATIONS, bytes, bytes, bytes}});
 }
 
+/* The schedule that operations name: one that no record tells of, or those that were observed (folded_observed()). */
+static uint32_t schedule_named;
+
 static void put_operation(struct foreign *run, uint16_t rank, uint32_t step, uint32_t op, uint64_t from_ns,
                           uint64_t to_ns)
 {
     put(run, (struct trace_record){.kind = TRACE_OP_BEGIN,
                                    .rank = rank,
                                    .time_ns = from_ns,
-                                   .op_begin = {.step = step, .op = op, .issued_ns = from_ns}});
+                                   .op_begin = {.schedule = schedule_named, .step = step, .op = op, .issued_ns = from_ns}});
     put(run, (struct trace_record){.kind = TRACE_OP_END,
                                    .rank = rank,
                                    .time_ns = to_ns,
-                                   .op_end = {.step = step,
+                                   .op_end = {.schedule = schedule_named, .step = step,
                                               .op = op,
                                               .issued_ns = from_ns,
                                               .ready_ns = from_ns,
@@ -105,6 +108,32 @@ static void release(struct foreign *run)
 
 static const char header[] =
     "{\"version\":\"other 1.0\",\"ranks\":2,\"model\":{\"name\":\"resnet\",\"parameters\":25000000}}";
+
+/* The same operations, told of: a gather of "h.0" and computing, each in a lane of another program. */
+static struct foreign folded_observed(void)
+{
+    static const char observed[] = "{\"program\":\"other\",\"recognised\":\"ZeRO-3 (likely)\",\"ranks\":2,\"recorded\":2,"
+                                   "\"model\":{\"units\":[{\"name\":\"h.0\"}]}}";
+    struct foreign run = {run_model_new(&(struct run_model_options){0}), history_new(0), NULL};
+    put(&run, (struct trace_record){.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = ms, .run = {{observed, strlen(observed)}}});
+    put(&run, (struct trace_record){.kind = TRACE_LANE, .time_ns = ms, .lane = {LANE_COMM_2, {"stream 20", 9}}});
+    for (uint32_t op = 0; op < 2; op++)
+        put(&run, (struct trace_record){.kind = TRACE_OPERATION,
+                                        .rank = TRACE_RANK_ALL,
+                                        .time_ns = ms,
+                                        .operation = {.op = op,
+                                                      .code = (uint8_t)op_words(op ? OP_WORK : OP_GATHER, NULL)->code,
+                                                      .lane = op ? LANE_COMPUTE : LANE_COMM_2,
+                                                      .phase = PHASE_BACKWARD,
+                                                      .unit = op ? TRACE_NO_UNIT : 0,
+                                                      .bytes = op ? 0 : 4096,
+                                                      .name = {op ? "sgemm" : "all_gather", op ? 5 : 10}}});
+    schedule_named = TRACE_OBSERVED;
+    for (uint32_t step = 1; step <= STEPS; step++)
+        for (uint16_t rank = 0; rank < RANKS; rank++) put_step(&run, rank, step);
+    schedule_named = 0;
+    return run;
+}
 
 /* The screen of a view as text; the caller frees. */
 static char *screen_of(const struct foreign *run, enum view_id view)
@@ -232,13 +261,35 @@ static void every_view_says_what_it_lacks(void **state)
     release(&run);
 }
 
-/* Every key of every view, in a run with a header and in one without: the sanitizers watch. */
+/* What was observed is known by its names, in its lanes; of what a schedule would say nothing is. */
+static void observed_operations_are_shown(void **state)
+{
+    static const struct { enum view_id view; const char *says; } shows[] = {
+        {VIEW_WHITEBOARD, "all_gather h.0"}, {VIEW_WHITEBOARD, "no schedule"}, {VIEW_TIMELINE, "com2"},     {VIEW_OVERVIEW, "ZeRO-3 (likely)"},
+        {VIEW_SCHEDULE, "no schedule"},      {VIEW_BUCKETS, "no schedule"},    {VIEW_WHY, "compute of backward"}, {VIEW_COLLECTIVES, "all_gather"}};
+    struct foreign run = folded_observed();
+    (void)state;
+    assert_null(run_training(run.model));
+    assert_string_equal(run_lane_name(run.model, LANE_COMM_2), "stream 20");
+    const struct run_step *step = run_last_step(run.model);
+    assert_int_equal(step->timed, RANKS);
+    assert_int_equal(step->split.phase_ns[PHASE_BACKWARD], RANKS * 2 * ms);
+    assert_int_equal(step->split.exposed_ns, RANKS * 4 * ms);
+    for (size_t i = 0; i < sizeof shows / sizeof shows[0]; i++) {
+        char *text = screen_of(&run, shows[i].view);
+        if (!strstr(text, shows[i].says)) fail_msg("%s does not say \"%s\":\n%s", view_of(shows[i].view)->name, shows[i].says, text);
+        free(text);
+    }
+    release(&run);
+}
+
+/* Every key of every view, in a run with a header and in one without, and with operations that were observed: the sanitizers watch. */
 static void every_key_is_harmless(void **state)
 {
     const char *const headers[] = {header, NULL};
     (void)state;
-    for (int h = 0; h < 2; h++) {
-        struct foreign run = folded(headers[h]);
+    for (int h = 0; h < 3; h++) {
+        struct foreign run = h < 2 ? folded(headers[h]) : folded_observed();
         for (enum view_id id = 0; id < VIEWS; id++) {
             struct view_state view_state = {.view = id, .focus = VIEW_EVENTS, .cursor_ns = run.model->now_ns};
             const struct scene scene = {run.model, run.history, &view_state};
@@ -261,6 +312,7 @@ int main(void)
         cmocka_unit_test(what_needs_a_schedule_is_unknown),
         cmocka_unit_test(an_analysis_says_that_no_stage_is_known),
         cmocka_unit_test(every_view_says_what_it_lacks),
+        cmocka_unit_test(observed_operations_are_shown),
         cmocka_unit_test(every_key_is_harmless),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,11 +49,13 @@ static void write_label(char out[LABEL_ROOM], const struct run_model *model, enu
     else snprintf(out, LABEL_ROOM, "%s%s%s", what, digits ? " " : "", digits ? digits : "");
 }
 
-/* Another program's name for it, without the words that all of its kind have. */
-static bool write_foreign(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, uint32_t op)
+/* Another program's name for it, and of what moves a unit, the unit. */
+static bool write_foreign(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, uint32_t number)
 {
-    const char *name = run_op_name(model, schedule, op);
-    if (name) snprintf(out, LABEL_ROOM, "%s", name);
+    const char *name = run_op_name(model, schedule, number);
+    const struct op *op = name ? run_op(run_schedule_numbered(model, schedule), number) : NULL;
+    const char *unit = op && moves_a_unit(op->kind) ? unit_name(model, op->unit) : NULL;
+    if (name) snprintf(out, LABEL_ROOM, "%s%s%s", name, unit ? " " : "", unit ? unit : "");
     return name;
 }
 

@@ -138,4 +138,7 @@ void board_find_worked_on(struct board *board);
 enum { SENTENCE_ROOM = 512 };
 void board_sentence(char out[SENTENCE_ROOM], const struct board *board);
 
+/* observed.c: the ranks of another program's trace, which has no schedule. False: it is not such a trace; nothing was drawn. */
+bool board_observed(struct canvas canvas, const struct scene *scene);
+
 #endif

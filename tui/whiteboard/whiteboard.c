@@ -363,7 +363,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct rows share;
     char sentence[SENTENCE_ROOM];
     if (!board_init(&board, scene, canvas.at.columns)) {
-        draw_untold(canvas, false, "whiteboard");
+        if (!board_observed(canvas, scene)) draw_untold(canvas, false, "whiteboard");
         return;
     }
     board.boxed = board_links(&board) > 1 && canvas.at.rows >= ROWS_SMALL;
