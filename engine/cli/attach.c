@@ -7,6 +7,7 @@
 #include "engine/base/json.h"
 #include "engine/base/printable.h"
 #include "engine/cli/front.h"
+#include "engine/import/stream.h"
 #include "engine/launch/rundir.h"
 
 enum { RUNS_MAX = 64 };
@@ -147,12 +148,30 @@ static int carry(const struct rundir_found *run, bool watches, struct error *err
     return attach_carry(path, watches, err);
 }
 
+/* A job of another program that writes of itself (docs/STREAM.md): a file or folder of its lines, or a socket that it writes to. */
+static int attach_job(const struct cli *cli, struct error *err)
+{
+    struct app_options options = {.readonly = true};
+    if (cli->json || cli->stdio || cli->agent)
+        return error_set(err, STATUS_USAGE,
+                         "%s is another program's job; --json, --stdio and --launch-agent are for runs of zerolab",
+                         cli->operand);
+    int status = front_look(&options.look, cli, err);
+    if (!status && !app_terminal_fits(err)) status = err->status ? err->status : STATUS_USAGE;
+    if (!status) status = stream_open(&options.source, cli->operand, true, err);
+    if (status) return status;
+    status = app_run(&options, err);
+    source_close(options.source);
+    return status;
+}
+
 int front_attach(const struct cli *cli, struct error *err)
 {
     struct rundir_found found[RUNS_MAX];
     const struct rundir_found *chosen = NULL;
     struct app_options options = {.readonly = cli->readonly};
     const int count = rundir_list(found, RUNS_MAX);
+    if (cli->operand && (strchr(cli->operand, '/') || stream_is(cli->operand))) return attach_job(cli, err);
     const bool far = cli->operand && strchr(cli->operand, ':');
     if (far && (cli->json || cli->stdio))
         return error_set(err, STATUS_USAGE, "%s is on another host; there, zerolab attach --json lists the runs",

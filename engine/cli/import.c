@@ -13,7 +13,7 @@ int front_import(const struct cli *cli, struct error *err)
                          cli->operand);
     int status = import_files(&import, cli->operands.at, cli->operands.count, err);
     if (status) return status;
-    if (cli->imported) status = job_write(import.job, cli->imported, err);
+    if (cli->imported) status = import_write(&import, cli->imported, err);
     if (!status) import_print(&import, stdout);
     import_release(&import);
     return status;

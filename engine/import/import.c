@@ -15,6 +15,7 @@
 #include "engine/base/words.h"
 #include "engine/import/kineto.h"
 #include "engine/import/snapshot.h"
+#include "engine/trace/file.h"
 
 enum { HEAD_BYTES = 64 };
 
@@ -59,9 +60,26 @@ static int is_trace_name(const struct dirent *entry)
     return is;
 }
 
+/* A stream of a job, or a folder with the streams of its ranks. */
+static bool holds_streams(const char *path)
+{
+    struct dirent **list;
+    bool found = stream_is(path);
+    const int count = is_folder(path) ? scandir(path, &list, NULL, alphasort) : -1;
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
+        found |= stream_is(file);
+        free(list[i]);
+    }
+    if (count >= 0) free(list);
+    return found;
+}
+
 bool import_is_foreign(const char *path)
 {
     struct dirent **list;
+    if (holds_streams(path)) return true;
     if (!is_folder(path)) return format_of(path) != FORMAT_NONE;
     const int count = scandir(path, &list, is_trace_name, alphasort);
     bool found = false;
@@ -163,8 +181,43 @@ static int import_folder(struct import *out, const char *folder, struct error *e
     return status;
 }
 
+/* The lines of a job, put into `file` as records; NULL: only looked at. */
+static int pump(struct stream_found *told, const char *path, struct trace_file *file, struct error *err)
+{
+    struct source *source;
+    struct trace_record record;
+    enum source_result result;
+    int status = stream_open(&source, path, false, err);
+    if (status) return status;
+    while (!status && (result = source_next(source, &record)) == SOURCE_RECORD)
+        if (file) status = trace_file_put_encoded(file, source_encoded(source), err);
+    if (!status && result == SOURCE_BAD) status = error_set(err, STATUS_INPUT, "%s", source_error(source));
+    stream_told(source, told);
+    if (!status && !told->ranks) status = error_set(err, STATUS_INPUT, "%s: %.160s", path, told->first_wrong);
+    source_close(source);
+    return status;
+}
+
+int import_write(const struct import *import, const char *path, struct error *err)
+{
+    struct trace_file *file;
+    struct stream_found told;
+    if (!import->stream) return job_write(import->job, path, err);
+    int status = trace_file_create(&file, path, err);
+    if (status) return status;
+    status = pump(&told, import->stream, file, err);
+    const int closed = trace_file_close(file, status ? NULL : err);
+    return status ? status : closed;
+}
+
 int import_files(struct import *out, const char *const *paths, int count, struct error *err)
 {
+    if (holds_streams(paths[0])) {
+        *out = (struct import){.stream = paths[0]};
+        if (count > 1)
+            return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);
+        return pump(&out->told, paths[0], NULL, err);
+    }
     *out = (struct import){.job = job_new()};
     int status = out->job ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
     for (int i = 0; i < count && !status; i++)
@@ -196,7 +249,7 @@ int import_to_unnamed(const struct import *import, char path[64], int *fd, struc
                          strerror(errno));
     unlink(name);
     snprintf(path, 64, "/proc/self/fd/%d", *fd);
-    int status = job_write(import->job, path, err);
+    int status = import_write(import, path, err);
     if (status) close(*fd), *fd = -1;
     return status;
 }
@@ -283,7 +336,9 @@ static void print_missing(const struct import *import, FILE *out)
               "      for batch in data: step(batch); prof.step()\n",
               out);
     if (!import->operators && !import->kernels)
-        fputs("missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and collectives\n", out);
+        fputs("missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and "
+              "collectives\n",
+              out);
     if (job->world > (uint32_t)recorded(job))
         fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)recorded(job),
                 job->world);
@@ -291,8 +346,25 @@ static void print_missing(const struct import *import, FILE *out)
     if (import->cut[0]) fprintf(out, "damaged\n  %s; what came before is shown\n", import->cut);
 }
 
+static void print_stream(const struct import *import, FILE *out)
+{
+    const struct stream_found *told = &import->told;
+    fprintf(out, "recognised: %s\n  the job says so: a stream of docs/STREAM.md\n",
+            told->recognised[0] ? told->recognised : "unknown");
+    fprintf(out, "found\n  %u rank%s of %u, %" PRIu64 " lines\n", told->ranks, plural(told->ranks), told->world,
+            told->lines);
+    if (told->lost)
+        fprintf(out, "missing\n  %" PRIu64 " lines, which the job dropped because they were not read fast enough\n",
+                told->lost);
+    if (told->wrong) fprintf(out, "damaged\n  %" PRIu64 " lines; the first: %s\n", told->wrong, told->first_wrong);
+}
+
 void import_print(const struct import *import, FILE *out)
 {
+    if (import->stream) {
+        print_stream(import, out);
+        return;
+    }
     fprintf(out, "recognised: %s\n", import->recognised.what);
     for (int i = 0; i < import->recognised.count; i++) fprintf(out, "  %s\n", import->recognised.evidence[i]);
     print_found(import, out);
@@ -302,6 +374,11 @@ void import_print(const struct import *import, FILE *out)
 char *import_json(const struct import *import)
 {
     const struct job *job = import->job;
+    if (import->stream)
+        return json_lines(json_object(TEXT("recognised", import->told.recognised), NUMBER("ranks", import->told.ranks),
+                                      NUMBER("world", import->told.world), NUMBER("lines", import->told.lines),
+                                      NUMBER("lines_wrong", import->told.wrong),
+                                      NUMBER("lines_lost", import->told.lost)));
     cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", import->recognised.what),
                               NUMBER("ranks", recorded(job)), NUMBER_IF("world", job->world, job->world),
                               NUMBER("files", import->files), NUMBER("bytes", import->bytes),

@@ -1,7 +1,7 @@
 /* Opens what other programs wrote of a job. One file is one rank; several files, or a folder of them, are the ranks of one job.
  *
  *     if (import_is_foreign(path)) import_files(&import, paths, count, &err);
- *     job_write(import.job, out, &err);
+ *     import_write(&import, out, &err);
  *     import_release(&import); */
 #ifndef ENGINE_IMPORT_IMPORT_H
 #define ENGINE_IMPORT_IMPORT_H
@@ -10,10 +10,13 @@
 #include <stdio.h>
 
 #include "engine/import/recognise.h"
+#include "engine/import/stream.h"
 
 enum { BESIDE_MAX = 8 };
 struct import {
-    struct job *job;
+    struct job *job;    /* NULL: of a stream */
+    const char *stream; /* its file or folder; borrowed */
+    struct stream_found told;
     struct recognised recognised;
     unsigned signs;
     int files;
@@ -32,6 +35,9 @@ bool import_is_foreign(const char *path);
 /* STATUS_INPUT: not of a known format, two files of one rank, nothing in it. */
 int import_files(struct import *out, const char *const *paths, int count, struct error *err);
 void import_release(struct import *import);
+
+/* As a trace. STATUS_USAGE, STATUS_RUN: as job_write(). */
+int import_write(const struct import *import, const char *path, struct error *err);
 
 /* What it is, with the evidence; what was found; what is missing and how to record it. */
 void import_print(const struct import *import, FILE *out);
