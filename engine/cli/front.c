@@ -171,6 +171,12 @@ FILE *front_open(const char *path, struct error *err)
     return open_beside(&opened, path, false) ? opened.file : open_file(path, false, err);
 }
 
+FILE *front_open_bytes(const char *path, struct error *err)
+{
+    if (is_standard(path)) return printable_below(stdout);
+    return open_beside(&opened, path, true) ? opened.file : open_file(path, true, err);
+}
+
 int front_close(FILE *out, const char *path, struct error *err)
 {
     const int before = ferror(out) ? EIO : 0; /* stdio does not keep the errno */
