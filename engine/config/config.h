@@ -156,6 +156,9 @@ struct config_logs {
     } flops;
 };
 
+/* DeepSpeed's files of losses and learning rates (engine/train/csv_monitor.h). */
+struct config_csv_monitor { bool enabled; char output_path[4096], job_name[256]; };
+
 enum { RUN_RANKS_MOST = 64 }; /* of a run; a plan has as many as topology.ranks permits */
 
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
@@ -222,6 +225,7 @@ struct config {
         double device_flops; /* limit of a rank's floating-point operations per second; 0: not paced */
     } topology;
     struct config_logs logs;
+    struct config_csv_monitor csv_monitor;
     char *notes; /* lines "key: accepted, no effect here: reason", printed once; owned */
     char *given; /* all keys that were given, with or without effect, for config_given_next(); owned */
 };

@@ -16,13 +16,15 @@ struct hta_rank {
 };
 
 /* The host's lane works where PyTorch has operators of the CPU: no stream. */
-enum { HOST_PID = 1, DEVICE_PID = 0, FIRST_STREAM = 7 };
+/* HTA keeps numbers of rows in a column that is only as wide as the numbers of launches need. */
+enum { HOST_PID = 1, DEVICE_PID = 0, FIRST_STREAM = 7, FIRST_LAUNCH = 1 << 30 };
 
 static void open_rank(struct export *export, struct hta_rank *rank, int number)
 {
     const char *backend = export->model->header.backend;
     char name[32];
     snprintf(name, sizeof name, "rank_%d.json.gz", number);
+    rank->launches = FIRST_LAUNCH;
     rank->out = export_open(export, name, true);
     fprintf(rank->out, "{\"schemaVersion\": 1,\n\"distributedInfo\": {\"backend\": ");
     put_json_text(rank->out, backend, strlen(backend));

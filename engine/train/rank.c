@@ -95,6 +95,15 @@ static void save(struct rank *rank, bool at_once)
         saver_failed(rank->saver, "", why.text);
 }
 
+/* A run goes on without its monitor. */
+static void monitor(struct rank *rank, const struct zero_result *result)
+{
+    struct error why;
+    if (rank->rank == 0 && csv_monitor_step(&rank->rank0.monitor, &rank->config, result,
+                                            zero_progress(rank->zero).updates, &why))
+        record_log(rank->ring, 1, why.text);
+}
+
 static int take_step(struct rank *rank, struct error *err)
 {
     struct zero_result result = {.outcome = ZERO_DONE};
@@ -109,6 +118,7 @@ static int take_step(struct rank *rank, struct error *err)
     rank->steps_done = zero_steps_done(rank->zero);
     relaunch_opened(rank);
     tell_scale(rank, &result);
+    monitor(rank, &result);
     if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
     if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
     if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->recorded.pinning);
@@ -216,6 +226,7 @@ int rank_live(struct rank *rank, struct error *err)
     struct error end = {.text = ""};
     if (is_diverged) explain_end(rank, &end);
     saver_free(rank->saver);
+    csv_monitor_close(&rank->rank0.monitor);
     rank_close_trace(rank, status || is_diverged ? OUTCOME_FAILED : order.outcome, status ? err->text : end.text);
     comm_close(rank->comm); /* the rings are in its memory; afterwards no peer reads this rank's */
     rank->comm = NULL;

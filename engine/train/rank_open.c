@@ -193,6 +193,14 @@ static bool will_save(const struct rank *rank)
     return rank->config.checkpoint.every > 0 || rank->config.checkpoint.at_end;
 }
 
+/* Collective. */
+static int open_monitor(struct rank *rank, struct error *err)
+{
+    const bool begins = rank->spec->part.number == 0;
+    if (!rank->config.csv_monitor.enabled) return STATUS_OK;
+    return rank_agree(rank, rank->rank ? STATUS_OK : csv_monitor_open(&rank->rank0.monitor, &rank->config, begins, err), err);
+}
+
 int rank_open(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
@@ -213,6 +221,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status && will_save(rank)) status = shared_check_folder(rank, rank->config.checkpoint.path, err);
     if (!status && rank->rank == 0) introduce(rank);
     if (!status) status = open_saver(rank, err);
+    if (!status) status = open_monitor(rank, err);
     if (!status) status = open_engine(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
     if (!status && comm_machines(rank->comm) > 1) tell_host(rank);
