@@ -1,174 +1,139 @@
-/* Four tables of comma-separated values. The first line has the names of the columns, with units; an empty cell is unknown. */
-#include <inttypes.h>
+/* Tables of comma-separated values. The first line has the names of the columns, with units; an empty cell is unknown. Three tables are
+ * records as kinds.def has them, with names in place of numbers of tiers, categories, traffic and links. */
 #include <math.h>
 #include <string.h>
 
 #include "engine/export/parts.h"
 
-/* id, name of the file, columns */
-#define TABLES(X)                                                                                                      \
-    X(STEPS, "steps.csv",                                                                                              \
-      "step,rank,schedule,stage,skipped,begun_ns,ended_ns,total_ns,paused_ns,loss,grad_norm,learning_rate,loss_scale," \
-      "tokens,micro_steps")                                                                                            \
-    X(OPERATIONS, "operations.csv",                                                                                    \
-      "step,rank,schedule,operation,name,lane,phase,traffic,unit,bucket,micro_step,payload_bytes,sent_bytes,"          \
-      "issued_ns,ready_ns,started_ns,ended_ns,waited_on,peers_ns,paced_ns")                                            \
-    X(COLLECTIVES, "collectives.csv", "step,rank,traffic,link,count,sent_bytes,busy_ns,link_busy_ns,bytes_per_s")      \
-    X(MEMORY, "memory.csv", "time_ns,rank,step,tier,category,live_bytes,reserved_bytes,peak_bytes")
+enum { STEPS, COLLECTIVES, MEMORY, OPERATIONS };
 
-enum {
-#define X(id, file, columns) TABLE_##id,
-    TABLES(X)
-#undef X
-        TABLE_COUNT
-};
+static const struct table {
+    const char *file;
+    enum trace_kind kind;
+    const char *more;
+} tables[] = {[STEPS] = {"steps.csv", TRACE_STEP_END, ",begun_ns"},
+              [COLLECTIVES] = {"collectives.csv", TRACE_TRAFFIC, ",link_busy_ns,bytes_per_s"},
+              [MEMORY] = {"memory.csv", TRACE_MEMORY, ""},
+              [OPERATIONS] = {"operations.csv", TRACE_OP_END,
+                              ",name,lane,phase,traffic,unit,bucket,micro_step,payload_bytes"}};
 
-struct csv {
-    FILE *out[TABLE_COUNT];
-};
-
-/* `traffic` waits for the LINK record that follows it. */
+/* `traffic` waits for the LINK record that follows it; kind 0: there is none. */
 struct csv_rank {
     uint32_t step;
     uint64_t begun_ns;
-    struct trace_of_traffic traffic;
+    struct trace_record traffic;
 };
 
 static void begin(struct export *export)
 {
-    struct csv *to = export->state;
-#define X(id, file, columns) fputs(columns "\n", to->out[TABLE_##id] = export_open(export, file, false));
-    TABLES(X)
-#undef X
-}
-
-/* ---- cells ---- */
-
-static void put_number(FILE *out, double value)
-{
-    putc(',', out);
-    if (isfinite(value)) fprintf(out, "%.9g", value);
-}
-
-static void put_known(FILE *out, bool known, int64_t value)
-{
-    putc(',', out);
-    if (known) fprintf(out, "%" PRId64, value);
-}
-
-/* Quoted where it has to be; no control characters. NULL: unknown. */
-static void put_text(FILE *out, const char *text)
-{
-    const bool quoted = text && strpbrk(text, ",\"");
-    fputs(quoted ? ",\"" : ",", out);
-    for (const char *at = text ? text : ""; *at; at++) {
-        if (*at == '"') putc('"', out);
-        putc((unsigned char)*at < ' ' ? '?' : *at, out);
+    struct export_field fields[EXPORT_FIELDS];
+    for (int t = 0; t <= OPERATIONS; t++) {
+        const int count = export_fields(fields, &(struct trace_record){.kind = tables[t].kind});
+        export->csv[t] = export_open(export, tables[t].file);
+        put(export->csv[t], "rank,time_ns%s", t == MEMORY ? ",step" : "");
+        for (int f = 0; f < count; f++) put(export->csv[t], ",%s", fields[f].name);
+        put(export->csv[t], "%s\n", tables[t].more);
     }
-    if (quoted) putc('"', out);
 }
 
-/* ---- rows ---- */
-
-static void put_step(struct export *export, struct csv_rank *rank, const struct trace_record *record)
+/* NULL: it is just a number. */
+static const char *name_of(const char *field, uint64_t code)
 {
-    const struct trace_of_step_end *from = &record->step_end;
-    FILE *out = ((struct csv *)export->state)->out[TABLE_STEPS];
-    fprintf(out, "%u,%u,%u", from->step, record->rank, from->schedule);
-    put_known(out, run_stage_of(from->stage) != RUN_UNKNOWN, from->stage);
-    put_known(out, true, from->skipped);
-    put_known(out, rank->begun_ns, (int64_t)rank->begun_ns);
-    fprintf(out, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, record->time_ns, from->total_ns, from->paused_ns);
-    put_number(out, (double)from->loss);
-    put_number(out, (double)from->grad_norm);
-    put_number(out, (double)from->learning_rate);
-    put_number(out, (double)from->loss_scale);
-    fprintf(out, ",%u,%u\n", from->tokens, from->micro_steps);
-    rank->begun_ns = 0;
+    if (!strcmp(field, "tier")) return code < TIERS ? tier_name((enum tier)code) : NULL;
+    if (!strcmp(field, "category")) return code < CATEGORIES ? category_name((enum category)code) : "unattributed";
+    if (!strcmp(field, "traffic")) return code < TRAFFIC_KINDS ? traffic_name((enum traffic)code) : NULL;
+    return !strcmp(field, "link") && code < LINKS ? link_name((enum link)code) : NULL;
 }
 
-static void put_op(struct export *export, const struct trace_record *record)
+static bool is_unknown(const struct export_field *field)
 {
-    FILE *out = ((struct csv *)export->state)->out[TABLE_OPERATIONS];
+    const bool time = !strcmp(field->name, "issued_ns") || !strcmp(field->name, "ready_ns");
+    return field->type == FIELD_REAL ? !isfinite(field->real)
+                                     : field->negative || (time && !field->whole) || /* waited_on -1: nothing */
+                                           (!strcmp(field->name, "stage") && field->whole == TRACE_NO_STAGE);
+}
+
+/* The fields of a record, without the end of the row. */
+static gzFile put_row(struct export *export, int t, const struct csv_rank *rank, const struct trace_record *record)
+{
+    struct export_field fields[EXPORT_FIELDS];
+    const int count = export_fields(fields, record);
+    char step[EXPORT_NUMBER];
+    gzFile out = export->csv[t];
+    put(out, "%u,%" PRIu64, record->rank, record->time_ns);
+    if (t == MEMORY) put(out, ",%s", if_known(step, rank->step, rank->step, ""));
+    for (const struct export_field *field = fields; field < fields + count; field++) {
+        const char *name = field->type == FIELD_WHOLE ? name_of(field->name, field->whole) : NULL;
+        if (name || is_unknown(field)) put(out, ",%s", name ? name : "");
+        else if (field->type == FIELD_REAL) put(out, ",%.*g", field->digits, field->real);
+        else put(out, ",%" PRIu64, field->whole);
+    }
+    return out;
+}
+
+/* A name that a trace may have from elsewhere: quoted, and without control characters. */
+static void put_name(gzFile out, const char *name)
+{
+    put(out, ",\"");
+    for (; name && *name; name++) put(out, *name == '"' ? "\"\"" : "%c", (unsigned char)*name < ' ' ? '?' : *name);
+    put(out, "\"");
+}
+
+static void put_op(struct export *export, struct csv_rank *rank, const struct trace_record *record)
+{
     struct export_op of;
-    char label[EXPORT_LABEL];
+    char label[64], bucket[EXPORT_NUMBER], micro_step[EXPORT_NUMBER];
     if (!export_op_of(export, record, &of)) return;
-    const struct trace_of_op_end *from = of.from;
-    const bool computes = lane_computes(of.op->lane);
-    export_label(label, export->model, of.op);
-    fprintf(out, "%u,%u,%u,%u", from->step, record->rank, from->schedule, from->op);
-    put_text(out, label);
-    fprintf(out, ",%s,%s,%s", lane_name(of.op->lane), phase_name(of.op->phase),
-            computes ? "" : traffic_name(traffic_of_op(of.op->kind)));
-    put_text(out, export_unit(export->model, of.op->unit));
-    put_known(out, of.op->bucket >= 0, of.op->bucket);
-    put_known(out, of.op->micro_step >= 0, of.op->micro_step);
-    fprintf(out, ",%" PRId64 ",%" PRIu64, of.op->bytes, from->sent_bytes);
-    put_known(out, from->issued_ns, (int64_t)from->issued_ns);
-    put_known(out, from->ready_ns, (int64_t)from->ready_ns);
-    fprintf(out, ",%" PRIu64 ",%" PRIu64, from->started_ns, of.ended_ns);
-    put_known(out, from->waited_on >= 0, from->waited_on);
-    fprintf(out, ",%" PRIu64 ",%" PRIu64 "\n", from->peers_ns, from->paced_ns);
+    const struct op *op = of.op;
+    gzFile out = put_row(export, OPERATIONS, rank, record);
+    put_name(out, export_label(label, export->model, op));
+    put(out, ",%s,%s,%s", lane_name(op->lane), phase_name(op->phase),
+        lane_computes(op->lane) ? "" : traffic_name(traffic_of_op(op->kind)));
+    put_name(out, export_unit(export->model, op->unit));
+    put(out, ",%s,%s,%" PRId64 "\n", if_known(bucket, op->bucket >= 0, op->bucket, ""),
+        if_known(micro_step, op->micro_step >= 0, op->micro_step, ""), op->bytes);
 }
 
 /* link NULL: none was recorded. */
-static void put_traffic(struct export *export, unsigned number, struct csv_rank *rank, const struct trace_of_link *link)
+static void put_traffic(struct export *export, struct csv_rank *rank, const struct trace_of_link *link)
 {
-    const struct trace_of_traffic *from = &rank->traffic;
-    FILE *out = ((struct csv *)export->state)->out[TABLE_COLLECTIVES];
-    if (!from->count) return;
+    const struct trace_of_traffic *from = &rank->traffic.traffic;
+    char busy[EXPORT_NUMBER];
+    if (!rank->traffic.kind) return;
     if (link && (link->step != from->step || link->traffic != from->traffic || link->link != from->link)) link = NULL;
     const uint64_t busy_ns = from->busy_ns ? from->busy_ns : link ? link->busy_ns : 0;
-    fprintf(out, "%u,%u,%s,%s,%u,%" PRIu64, from->step, number, traffic_name((enum traffic)from->traffic),
-            link_name((enum link)from->link), from->count, from->sent_bytes);
-    put_known(out, from->busy_ns, (int64_t)from->busy_ns);
-    put_known(out, link, link ? (int64_t)link->busy_ns : 0);
-    put_number(out, busy_ns ? (double)from->sent_bytes * 1e9 / (double)busy_ns : NAN);
-    putc('\n', out);
-    rank->traffic.count = 0;
+    gzFile out = put_row(export, COLLECTIVES, rank, &rank->traffic);
+    put(out, ",%s,", if_known(busy, link, link ? (int64_t)link->busy_ns : 0, ""));
+    if (busy_ns) put(out, "%.9g", (double)from->sent_bytes * 1e9 / (double)busy_ns);
+    put(out, "\n");
+    rank->traffic.kind = 0;
 }
 
-static void put_memory(struct export *export, struct csv_rank *rank, const struct trace_record *record)
+static void put_record(struct export *export, const struct trace_record *record)
 {
-    const struct trace_of_memory *from = &record->memory;
-    FILE *out = ((struct csv *)export->state)->out[TABLE_MEMORY];
-    if (from->tier >= TIERS) return;
-    fprintf(out, "%" PRIu64 ",%u", record->time_ns, record->rank);
-    put_known(out, rank->step, rank->step);
-    fprintf(out, ",%s,%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 "\n", tier_name((enum tier)from->tier),
-            from->category < CATEGORIES ? category_name((enum category)from->category) : "unattributed",
-            from->live_bytes, from->reserved_bytes, from->peak_bytes);
-}
-
-static void put(struct export *export, const struct trace_record *record)
-{
-    struct csv_rank *rank = record->rank == TRACE_RANK_ALL ? NULL : export_rank(export, record->rank);
+    struct csv_rank *rank = export_rank(export, record->rank);
+    char begun[EXPORT_NUMBER];
     if (!rank) return;
-    if (record->kind != TRACE_LINK) put_traffic(export, record->rank, rank, NULL);
+    if (record->kind != TRACE_LINK) put_traffic(export, rank, NULL);
     switch ((unsigned)record->kind) {
-    case TRACE_STEP_BEGIN:
-        rank->step = record->step_begin.step;
-        rank->begun_ns = record->time_ns;
+    case TRACE_STEP_BEGIN: rank->step = record->step_begin.step, rank->begun_ns = record->time_ns; break;
+    case TRACE_STEP_END:
+        put(put_row(export, STEPS, rank, record), ",%s\n",
+            if_known(begun, rank->begun_ns, (int64_t)rank->begun_ns, ""));
+        rank->begun_ns = 0;
         break;
-    case TRACE_STEP_END: put_step(export, rank, record); break;
-    case TRACE_OP_END: put_op(export, record); break;
-    case TRACE_TRAFFIC:
-        if (record->traffic.traffic < TRAFFIC_KINDS && record->traffic.link < LINKS) rank->traffic = record->traffic;
-        break;
-    case TRACE_LINK: put_traffic(export, record->rank, rank, &record->link); break;
-    case TRACE_MEMORY: put_memory(export, rank, record); break;
+    case TRACE_OP_END: put_op(export, rank, record); break;
+    case TRACE_TRAFFIC: rank->traffic = *record; break;
+    case TRACE_LINK: put_traffic(export, rank, &record->link); break;
+    case TRACE_MEMORY: put(put_row(export, MEMORY, rank, record), "\n"); break;
     }
 }
 
 static void end(struct export *export)
 {
     for (int rank = 0; rank < export->rank_room; rank++)
-        if (export->ranks[rank]) put_traffic(export, (unsigned)rank, export->ranks[rank], NULL);
+        if (export->ranks[rank]) put_traffic(export, export->ranks[rank], NULL);
 }
 
-const struct export_format export_csv = {.folder = true,
-                                         .state_bytes = sizeof(struct csv),
-                                         .rank_bytes = sizeof(struct csv_rank),
-                                         .begin = begin,
-                                         .put = put,
-                                         .end = end};
+const struct export_format export_csv = {
+    .folder = true, .rank_bytes = sizeof(struct csv_rank), .begin = begin, .put = put_record, .end = end};

@@ -38,7 +38,7 @@ struct export_options {
 
 /* What the caller should tell the user. */
 struct export_told {
-    uint64_t records, files;
+    uint64_t records;
     uint64_t unplaced;     /* operations that could not be written, because the trace lacks their schedule or their begin */
     uint64_t lost;         /* records that the trace says are missing */
     char defect[256];      /* why the trace has no end; "": it has one */

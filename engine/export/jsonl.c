@@ -1,59 +1,24 @@
 /* A JSON object for each record, made from kinds.def: its kind, rank and time, then its fields by their names. */
+#include <math.h>
+
 #include "engine/export/parts.h"
 
-struct jsonl {
-    FILE *out;
-};
-
-static void begin(struct export *export)
+static void put_record(struct export *export, const struct trace_record *record)
 {
-    ((struct jsonl *)export->state)->out = export_open(export, NULL, false);
-}
-
-static void put_whole(FILE *out, unsigned long long value)
-{
-    fprintf(out, "%llu", value);
-}
-static void put_signed(FILE *out, long long value)
-{
-    fprintf(out, "%lld", value);
-}
-
-#define PUT_u8(value)   put_whole(out, value)
-#define PUT_u16(value)  put_whole(out, value)
-#define PUT_u32(value)  put_whole(out, value)
-#define PUT_u64(value)  put_whole(out, value)
-#define PUT_time(value) put_whole(out, value)
-#define PUT_i64(value)  put_signed(out, value)
-#define PUT_f32(value)  put_json_number(out, (double)(value), 9)
-#define PUT_f64(value)  put_json_number(out, value, 17)
-#define PUT_text(value) put_json_text(out, (value).at, (value).bytes)
-
-static void put_fields(FILE *out, const struct trace_record *record)
-{
-    switch ((unsigned)record->kind) {
-#define F(type, field, help) fputs(",\"" #field "\":", out), PUT_##type(of->field);
-#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
-    case number: {                                                                                                     \
-        const struct trace_of_##name *of = &record->name;                                                              \
-        FIELDS(F)                                                                                                      \
-        break;                                                                                                         \
-    }
-#include "engine/trace/kinds.def"
-#undef TRACE_KIND
-#undef F
-    }
-}
-
-static void put(struct export *export, const struct trace_record *record)
-{
-    FILE *out = ((struct jsonl *)export->state)->out;
+    struct export_field fields[EXPORT_FIELDS];
+    const int count = export_fields(fields, record);
     const char *name = trace_kind_name(record->kind);
-    if (name) fprintf(out, "{\"kind\":\"%s\"", name);
-    else fprintf(out, "{\"kind\":%u", (unsigned)record->kind);
-    fprintf(out, ",\"rank\":%u,\"time_ns\":%llu", record->rank, (unsigned long long)record->time_ns);
-    put_fields(out, record);
-    fputs("}\n", out);
+    char digits[EXPORT_NUMBER], text[EXPORT_TEXT];
+    put(export->out, "{\"kind\":%s", name ? quoted(text, name) : if_known(digits, true, record->kind, ""));
+    put(export->out, ",\"rank\":%u,\"time_ns\":%" PRIu64, record->rank, record->time_ns);
+    for (const struct export_field *field = fields; field < fields + count; field++) {
+        put(export->out, ",\"%s\":", field->name);
+        if (field->type == FIELD_TEXT) put_json_text(export->out, field->text);
+        else if (field->type == FIELD_WHOLE) put(export->out, "%s%" PRIu64, field->negative ? "-" : "", field->whole);
+        else if (isfinite(field->real)) put(export->out, "%.*g", field->digits, field->real);
+        else put(export->out, "null");
+    }
+    put(export->out, "}\n");
 }
 
-const struct export_format export_jsonl = {.state_bytes = sizeof(struct jsonl), .begin = begin, .put = put};
+const struct export_format export_jsonl = {.put = put_record};

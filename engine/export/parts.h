@@ -2,72 +2,73 @@
 #ifndef ENGINE_EXPORT_PARTS_H
 #define ENGINE_EXPORT_PARTS_H
 
+#include <inttypes.h>
+#include <zlib.h>
+
 #include "engine/export/export.h"
 #include "engine/observe/questions.h"
 
+struct export_file { gzFile gz; char name[64]; }; /* name "": the one file */
+
 struct export {
     const struct export_options *options;
-    struct run_model *model;  /* the record that is written has been folded */
-    uint64_t base_ns;         /* time of the first record: times are counted from there */
-    int first_rank;           /* of the ranks that this pass writes; of a format without files for each rank: 0 */
-    bool more_ranks;          /* records of later ranks were seen */
-    void *state;              /* of the format; zeroed at the start of a pass */
-    void **ranks;             /* its state of each rank, made by export_rank() */
+    struct run_model *model; /* the record that is written has been folded */
+    uint64_t base_ns;        /* time of the first record */
+    int first_rank;          /* of the ranks that this pass writes */
+    bool more_ranks;         /* records of later ranks were seen */
+    void **ranks;            /* the format's state of each rank, made by export_rank() */
     int rank_room;
-    struct export_file { FILE *stream; char name[64]; int cause; } **files;
+    struct export_file *files;
     int file_count, file_room;
     struct export_told *told;
-    struct error *err;        /* where the first failure is stored */
+    struct error *err; /* the first failure */
     int status;
+    gzFile out;        /* of a format that is one file */
+    union { struct { uint64_t arrows, notices; bool run_named; } perfetto; gzFile csv[4]; }; /* of the format; zeroed at the start of a pass */
 };
 
 struct export_format {
-    bool folder, per_rank;    /* per_rank: files for each rank, so that the trace may be read several times */
-    size_t state_bytes, rank_bytes;
-    void (*begin)(struct export *export); /* NULL: nothing */
+    bool folder, per_rank; /* per_rank: files for each rank, so that the trace may be read several times */
+    size_t rank_bytes;
+    void (*begin)(struct export *export); /* here and below NULL: nothing */
     void (*put)(struct export *export, const struct trace_record *record);
-    void (*end)(struct export *export);   /* the trace has ended, or was cut; NULL: nothing */
-    void (*forget_rank)(void *rank);      /* releases what the state of a rank owns; NULL: nothing */
+    void (*end)(struct export *export);   /* the trace has ended, or was cut */
+    void (*forget_rank)(void *rank);      /* releases what the state of a rank owns */
 };
 
 #define X(name, id, help) extern const struct export_format export_##id;
 EXPORT_FORMATS(X)
 #undef X
 
-/* All below: after a failure they do nothing, and the export ends with it. */
-
-/* The state of a rank, zeroed at first. NULL: the rank is of another pass, or no memory. */
+/* The state of a rank, zeroed at first. NULL: the rank is of another pass, or the export has failed. */
 void *export_rank(struct export *export, int rank);
 
-/* Opens a file of the folder, or with name NULL the one file; a name that ends in .gz is compressed. Never NULL: after a failure what is
- * written goes nowhere. */
-FILE *export_open(struct export *export, const char *name, bool gzip);
+/* Opens a file of the folder; one whose name ends in .gz is compressed. NULL: the export has failed. */
+gzFile export_open(struct export *export, const char *name);
 
-/* ---- writing.c ---- */
+/* ---- writing.c; `out` may be NULL ---- */
 
-void put_json_text(FILE *out, const char *at, size_t bytes); /* a JSON string in ASCII; U+FFFD for what is not UTF-8 */
-void put_json_number(FILE *out, double value, int digits);   /* null if it is not finite */
-/* Microseconds with three decimals, no rounding: "12.345". */
-void put_us(FILE *out, uint64_t ns);
-void put_us_since(FILE *out, uint64_t base_ns, uint64_t ns); /* may be negative */
+void put(gzFile out, const char *format, ...) __attribute__((format(printf, 2, 3))); /* short texts: less than 64 KiB */
+void put_json_text(gzFile out, struct trace_text text); /* a JSON string in ASCII; U+FFFD for what is not UTF-8 */
 
-/* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1". */
-enum { EXPORT_LABEL = 64 };
-void export_label(char out[EXPORT_LABEL], const struct run_model *model, const struct op *op);
-const char *export_unit(const struct run_model *model, int unit); /* NULL: none, or without a name */
+enum { EXPORT_TEXT = 512, EXPORT_NUMBER = 32 };
+const char *quoted(char out[EXPORT_TEXT], const char *text);                   /* the same, of a short text; NULL: null */
+const char *in_us(char out[EXPORT_NUMBER], uint64_t base_ns, uint64_t ns);     /* microseconds since base_ns, no rounding: "-12.345" */
+const char *if_known(char out[EXPORT_NUMBER], bool known, int64_t value, const char *otherwise);
 
-/* An OP_END with its operation. False: its schedule is unknown, or its times are not in order; it is counted as unplaced. */
-struct export_op {
-    const struct run_schedule *schedule;
-    const struct op *op;
-    const struct trace_of_op_end *from;
-    uint64_t ended_ns;
-};
+/* ---- records and operations ---- */
+
+/* The fields of a record, by their names in kinds.def. */
+struct export_field { const char *name; enum { FIELD_WHOLE, FIELD_REAL, FIELD_TEXT } type; int digits; bool negative; uint64_t whole; double real; struct trace_text text; };
+enum { EXPORT_FIELDS = 16 };
+int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_record *record);
+
+/* An operation that has ended. False: its schedule is unknown, or its times are not in order; it is counted as unplaced. */
+struct export_op { const struct run_schedule *schedule; const struct op *op; const struct trace_of_op_end *from; uint64_t ended_ns; };
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found);
 
-static inline uint64_t export_waited(const struct trace_of_op_end *from)
-{
-    return from->issued_ns && from->ready_ns > from->issued_ns ? from->ready_ns - from->issued_ns : 0;
-}
+/* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1". */
+const char *export_label(char out[64], const struct run_model *model, const struct op *op);
+const char *export_unit(const struct run_model *model, int unit); /* NULL: none, or without a name */
 
 #endif

@@ -1,8 +1,16 @@
-/* JSON and names, as several formats write them. */
-#include <math.h>
+/* JSON, names and fields, as several formats write them. */
+#include <stdarg.h>
 #include <string.h>
 
 #include "engine/export/parts.h"
+
+void put(gzFile out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    if (out) gzvprintf(out, format, arguments);
+    va_end(arguments);
+}
 
 /* Bytes of the UTF-8 character at `at`, and *character; 1 and U+FFFD where there is none. */
 static size_t character_at(const unsigned char *at, size_t bytes, unsigned *character)
@@ -16,52 +24,94 @@ static size_t character_at(const unsigned char *at, size_t bytes, unsigned *char
                                          : 0;
     unsigned value = length == 1 ? at[0] : at[0] & (0x7fu >> length);
     bool valid = length > 0 && length <= bytes;
-    for (size_t i = 1; valid && i < length; i++) {
-        valid = (at[i] & 0xc0) == 0x80;
-        value = value << 6 | (at[i] & 0x3f);
-    }
+    for (size_t i = 1; valid && i < length; i++) valid = (at[i] & 0xc0) == 0x80, value = value << 6 | (at[i] & 0x3f);
     valid = valid && value >= least[length] && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff);
     *character = valid ? value : 0xfffd;
     return valid ? length : 1;
 }
 
-static void put_character(FILE *out, unsigned character)
-{
-    if (character == '"' || character == '\\') fprintf(out, "\\%c", (int)character);
-    else if (character >= ' ' && character < 0x7f) putc((int)character, out);
-    else if (character < 0x10000) fprintf(out, "\\u%04x", character);
-    else fprintf(out, "\\u%04x\\u%04x", 0xd7c0 + (character >> 10), 0xdc00 + (character & 0x3ff));
-}
-
-void put_json_text(FILE *out, const char *at, size_t bytes)
+/* Writes the character at `at` as a JSON string has it; returns its bytes. */
+static size_t escape(char out[16], const char *at, size_t bytes)
 {
     unsigned character;
-    putc('"', out);
-    for (size_t i = 0; i < bytes;) {
-        i += character_at((const unsigned char *)at + i, bytes - i, &character);
-        put_character(out, character);
+    const size_t length = character_at((const unsigned char *)at, bytes, &character);
+    if (character >= 0x10000)
+        snprintf(out, 16, "\\u%04x\\u%04x", 0xd7c0 + (character >> 10), 0xdc00 + (character & 0x3ff));
+    else if (character < ' ' || character > '~') snprintf(out, 16, "\\u%04x", character);
+    else snprintf(out, 16, "%s%c", character == '"' || character == '\\' ? "\\" : "", (int)character);
+    return length;
+}
+
+void put_json_text(gzFile out, struct trace_text text)
+{
+    char piece[16];
+    put(out, "\"");
+    for (size_t i = 0; i < text.bytes && out; gzputs(out, piece)) i += escape(piece, text.at + i, text.bytes - i);
+    put(out, "\"");
+}
+
+const char *quoted(char out[EXPORT_TEXT], const char *text)
+{
+    size_t used = 1, left = text ? strlen(text) : 0;
+    char piece[16];
+    if (!text) return "null";
+    *out = '"';
+    for (; left && used + sizeof piece < EXPORT_TEXT; used += strlen(piece)) {
+        const size_t taken = escape(piece, text, left);
+        strcpy(out + used, piece);
+        text += taken, left -= taken;
     }
-    putc('"', out);
+    strcpy(out + used, "\"");
+    return out;
 }
 
-void put_json_number(FILE *out, double value, int digits)
+const char *in_us(char out[EXPORT_NUMBER], uint64_t base_ns, uint64_t ns)
 {
-    if (isfinite(value)) fprintf(out, "%.*g", digits, value);
-    else fputs("null", out);
+    const uint64_t since = ns < base_ns ? base_ns - ns : ns - base_ns;
+    snprintf(out, EXPORT_NUMBER, "%s%" PRIu64 ".%03u", ns < base_ns ? "-" : "", since / 1000, (unsigned)(since % 1000));
+    return out;
 }
 
-void put_us(FILE *out, uint64_t ns)
+const char *if_known(char out[EXPORT_NUMBER], bool known, int64_t value, const char *otherwise)
 {
-    fprintf(out, "%llu.%03u", (unsigned long long)(ns / 1000), (unsigned)(ns % 1000));
+    snprintf(out, EXPORT_NUMBER, "%" PRId64, value);
+    return known ? out : otherwise;
 }
 
-void put_us_since(FILE *out, uint64_t base_ns, uint64_t ns)
+/* ---- fields ---- */
+
+#define OF_WHOLE(field, sign)                                                                                          \
+    .type = FIELD_WHOLE, .negative = sign && (int64_t)of->field < 0,                                                   \
+    .whole = sign && (int64_t)of->field < 0 ? -(uint64_t)of->field : (uint64_t)of->field
+#define OF_u8(field)   OF_WHOLE(field, 0)
+#define OF_u16(field)  OF_WHOLE(field, 0)
+#define OF_u32(field)  OF_WHOLE(field, 0)
+#define OF_u64(field)  OF_WHOLE(field, 0)
+#define OF_time(field) OF_WHOLE(field, 0)
+#define OF_i64(field)  OF_WHOLE(field, 1)
+#define OF_f32(field)  .type = FIELD_REAL, .real = (double)of->field, .digits = 9
+#define OF_f64(field)  .type = FIELD_REAL, .real = of->field, .digits = 17
+#define OF_text(field) .type = FIELD_TEXT, .text = of->field
+
+int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_record *record)
 {
-    if (ns < base_ns) putc('-', out);
-    put_us(out, ns < base_ns ? base_ns - ns : ns - base_ns);
+    int count = 0;
+    switch ((unsigned)record->kind) {
+#define F(type, field, help) fields[count++] = (struct export_field){.name = #field, OF_##type(field)};
+#define TRACE_KIND(number, ID, name, FIELDS, traits, help)                                                             \
+    case number: {                                                                                                     \
+        const struct trace_of_##name *of = &record->name;                                                              \
+        FIELDS(F)                                                                                                      \
+        break;                                                                                                         \
+    }
+#include "engine/trace/kinds.def"
+#undef TRACE_KIND
+#undef F
+    }
+    return count;
 }
 
-/* ---- names ---- */
+/* ---- operations ---- */
 
 const char *export_unit(const struct run_model *model, int unit)
 {
@@ -69,26 +119,19 @@ const char *export_unit(const struct run_model *model, int unit)
     return unit >= 0 && unit < header->unit_count && header->units[unit].name[0] ? header->units[unit].name : NULL;
 }
 
-static bool is_named_by_unit(enum op_kind kind)
+const char *export_label(char out[64], const struct run_model *model, const struct op *op)
 {
-    return kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_QUANTIZE ||
-           kind == OP_DEQUANTIZE || op_lane(kind) > LANE_COMM;
-}
-
-static bool is_named_by_bucket(const struct op *op)
-{
-    return op->bucket >= 0 && (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE || op->kind == OP_GRAD_D2H ||
-                               op->kind == OP_QUANTIZE);
-}
-
-void export_label(char out[EXPORT_LABEL], const struct run_model *model, const struct op *op)
-{
-    const char *what = op_name(op->kind, op->use), *unit = export_unit(model, op->unit);
-    const char *digits = unit ? strrchr(unit, ' ') : NULL;
-    if (digits && (digits[1] < '0' || digits[1] > '9')) digits = NULL;
-    if (is_named_by_bucket(op)) snprintf(out, EXPORT_LABEL, "%s bucket %d", what, op->bucket);
-    else if (is_named_by_unit(op->kind) && unit) snprintf(out, EXPORT_LABEL, "%s %s", what, unit);
-    else snprintf(out, EXPORT_LABEL, "%s%s", what, digits ? digits : "");
+    const enum op_kind kind = op->kind;
+    const char *what = op_name(kind, op->use), *unit = export_unit(model, op->unit),
+               *digits = unit ? strrchr(unit, ' ') : NULL;
+    const bool by_bucket =
+                   kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRAD_D2H || kind == OP_QUANTIZE,
+               by_unit = kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_QUANTIZE ||
+                         kind == OP_DEQUANTIZE || op_lane(kind) > LANE_COMM;
+    if (by_bucket && op->bucket >= 0) snprintf(out, 64, "%s bucket %d", what, op->bucket);
+    else if (by_unit && unit) snprintf(out, 64, "%s %s", what, unit);
+    else snprintf(out, 64, "%s%s", what, digits && digits[1] >= '0' && digits[1] <= '9' ? digits : "");
+    return out;
 }
 
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found)

@@ -533,7 +533,7 @@ static void tables_have_all_records(void **state)
         table = table_of(csv, "steps.csv");
         while (next_row(&table, cells)) {
             lost -= atof(cells[column_of(&table, "loss")]);
-            assert_true(atof(cells[column_of(&table, "ended_ns")]) > atof(cells[column_of(&table, "begun_ns")]));
+            assert_true(atof(cells[column_of(&table, "time_ns")]) > atof(cells[column_of(&table, "begun_ns")]));
         }
         assert_true(fabs(lost) < 1e-5 && table.rows == count[TRACE_STEP_END]);
         free(table.text);

@@ -60,7 +60,7 @@ past_the_filter() {
     cd "$1" || return
     grep -rnE --include='*.[ch]' "$raw" engine tui kernels | grep -vE '^(tui/term/(term|restore)|engine/base/file)[.]c:'
     grep -rnE --include='*.[ch]' '(printable_below|front_write_frame)[(]' engine tui kernels |
-        grep -vE '^(engine/base/printable\.[ch]|engine/(cli|doctor)/(analyze|data|doctor_storage|front|headless|look|session)\.c|engine/cli/(front|progress)\.h|tui/term/term\.c):'
+        grep -vE '^(engine/base/printable\.[ch]|engine/(cli|doctor)/(analyze|data|doctor_storage|export|front|headless|look|session)\.c|engine/cli/(front|progress)\.h|tui/term/term\.c):'
 }
 
 silent() { [ -z "$1" ] || { echo "$1"; return 1; }; }
