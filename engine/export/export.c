@@ -123,7 +123,7 @@ void *export_rank(struct export *export, int rank)
     const struct export_format *format = export->options->format;
     const int end = format->per_rank ? export->first_rank + EXPORT_RANKS_AT_ONCE : TRACE_RANK_ALL;
     if (export->status || rank == TRACE_RANK_ALL) return NULL;
-    if (rank >= end) export->more_ranks = true;
+    if (rank >= end && (!export->next_rank || rank < export->next_rank)) export->next_rank = rank;
     if (rank < export->first_rank || rank >= end) return NULL;
     if (rank >= export->rank_room) {
         void **larger = realloc(export->ranks, (size_t)(2 * rank + 1) * sizeof *larger);
@@ -188,7 +188,7 @@ static void read_pass(struct export *export, struct source *source)
     const struct export_options *options = export->options;
     export->model = run_model_new(&(struct run_model_options){.steps = STEPS_KEPT, .notices = NOTICES_KEPT});
     *export->told = (struct export_told){0};
-    export->more_ranks = false;
+    export->next_rank = 0;
     memset(&export->perfetto, 0, sizeof export->perfetto);
     memset(export->csv, 0, sizeof export->csv);
     if (!export->model) fail(export, STATUS_RUN, "", strerror(ENOMEM));
@@ -210,7 +210,8 @@ int export_trace(const struct export_options *options, struct export_told *told,
     int status = source_open_file(&source, options->trace, err); /* before the folder is made */
     if (status) return status;
     if (options->format->folder) status = export.status = open_folder(options->path, &made, err);
-    for (export.more_ranks = !status; export.more_ranks && !export.status; export.first_rank += EXPORT_RANKS_AT_ONCE) {
+    for (bool more = !status; more && !export.status; more = export.next_rank > 0) {
+        export.first_rank = export.next_rank;
         if (!source) export.status = source_open_file(&source, options->trace, err);
         if (!export.status) read_pass(&export, source);
         source_close(source);

@@ -15,7 +15,7 @@ struct export {
     struct run_model *model; /* the record that is written has been folded */
     uint64_t base_ns;        /* time of the first record */
     int first_rank;          /* of the ranks that this pass writes */
-    bool more_ranks;         /* records of later ranks were seen */
+    int next_rank;           /* the lowest of later ranks that were seen; 0: none */
     void **ranks;            /* the format's state of each rank, made by export_rank() */
     int rank_room;
     struct export_file *files;

@@ -509,18 +509,22 @@ static void tables_have_all_records(void **state)
         snprintf(csv, sizeof csv, "%s", in_folder("csv"));
         write_out("csv", traces[t], csv);
         int count[64] = {0};
-        double sent = 0, sent_by_ops = 0, want = 0, live = 0, want_live = 0, lost = 0;
+        double sent = 0, sent_by_ops = 0, want = 0, live = 0, want_live = 0, lost = 0, links = 0;
         struct walk walk = walk_of(traces[t]);
         while (goes_on(&walk)) {
             count[walk.record.kind]++;
             if (walk.record.kind == TRACE_TRAFFIC) want += (double)walk.record.traffic.sent_bytes;
+            if (walk.record.kind == TRACE_LINK) links += (double)walk.record.link.busy_ns;
             if (walk.record.kind == TRACE_OP_END) sent_by_ops += (double)walk.record.op_end.sent_bytes;
             if (walk.record.kind == TRACE_MEMORY) want_live += (double)walk.record.memory.live_bytes;
             if (walk.record.kind == TRACE_STEP_END) lost += (double)walk.record.step_end.loss;
         }
         struct table table = table_of(csv, "collectives.csv");
-        while (next_row(&table, cells)) sent += atof(cells[column_of(&table, "sent_bytes")]);
-        assert_true(sent == want && table.rows == count[TRACE_TRAFFIC]);
+        while (next_row(&table, cells)) {
+            sent += atof(cells[column_of(&table, "sent_bytes")]);
+            links -= atof(cells[column_of(&table, "link_busy_ns")]);
+        }
+        assert_true(sent == want && links == 0 && table.rows == count[TRACE_TRAFFIC]);
         free(table.text);
         table = table_of(csv, "operations.csv");
         while (next_row(&table, cells)) sent_by_ops -= atof(cells[column_of(&table, "sent_bytes")]);
