@@ -11,11 +11,11 @@ static const struct table {
     const char *file;
     enum trace_kind kind;
     const char *more;
-} tables[] = {[STEPS] = {"steps.csv", TRACE_STEP_END, ",begun_ns"},
-              [COLLECTIVES] = {"collectives.csv", TRACE_TRAFFIC, ",link_busy_ns,bytes_per_s"},
-              [MEMORY] = {"memory.csv", TRACE_MEMORY, ""},
-              [OPERATIONS] = {"operations.csv", TRACE_OP_END,
-                              ",name,lane,phase,traffic,unit,bucket,micro_step,payload_bytes"}};
+} tables[] = {
+    [STEPS] = {"steps.csv", TRACE_STEP_END, ",begun_ns"},
+    [COLLECTIVES] = {"collectives.csv", TRACE_TRAFFIC, ",link_busy_ns,bytes_per_s"},
+    [MEMORY] = {"memory.csv", TRACE_MEMORY, ""},
+    [OPERATIONS] = {"operations.csv", TRACE_OP_END, ",name,lane,phase,traffic,unit,bucket,micro_step,payload_bytes"}};
 
 /* `traffic` waits for the LINK record that follows it; kind 0: there is none. */
 struct csv_rank {
@@ -86,9 +86,9 @@ static void put_op(struct export *export, struct csv_rank *rank, const struct tr
     if (!export_op_of(export, record, &of)) return;
     const struct op *op = of.op;
     gzFile out = put_row(export, OPERATIONS, rank, record);
-    put_name(out, export_label(label, export->model, op));
-    put(out, ",%s,%s,%s", lane_name(op->lane), phase_name(op->phase),
-        lane_computes(op->lane) ? "" : traffic_name(traffic_of_op(op->kind)));
+    put_name(out, export_label(label, export->model, of.from->schedule, of.from->op, op));
+    put_name(out, run_lane_name(export->model, op->lane));
+    put(out, ",%s,%s", phase_name(op->phase), lane_computes(op->lane) ? "" : traffic_name(traffic_of_op(op->kind)));
     put_name(out, export_unit(export->model, op->unit));
     put(out, ",%s,%s,%" PRId64 "\n", if_known(bucket, op->bucket >= 0, op->bucket, ""),
         if_known(micro_step, op->micro_step >= 0, op->micro_step, ""), op->bytes);

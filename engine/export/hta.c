@@ -53,13 +53,14 @@ static void put_op(struct export *export, const struct trace_record *record)
 {
     struct hta_rank *rank = rank_of(export, record->rank);
     struct export_op of;
-    char name[80], text[EXPORT_TEXT], begun[EXPORT_NUMBER], took[EXPORT_NUMBER];
+    char name[96], text[EXPORT_TEXT], label[EXPORT_TEXT], begun[EXPORT_NUMBER], took[EXPORT_NUMBER];
     if (!rank || !export_op_of(export, record, &of)) return;
     const struct trace_of_op_end *from = of.from;
     const enum lane lane = of.op->lane;
-    const bool host = lane == LANE_HOST, computes = lane_computes(lane);
+    const bool host = lane_kind(lane) == LANE_HOST, computes = lane_computes(lane);
     const enum traffic traffic = traffic_of_op(of.op->kind);
-    const char *what = op_name(of.op->kind, of.op->use);
+    const char *foreign = run_op_name(export->model, from->schedule, from->op),
+               *what = foreign ? foreign : op_name(of.op->kind, of.op->use);
     snprintf(name, sizeof name, computes ? "%s" : "%s (%s)", computes ? what : kernels[traffic], what);
     rank->launches++;
     if (!host)
@@ -68,11 +69,11 @@ static void put_op(struct export *export, const struct trace_record *record)
             "%" PRIu64 ",\"dur\":0,\"args\":{\"correlation\":%" PRIu64 ",\"External id\":%" PRIu64 "}}",
             HOST_PID, lane, since(export, from->issued_ns ? from->issued_ns : from->started_ns) / 1000, rank->launches,
             rank->launches);
-    put(rank->out, ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s",
+    put(rank->out, ",\n{\"ph\":\"X\",\"cat\":\"%s\",\"name\":%s,\"pid\":%d,\"tid\":%d,\"ts\":%s,\"dur\":%s",
         host                                    ? "cpu_op"
         : !computes && traffic_is_copy(traffic) ? "gpu_memcpy"
                                                 : "kernel",
-        name, host ? HOST_PID : DEVICE_PID, host ? (int)lane : FIRST_STREAM + (int)lane,
+        quoted(label, name), host ? HOST_PID : DEVICE_PID, host ? (int)lane : FIRST_STREAM + (int)lane,
         in_us(begun, 0, since(export, from->started_ns)), in_us(took, from->started_ns, of.ended_ns));
     put(rank->out, ",\"args\":{\"External id\":%" PRIu64 ",\"step\":%u,\"unit\":%s,\"bytes\":%" PRId64, rank->launches,
         from->step, quoted(text, export_unit(export->model, of.op->unit)), of.op->bytes);

@@ -67,8 +67,8 @@ int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_
 struct export_op { const struct run_schedule *schedule; const struct op *op; const struct trace_of_op_end *from; uint64_t ended_ns; };
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found);
 
-/* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1". */
-const char *export_label(char out[64], const struct run_model *model, const struct op *op);
+/* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1"; or as another program calls it. */
+const char *export_label(char out[64], const struct run_model *model, uint32_t schedule, uint32_t number, const struct op *op);
 const char *export_unit(const struct run_model *model, int unit); /* NULL: none, or without a name */
 
 #endif

@@ -49,6 +49,7 @@ static void begin(struct export *export)
 static struct perfetto_rank *rank_of(struct export *export, unsigned number, int lane)
 {
     struct perfetto_rank *rank = export_rank(export, (int)number);
+    char name[EXPORT_TEXT];
     if (rank && !(rank->named & 1u << LANES)) {
         event(export, "M", number, 0, export->base_ns, "\"name\":\"process_name\",\"args\":{\"name\":\"rank %u\"}",
               number);
@@ -56,8 +57,8 @@ static struct perfetto_rank *rank_of(struct export *export, unsigned number, int
               number);
     }
     if (rank && lane < LANES && !(rank->named & 1u << lane)) {
-        event(export, "M", number, lane, export->base_ns, "\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}",
-              lane_name((enum lane)lane));
+        event(export, "M", number, lane, export->base_ns, "\"name\":\"thread_name\",\"args\":{\"name\":%s}",
+              quoted(name, run_lane_name(export->model, (enum lane)lane)));
         event(export, "M", number, lane, export->base_ns, "\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":%d}",
               lane);
     }
@@ -112,10 +113,11 @@ static void put_op(struct export *export, const struct trace_record *record)
           "\"bucket\":%s,"
           "\"payload_bytes\":%" PRId64 ",\"sent_bytes\":%" PRIu64 ",\"waited_ns\":%" PRIu64 ",\"peers_ns\":%" PRIu64
           ",\"paced_ns\":%" PRIu64 "}",
-          in_us(took, from->started_ns, of.ended_ns), quoted(name, export_label(label, export->model, op)),
-          class_of(op), from->step, from->op, purposes[of.schedule->purpose],
-          quoted(unit, export_unit(export->model, op->unit)), if_known(bucket, op->bucket >= 0, op->bucket, "null"),
-          op->bytes, from->sent_bytes, waited_ns, from->peers_ns, from->paced_ns);
+          in_us(took, from->started_ns, of.ended_ns),
+          quoted(name, export_label(label, export->model, from->schedule, from->op, op)), class_of(op), from->step,
+          from->op, purposes[of.schedule->purpose], quoted(unit, export_unit(export->model, op->unit)),
+          if_known(bucket, op->bucket >= 0, op->bucket, "null"), op->bytes, from->sent_bytes, waited_ns, from->peers_ns,
+          from->paced_ns);
     struct slice *slice = slice_at(rank, &of, from->op), *before = slice_at(rank, &of, from->waited_on);
     if (slice) *slice = (struct slice){from->schedule, from->step, op->lane, from->started_ns, of.ended_ns};
     if (slice && before && before != slice && before->schedule == slice->schedule && before->step == slice->step &&
@@ -132,7 +134,8 @@ static void put_open(struct export *export, unsigned number, const struct run_la
         if (op && rank_of(export, number, op->lane))
             event(export, "B", number, op->lane, at->started_ns,
                   "\"name\":%s,\"cat\":\"%s\",\"args\":{\"step\":%u,\"operation\":%u}",
-                  quoted(name, export_label(label, export->model, op)), class_of(op), at->step, at->op);
+                  quoted(name, export_label(label, export->model, at->schedule, at->op, op)), class_of(op), at->step,
+                  at->op);
     }
 }
 
