@@ -77,7 +77,7 @@ check "a trace that was cut, as far as it goes" ends 0 "$said_cut" cut.zlt --to 
 check "... is valid" valid cut.json
 check "... as tables" ends 0 "$said_cut" cut.zlt --to csv -o cut
 echo '{"traceEvents": []}' >foreign.json
-check "what is no trace" ends 3 "$("$zerolab" check foreign.json 2>&1 | sed 's/zerolab: //')" foreign.json --to perfetto -o never
+check "what is no trace" ends 3 "foreign.json: not a zerolab trace" foreign.json --to perfetto -o never
 check "... leaves nothing" [ ! -e never ]
 check "... nor a folder" eval '! export_ foreign.json --to csv -o never && [ ! -e never ]'
 check "what is not there" eval '! export_ absent.zlt --to hta -o never && [ ! -e never ]'
