@@ -61,12 +61,14 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+/* Each colour once, in ascending order; returns how many. */
 static int distinct(const uint64_t *colour, uint64_t *room, int ranks)
 {
     int count = 0;
     memcpy(room, colour, (size_t)ranks * sizeof *room);
     qsort(room, (size_t)ranks, sizeof *room, ascending);
-    for (int r = 0; r < ranks; r++) count += r == 0 || room[r] != room[r - 1];
+    for (int r = 0; r < ranks; r++)
+        if (r == 0 || room[r] != room[count - 1]) room[count++] = room[r];
     return count;
 }
 
@@ -103,14 +105,13 @@ static void colour_ranks(const struct simulation *s, uint64_t *colour, uint64_t 
 /* Numbers classes in the order of their first ranks, so that those of recorded ranks come first. */
 static void number_classes(struct simulation *s, const uint64_t *colour, uint64_t *sorted, int *number, int ranks)
 {
-    distinct(colour, sorted, ranks);
+    const int count = distinct(colour, sorted, ranks);
     for (int r = 0; r < ranks; r++) {
-        const uint64_t *at = bsearch(&colour[r], sorted, (size_t)ranks, sizeof *sorted, ascending);
-        while (at > sorted && at[-1] == *at) at--;
+        const uint64_t *at = bsearch(&colour[r], sorted, (size_t)count, sizeof *sorted, ascending);
         int *of = &number[at - sorted]; /* 1 more than the class */
         if (!*of) s->first_of[s->classes] = r, *of = ++s->classes;
         s->class_of[r] = *of - 1;
-        if (r<s->input.recorded && * of> s->kept) s->kept = *of;
+        if (r < s->input.recorded && *of > s->kept) s->kept = *of;
     }
 }
 
