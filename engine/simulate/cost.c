@@ -2,7 +2,11 @@
 
 #include "engine/plan/footprint.h"
 
-enum { AGREEMENT_BYTES = 24 }; /* of a rank: its loss, sum of squares and state */
+enum {
+    AGREEMENT_BYTES = 24,    /* of a rank: its loss, sum of squares and state */
+    LOOKED_AT = 64,          /* ranks of a collective, one by one */
+    PARTS_LOOKED_AT = 65536, /* where a rank has parts here and there, as many as there are ranks: of all that are looked at */
+};
 static const uint64_t second_ns = 1000000000;
 
 /* amount / (rate x share / 1000) seconds, rounded up. */
@@ -92,14 +96,46 @@ uint64_t way_ns(const struct hardware *hardware, enum way way, const struct grou
     return least;
 }
 
-/* The mean over ranks of what each sends is n - 1 chunks in every round; of an all-reduce it is twice that. */
+static uint64_t sent_bytes(const struct cost_input *input, const struct op *op, int rank)
+{
+    int64_t bytes[LINKS];
+    op_link_bytes(bytes, input->schedule, input->model, op, rank, 0); /* 0: all on one node, so all over one link */
+    return (uint64_t)bytes[LINK_INTRA];
+}
+
+/* What the rank sends that sends most: the others wait for it. Directly a rank sends its own part to all; in a ring or a tree it passes
+ * on what others brought, so that it sends all but one part, as in a reduction. Of more than LOOKED_AT ranks some are looked
+ * at: where members have their parts one after the other, those at both ends of each piece, between which all send the same; else the
+ * first. It is the mean at least. */
+static uint64_t busiest_bytes(const struct cost_input *input, const struct op *of)
+{
+    const struct schedule *schedule = input->schedule;
+    const bool in_turn = of->group == GROUP_WORLD || of->group == GROUP_SHARDS || of->group == GROUP_PARTITION,
+               passes_on = input->hardware->way != WAY_DIRECT;
+    const bool all = schedule->ranks <= LOOKED_AT;
+    const int ranks = schedule->ranks, first = all ? ranks : in_turn ? 1 : PARTS_LOOKED_AT / ranks;
+    struct op op = *of;
+    uint64_t most = 0;
+    if (passes_on) op.kind = OP_REDUCE_SCATTER;
+    for (int rank = 0; rank < first && rank < LOOKED_AT; rank++) most = larger(most, sent_bytes(input, &op, rank));
+    for (int p = 0; in_turn && !all && p < 2 * op.piece_count; p++) {
+        const struct piece *piece = &schedule->pieces[op.first_piece + p / 2];
+        int64_t next, at = piece->first + (p % 2 ? piece->elems - 1 : 0);
+        const int owner = op_owner(schedule, input->model, &op, piece->unit, 0, 0, at, &next);
+        for (int rank = owner - 1; rank <= owner + 1; rank++)
+            if (rank >= 0 && rank < ranks) most = larger(most, sent_bytes(input, &op, rank));
+    }
+    return larger(most * (passes_on && of->kind == OP_ALL_REDUCE ? 2 : 1), (uint64_t)of->sent_bytes);
+}
+
+/* That is n - 1 chunks in every round; of an all-reduce twice as many. */
 static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
 {
     const struct hardware *hardware = input->hardware;
     const uint64_t rounds = (uint64_t)op_rounds(input->schedule, op), halves = op->kind == OP_ALL_REDUCE ? 2 : 1,
                    others = (uint64_t)shape->ranks - 1, parts = rounds * halves * others;
     if (!others) return 0;
-    const uint64_t chunk = op->kind == OP_AGREE ? AGREEMENT_BYTES : ((uint64_t)op->sent_bytes + parts - 1) / parts;
+    const uint64_t chunk = op->kind == OP_AGREE ? AGREEMENT_BYTES : (busiest_bytes(input, op) + parts - 1) / parts;
     const uint64_t each = way_ns(hardware, hardware->way, shape, input->per_node, chunk);
     return rounds * (hardware->call_ns + halves * each);
 }

@@ -6,7 +6,7 @@
  * by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
- * bytes. A message takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share
+ * bytes, where b is that of the rank that sends most: buckets lie unevenly over shards, and the others wait for it. A message takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share
  * its network, so `per_node` ranks get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share
  * it.
  *

@@ -1,5 +1,6 @@
 /* Simulated times against times computed by hand: the formulas of collectives, shared links, lanes and dependencies,
  * stragglers; and that classes of ranks change nothing. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -426,6 +427,49 @@ static void operations_cost_flops_and_bytes(void **state)
     config_release(&config);
 }
 
+/* Bytes of the rank that sends most, of all collectives one after the other. */
+static double most_sent(const struct setup *setup)
+{
+    double sum = 0;
+    for (int o = 0; o < setup->schedule.op_count; o++) {
+        int64_t most = 0;
+        for (int rank = 0; rank < setup->schedule.ranks && setup->schedule.ops[o].lane == LANE_COMM; rank++) {
+            int64_t bytes[LINKS];
+            op_link_bytes(bytes, &setup->schedule, &setup->model, &setup->schedule.ops[o], rank, 0);
+            if (bytes[LINK_INTRA] > most) most = bytes[LINK_INTRA];
+        }
+        sum += (double)most;
+    }
+    return sum;
+}
+
+/* Where only links within a node take time and each rank sends its parts itself, the rank that sends most decides, whether all ranks
+ * are looked at or some. By pace a step takes as long. */
+static void the_busiest_rank_decides_as_by_pace(void **state)
+{
+    (void)state;
+    static const char *const ranks[] = {"topology.ranks=3", "topology.ranks=8", "topology.ranks=64", "topology.ranks=96"};
+    struct hardware hardware = plain;
+    hardware.flops_fp32 = hardware.memory_rate = INT64_MAX, hardware.intra_ns = 0;
+    for (int r = 0; r < 4; r++)
+        for (char stage = '0'; stage <= '3'; stage++) {
+            char at[32];
+            const char *sets[] = {ranks[r], at, "topology.links.intra.bandwidth=1GB"};
+            struct config config;
+            struct setup setup;
+            struct error err;
+            double step_s;
+            snprintf(at, sizeof at, "zero_optimization.stage=%c", stage);
+            load(&setup, &config, sets, 3);
+            const struct cost_input cost = {&setup.schedule, &setup.model, &hardware, setup.schedule.ranks};
+            assert_int_equal(simulate_once(&step_s, NULL, &cost, &err), 0);
+            assert_true(fabs(step_s / (1e-9 * most_sent(&setup)) - 1) < 1e-3);
+            if (setup.schedule.ranks <= 64) assert_true(fabs(step_s / paced_seconds(&setup, &config) - 1) < 1e-3);
+            setup_release(&setup);
+            config_release(&config);
+        }
+}
+
 static void built_in_profiles_are_whole(void **state)
 {
     (void)state;
@@ -465,6 +509,7 @@ int main(void)
         cmocka_unit_test(a_trace_has_the_bytes_and_peaks_of_the_plan),
         cmocka_unit_test(the_seed_decides_the_jitter),
         cmocka_unit_test(operations_cost_flops_and_bytes),
+        cmocka_unit_test(the_busiest_rank_decides_as_by_pace),
         cmocka_unit_test(built_in_profiles_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
