@@ -34,11 +34,14 @@ bool interrupt_asked(void);
 void interrupt_end(void); /* after the cleanup: ends the process with the signal that was received; returns if there was none */
 
 /* plan.c: the configuration of CONFIG or --model, with --set and --ranks; front_load_with(): with more settings, and CONFIG's text (NULL:
- * the file is read). front_check_plan(): which options of plan go together. sweep.c: plan --sweep. */
+ * the file is read). front_check_plan(): which options of plan go together; front_check_model(): whether the model is given, and once;
+ * front_print_defaults(): the sizes of a model that is given by some of them. sweep.c: plan --sweep. */
 struct front_setting { const char *text; const char *const *sets; int count; };
 int front_load(struct config *config, const struct cli *cli, struct error *err);
 int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err);
 int front_check_plan(const struct cli *cli, struct error *err);
+int front_check_model(const struct cli *cli, bool needed, struct error *err);
+void front_print_defaults(FILE *out, const struct cli *cli, const struct config *config);
 int front_sweep(const struct cli *cli, struct error *err);
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;

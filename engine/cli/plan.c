@@ -47,12 +47,11 @@ static bool has_model(const struct cli *cli)
     return has;
 }
 
-/* Of a model that is given by some of its sizes. */
-static void print_defaults(FILE *out, const struct config *config)
+void front_print_defaults(FILE *out, const struct cli *cli, const struct config *config)
 {
     char value[64];
     int said = 0;
-    if (config_is_given(config, "model.name")) return;
+    if (cli->json || cli->model || !has_model(cli) || config_is_given(config, "model.name")) return;
     for (int s = 0; s < MODEL_SIZES; s++) {
         if (config_is_given(config, model_keys[s])) continue;
         config_show(config, model_keys[s], value, sizeof value);
@@ -61,10 +60,16 @@ static void print_defaults(FILE *out, const struct config *config)
     if (said) fputc('\n', out);
 }
 
+int front_check_model(const struct cli *cli, bool needed, struct error *err)
+{
+    if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
+    if (!needed || cli->operand || has_model(cli)) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
+}
+
 int front_check_plan(const struct cli *cli, struct error *err)
 {
     const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi && !cli->sweeps.count;
-    if (cli->model && cli->operand) return error_set(err, STATUS_USAGE, "give a CONFIG or --model, not both");
     if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) + (cli->sweeps.count > 0) > 1)
         return error_set(err, STATUS_USAGE,
                          "give --accounting, --advise, --explain, --fit, --psi, --schedule or --sweep, not two of them");
@@ -75,11 +80,9 @@ int front_check_plan(const struct cli *cli, struct error *err)
                          "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");
     if (cli->hardware && !cli->advise && !cli->sweeps.count)
         return error_set(err, STATUS_USAGE, "--hardware belongs to --advise and --sweep");
-    if (!cli->operand && needs_model && !has_model(cli))
-        return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
     if (cli->with.count && !cli->accounting)
         return error_set(err, STATUS_USAGE, "--with gives quantities of --accounting NAME");
-    return STATUS_OK;
+    return front_check_model(cli, needs_model, err);
 }
 
 /* A config.json, by its path. */
@@ -211,7 +214,7 @@ static int print_accounting(FILE *out, const struct config *config, const struct
 static int print(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
-    if (!cli->json && !cli->model && has_model(cli)) print_defaults(out, config);
+    front_print_defaults(out, cli, config);
     if (cli->psi) return print_psi(out, config, cli, err);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->advise) return print_advice(out, config, cli, fits, err);

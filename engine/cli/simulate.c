@@ -88,12 +88,11 @@ static int read_question(struct question *question, const struct cli *cli, struc
 
 static int check_options(const struct cli *cli, struct error *err)
 {
-    if (!cli->model == !cli->operand) return error_set(err, STATUS_USAGE, "give either a CONFIG or --model NAME");
     if (cli->price && !cli->tokens) return error_set(err, STATUS_USAGE, "--price belongs to --tokens");
     if (cli->disk) return error_set(err, STATUS_USAGE, "--disk belongs to --calibrate");
     if (cli->iteration_seconds && cli->simulated)
         return error_set(err, STATUS_USAGE, "--iteration-seconds is measured: it gives no trace; leave out -o");
-    return STATUS_OK;
+    return front_check_model(cli, true, err);
 }
 
 static int place_ranks(struct trial *trial, struct error *err)
@@ -212,6 +211,7 @@ static void print_answer(FILE *out, const struct trial *trial)
     const struct schedule *schedule = &trial->setup.schedule;
     const int64_t peak_bytes = trial->setup.footprint.peak_bytes[TIER_DEVICE];
     char a[32], b[32];
+    front_print_defaults(out, trial->cli, &trial->config);
     fprintf(out, "%s: %s parameters, %s, ZeRO stage %d, %d rank%s, %d a node\n", trial->config.model.name,
             grouped(a, trial->setup.model.elems), dtype_name(trial->setup.model.dtype), schedule->stage,
             schedule->ranks, plural(schedule->ranks), trial->per_node);

@@ -50,8 +50,8 @@ static int read_sweep(struct sweep *sweep, const struct cli *cli, struct error *
         if (sweep_sets(sweep, key)) twice = cli->sets.at[i];
     }
     if (twice) return error_set(err, STATUS_USAGE, "%.200s: --sweep sets this key, too; leave one out", twice);
-    if (!cli->model && !cli->operand && !sweep_sets(sweep, "model.name"))
-        return error_set(err, STATUS_USAGE, "give a CONFIG or --model NAME, or sweep model.name");
+    if (front_check_model(cli, !sweep_sets(sweep, "model.name"), err))
+        return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE, or sweep model.name");
     return STATUS_OK;
 }
 

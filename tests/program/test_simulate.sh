@@ -57,6 +57,10 @@ check "back from a measured time" figures --iteration-seconds "$seconds"
 check "... to the same MFU" awk -v a="$mfu" -v b="$(member mfu figures.json)" 'BEGIN { exit !(a > 0 && a > 0.99999 * b && b > 0.99999 * a) }'
 check "... which is not simulated" eval '[ "$(member simulated figures.json)" = false ]'
 
+shape="--set model.hidden=256 --set model.layers=2"
+check "a model by some of its sizes" eval 'simulate $shape --hardware a100 >sizes.txt && grep -q "^not given, so as nano has it: model.heads 4" sizes.txt'
+check "... takes the time of that model" eval 'simulate $shape --hardware a100 --json >sizes.json && simulate --model nano $shape --hardware a100 --json >nano.json && [ "$(member seconds_per_step sizes.json)" = "$(member seconds_per_step nano.json)" ]'
+check "... which is needed" eval '! simulate --hardware a100 && grep -qx "zerolab: give a CONFIG, --model NAME or --set model.KEY=VALUE" err'
 check "a paced configuration is told that pace has no effect" eval 'simulate "$root/configs/nano-paced.json" --hardware a100 -o s.zlt >out && grep -q "have no effect" err && ! "$zerolab" replay s.zlt --frame 100x30 | grep -q " paced  "'
 check "a profile of this machine" simulate --calibrate -o cpu.json
 check "... simulates a step here" eval 'simulate "$nano" -n 2 --hardware cpu.json --json >figures.json && awk -v s="$(member seconds_per_step figures.json)" "BEGIN { exit !(s > 1e-4 && s < 10) }"'

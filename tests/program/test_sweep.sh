@@ -83,6 +83,7 @@ check "refused: no row is left" refuses "every combination is refused" --sweep m
 check "refused: a key that is set as well" refuses "leave one out" --model nano --sweep topology.ranks=1,2 -n 4
 check "... with --set" refuses "leave one out" --model nano --sweep topology.ranks=1,2 --set topology.ranks=3
 check "... by --model" refuses "leave one out" --model nano --sweep model.name=nano,micro
+check "sizes of a model need no other" eval 'plan --set model.hidden=256 --sweep model.layers=1,2 >sizes.txt'
 check "refused: no model" refuses "or sweep model.name" --sweep topology.ranks=1,2
 check "refused: four keys" refuses "more than 3 times" --model nano $two --sweep data.seed=1,2 --sweep model.heads=1,2
 check "refused: with another question" refuses "not two of them" --model nano $two --fit

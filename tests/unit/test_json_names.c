@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -19,6 +20,7 @@
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
 #include "engine/advise/sweep.h"
+#include "engine/cli/front.h"
 #include "engine/config/keys.h"
 #include "tests/support/report_text.h"
 
@@ -50,7 +52,7 @@ static const char *stand_in(const char *name)
 
 static bool is_open(const char *path)
 {
-    return !strcmp(path, "config") || !strcmp(path, "events[].detail");
+    return !strcmp(path, "config") || !strcmp(path, "events[].detail") || !strcmp(path, "deepspeed");
 }
 
 static void collect(struct names *names, const cJSON *json, const char *path)
@@ -62,7 +64,9 @@ static void collect(struct names *names, const cJSON *json, const char *path)
     cJSON_ArrayForEach(item, json)
     {
         if (cJSON_IsArray(json)) snprintf(below, sizeof below, "%s[]", path);
-        else snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "", stand_in(item->string));
+        else
+            snprintf(below, sizeof below, "%s%s%s", path, *path ? "." : "",
+                     strcmp(path, "busy_seconds") ? stand_in(item->string) : "LANE");
         collect(names, item, below);
     }
 }
@@ -123,12 +127,53 @@ static void print_swept(FILE *out)
     free(sweep);
 }
 
-enum page { PLAN, FIT, SWEEP, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE, ANALYZE, DIFF, REPORT, PAGES };
-static const char *const titles[PAGES] = {"zerolab plan --json",           "zerolab plan --fit --json",     "zerolab plan --sweep --json",
-                                          "zerolab plan --explain --json", "zerolab plan --accounting NAME --json",
-                                          "zerolab plan --accounting NAME --json, where NAME has formulas",
-                                          "zerolab analyze --json",        "zerolab analyze --diff --json, zerolab compare --json",
-                                          "zerolab train --report"};
+enum page { PLAN, FIT, ADVISE, SWEEP, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE, SIMULATE, ANALYZE, DIFF, REPORT, PAGES };
+static const char *const titles[PAGES] = {
+    [PLAN] = "zerolab plan --json",
+    [FIT] = "zerolab plan --fit --json",
+    [ADVISE] = "zerolab plan --advise --json",
+    [SWEEP] = "zerolab plan --sweep --json",
+    [EXPLAIN] = "zerolab plan --explain --json",
+    [ACCOUNTING_PAGE] = "zerolab plan --accounting NAME --json",
+    [CONVENTION_PAGE] = "zerolab plan --accounting NAME --json, where NAME has formulas",
+    [SIMULATE] = "zerolab simulate --json",
+    [ANALYZE] = "zerolab analyze --json",
+    [DIFF] = "zerolab analyze --diff --json, zerolab compare --json",
+    [REPORT] = "zerolab train --report",
+};
+
+/* The standard output of a command line; the caller frees it. */
+static char *printed(const char *const argv[], int argc)
+{
+    struct cli cli;
+    struct error err = {0};
+    FILE *file = tmpfile();
+    char *text = NULL;
+    size_t room = 0;
+    fflush(stdout);
+    const int before = dup(STDOUT_FILENO);
+    assert_true(file && before >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+    int status = cli_parse(&cli, argc, (char *const *)argv, &err);
+    if (!status) status = cli.verb == VERB_PLAN ? front_plan(&cli, &err) : front_simulate(&cli, &err);
+    fflush(stdout);
+    dup2(before, STDOUT_FILENO);
+    close(before);
+    if (status) fail_msg("%s", err.text);
+    rewind(file);
+    assert_true(getdelim(&text, &room, '\0', file) > 0);
+    fclose(file);
+    return text;
+}
+
+static void collect_program(struct names *names, enum page page)
+{
+    static const char *const advice[] = {"zerolab", "plan", "--advise", "--model", "gpt2-xl", "--hardware", "t4",
+                                         "--json", "-n", "8", "--set", "fp16.enabled=true", NULL};
+    static const char *const nano[] = {"zerolab", "simulate", "configs/nano.json", "--hardware", "a100", "--json",
+                                       "--tokens", "1B", "--price", "2", NULL};
+    if (page == ADVISE) collect_text(names, printed(advice, 12));
+    else collect_text(names, printed(nano, 10));
+}
 
 static void collect_plan(struct names *names, enum page page)
 {
@@ -178,9 +223,9 @@ static void collect_traces(struct names *names, enum page page)
 static const char head[] =
     "# Names in JSON\n\nWhat scripts may rely on. A name may be added, but none goes or changes its meaning; "
     "`tests/unit/test_json_names.c` holds\n"
-    "the lists. `[]` is each element of a list; CATEGORY, TIER and KEY stand for the name of one. What is not known is "
-    "null. Units are in the\n"
-    "names: `_bytes`, `_seconds`; shares are of 1. A member that a run has no use for may be left out.\n";
+    "the lists. `[]` is each element of a list; CATEGORY, TIER, LANE and KEY stand for the name of one. What is not known is null. "
+    "Units are\n"
+    "in the names: `_bytes`, `_seconds`; shares are of 1. A member that a run has no use for may be left out.\n";
 
 static char *page_made(void)
 {
@@ -190,7 +235,8 @@ static char *page_made(void)
     fputs(head, out);
     for (int page = 0; page < PAGES; page++) {
         struct names *names = calloc(1, sizeof *names);
-        if (page < ANALYZE) collect_plan(names, (enum page)page);
+        if (page == ADVISE || page == SIMULATE) collect_program(names, (enum page)page);
+        else if (page < ANALYZE) collect_plan(names, (enum page)page);
         else collect_traces(names, (enum page)page);
         assert_true(names->count > 5);
         fprintf(out, "\n## %s\n\n```\n", titles[page]);
