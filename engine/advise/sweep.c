@@ -62,8 +62,10 @@ static int add_values(struct sweep_key *key, const char *value, int length, stru
     if (from > to || by < 1 || (sign == '*' && (by < 2 || from < 1)))
         return error_set(err, STATUS_USAGE, "%s: range %.*s: give LOW..HIGH, LOW..HIGH+STEP or LOW..HIGH*FACTOR",
                          key->path, length, value);
-    for (long long at = from; at <= to && !status; at = sign == '*' ? at * by : at + by)
-        status = add_value(key, text, snprintf(text, sizeof text, "%lld", at), err);
+    for (bool past = false; from <= to && !past && !status;) {
+        status = add_value(key, text, snprintf(text, sizeof text, "%lld", from), err);
+        past = sign == '*' ? __builtin_mul_overflow(from, by, &from) : __builtin_add_overflow(from, by, &from);
+    }
     return status;
 }
 

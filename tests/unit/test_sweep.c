@@ -202,6 +202,17 @@ static void wrong_keys_and_values_are_one_line(void **state)
     }
 }
 
+/* The value behind the last one is past the largest integer. */
+static void ranges_end_at_the_largest_integer(void **state)
+{
+    (void)state;
+    struct sweep sweep = {.key_count = 0};
+    struct error err = {.text = ""};
+    assert_int_equal(sweep_add(&sweep, "zero_optimization.reduce_bucket_size=1..999999999999999999*3037000500", &err), STATUS_OK);
+    assert_int_equal(sweep.key[0].count, 2);
+    assert_string_equal(sweep.key[0].value[1], "3037000500");
+}
+
 static void some_sweeps_are_refused(void **state)
 {
     (void)state;
@@ -327,6 +338,7 @@ int main(void)
         cmocka_unit_test(figures_are_those_of_plan),          cmocka_unit_test(what_is_refused_keeps_its_row),
         cmocka_unit_test(wrong_keys_and_values_are_one_line), cmocka_unit_test(some_sweeps_are_refused),
         cmocka_unit_test(csv_reads_back),                     cmocka_unit_test(texts_do_not_overlap),
+        cmocka_unit_test(ranges_end_at_the_largest_integer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
