@@ -36,18 +36,19 @@ struct trial {
 
 /* ---- the command line ---- */
 
-/* "300B", "1.5T", "2000000". */
+/* "300B", "1.5T", "2000000". What is derived from numbers in these bounds stays finite. */
 static int read_number(double *number, const char *text, const char *option, struct error *err)
 {
     static const char units[] = "KMBT";
+    static const double least = 1e-9, most = 1e30;
     char *end;
     *number = NAN;
     if (!text) return STATUS_OK;
     *number = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (unit) *number *= pow(1000, (double)(unit - units + 1)), end++;
-    if (end != text && !*end && *number > 0 && isfinite(*number)) return STATUS_OK;
-    return error_set(err, STATUS_USAGE, "--%s %s: give a number above 0, such as 2.5 or 300B", option, text);
+    if (end != text && !*end && *number >= least && *number <= most) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "--%s %s: give a number from %g to %g, such as 2.5 or 300B", option, text, least, most);
 }
 
 static int read_slow(struct question *question, const struct text_list *list, struct error *err)
@@ -193,6 +194,14 @@ static struct answer answer_of(const struct trial *trial)
     return answer;
 }
 
+/* Rounded; with an exponent where it has too many digits to be read. */
+static const char *whole(char text[32], double value)
+{
+    if (value < 1e15) return grouped(text, (int64_t)(value + 0.5));
+    snprintf(text, 32, "%.4g", value);
+    return text;
+}
+
 static void print_times(FILE *out, const struct trial *trial)
 {
     const bool measured = !isnan(trial->question.iteration_s);
@@ -223,12 +232,12 @@ static void print_answer(FILE *out, const struct trial *trial)
             answer.rates.flops / trial->step_s / 1e12, 100 * answer.rates.mfu, 100 * answer.rates.hfu,
             (double)hardware_flops(&trial->hardware, trial->setup.model.dtype) / 1e12);
     fprintf(out, "  %s tokens a step, %s tokens/s\n", grouped(a, (int64_t)answer.rates.tokens),
-            grouped(b, (int64_t)(answer.rates.tokens_per_s + 0.5)));
+            whole(b, answer.rates.tokens_per_s));
     if (isnan(answer.days)) return;
     fprintf(out, "%.6g tokens: %.4g days, %s device-hours", trial->question.tokens, answer.days,
-            grouped(a, (int64_t)(answer.gpu_hours + 0.5)));
+            whole(a, answer.gpu_hours));
     if (!isnan(answer.cost))
-        fprintf(out, ", %s at %g an hour", grouped(b, (int64_t)(answer.cost + 0.5)), trial->question.price);
+        fprintf(out, ", %s at %g an hour", whole(b, answer.cost), trial->question.price);
     fputc('\n', out);
 }
 

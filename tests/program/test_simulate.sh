@@ -61,6 +61,9 @@ shape="--set model.hidden=256 --set model.layers=2"
 check "a model by some of its sizes" eval 'simulate $shape --hardware a100 >sizes.txt && grep -q "^not given, so as nano has it: model.heads 4" sizes.txt'
 check "... takes the time of that model" eval 'simulate $shape --hardware a100 --json >sizes.json && simulate --model nano $shape --hardware a100 --json >nano.json && [ "$(member seconds_per_step sizes.json)" = "$(member seconds_per_step nano.json)" ]'
 check "... which is needed" eval '! simulate --hardware a100 && grep -qx "zerolab: give a CONFIG, --model NAME or --set model.KEY=VALUE" err'
+few() { ! simulate --model nano --hardware a100 "$@" && grep -q "give a number from 1e-09 to 1e+30" err; }
+check "refused: numbers whose figures would be endless" eval 'few --tokens 1e31 && few --tokens 1 --price -1 && few --iteration-seconds 1e-320 && few --tokens nan'
+check "... while those that are only long have an exponent" eval 'simulate --model nano --hardware a100 --tokens 1e30 --price 1e20 | tail -n 1 | grep -qE "[0-9]e\+[0-9]+ device-hours, [0-9.]+e\+[0-9]+ at 1e\+20 an hour"'
 check "a paced configuration is told that pace has no effect" eval 'simulate "$root/configs/nano-paced.json" --hardware a100 -o s.zlt >out && grep -q "have no effect" err && ! "$zerolab" replay s.zlt --frame 100x30 | grep -q " paced  "'
 check "a profile of this machine" simulate --calibrate -o cpu.json
 check "... simulates a step here" eval 'simulate "$nano" -n 2 --hardware cpu.json --json >figures.json && awk -v s="$(member seconds_per_step figures.json)" "BEGIN { exit !(s > 1e-4 && s < 10) }"'
