@@ -10,10 +10,13 @@
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
+#include "engine/config/keys.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 #include "engine/plan/schedule_io.h"
+
+#define ZERO "zero_optimization."
 
 /* Plans and checks the schedule, as the engine does before it runs. The caller releases *setup on STATUS_OK. */
 static int checked_setup(struct setup *setup, const struct config *config, struct error *err)
@@ -188,58 +191,51 @@ static void end_list(struct list *list)
     list->column = 0;
 }
 
-static const char *yes(bool value)
+/* Keys that a step depends on, where they have an effect; those of zero_optimization by their short names. */
+static void say_knobs(struct list *list, const struct config *config)
 {
-    return value ? "true" : "false";
-}
-
-static void say_offload(struct list *list, const struct config_zero *zero)
-{
-    const bool swaps = zero->offload_optimizer == OFFLOAD_NVME;
-    if (zero->offload_optimizer) say(list, "offload_optimizer %s", offload_name(zero->offload_optimizer));
-    if (swaps) say(list, "pipeline_read %s", yes(zero->pipeline_read));
-    if (swaps) say(list, "pipeline_write %s", yes(zero->pipeline_write));
-    if (zero->offload_optimizer && zero->offload_ratio < 1) say(list, "ratio %g", zero->offload_ratio);
-    if (zero->offload_optimizer) say(list, "schedule.update_tile %" PRId64, zero->update_tile_elems);
-    if (zero->delayed_update) say(list, "delayed by one step after %" PRId64, zero->delayed_update_after);
-    if (zero->offload_param) say(list, "offload_param %s", offload_name(zero->offload_param));
-    if (zero->offload_param != OFFLOAD_NVME) return;
-    say(list, "max_in_cpu %" PRId64, zero->max_in_cpu_elems);
-    say(list, "buffer_count %" PRId64 " of %" PRId64, zero->param_buffers, zero->param_buffer_elems);
-}
-
-static void say_stage_3(struct list *list, const struct config_zero *zero)
-{
-    say(list, "stage3_prefetch_bucket_size %" PRId64, zero->prefetch_bucket_elems);
-    say(list, "stage3_max_live_parameters %" PRId64, zero->max_live_parameters);
-    say(list, "stage3_max_reuse_distance %" PRId64, zero->max_reuse_distance);
-    say(list, "stage3_param_persistence_threshold %" PRId64, zero->param_persistence_threshold);
-    if (zero->model_persistence_threshold < INT64_MAX)
-        say(list, "stage3_model_persistence_threshold %" PRId64, zero->model_persistence_threshold);
-    say(list, "sub_group_size %" PRId64, zero->sub_group_elems);
-    if (zero->keep_last_units) say(list, "schedule.keep_last_units %d", zero->keep_last_units);
-}
-
-static void say_recompute(struct list *list, const struct config_zero *zero)
-{
-    if (zero->recompute) say(list, "model.recompute %s", recompute_name(zero->recompute));
-    if (zero->recompute != RECOMPUTE_FULL) return;
-    say(list, "model.checkpoint_every %d", zero->checkpoint_every);
-    if (zero->cpu_checkpointing) say(list, "checkpoints in the host tier");
-}
-
-static void say_knobs(struct list *list, const struct config_zero *zero)
-{
-    say(list, "reduce_bucket_size %" PRId64, zero->reduce_bucket_elems);
-    say(list, "allgather_bucket_size %" PRId64, zero->allgather_bucket_elems);
-    say(list, "overlap_comm %s", yes(zero->overlap_comm));
-    if (zero->stage == 3) say_stage_3(list, zero);
-    if (zero->stage >= 2 && zero->no_sync) say(list, "schedule.no_sync true");
-    say_offload(list, zero);
-    if (zero->prescale_gradients) say(list, "prescale_gradients true");
-    else if (zero->gradient_predivide_factor != 1)
-        say(list, "gradient_predivide_factor %g", (double)zero->gradient_predivide_factor);
-    say_recompute(list, zero);
+    const struct config_zero *zero = &config->zero;
+    const bool gathers = zero->stage == 3, states = zero->offload_optimizer, to_disk = zero->offload_optimizer == OFFLOAD_NVME,
+               from_disk = zero->offload_param == OFFLOAD_NVME, full = zero->recompute == RECOMPUTE_FULL,
+               some_persist = zero->model_persistence_threshold < INT64_MAX;
+    const struct {
+        bool counts;
+        const char *key;
+    } knobs[] = {
+        {true, ZERO "reduce_bucket_size"},
+        {true, ZERO "allgather_bucket_size"},
+        {true, ZERO "overlap_comm"},
+        {gathers, ZERO "stage3_prefetch_bucket_size"},
+        {gathers, ZERO "stage3_max_live_parameters"},
+        {gathers, ZERO "stage3_max_reuse_distance"},
+        {gathers, ZERO "stage3_param_persistence_threshold"},
+        {gathers && some_persist, ZERO "stage3_model_persistence_threshold"},
+        {gathers, ZERO "sub_group_size"},
+        {gathers && zero->keep_last_units, "schedule.keep_last_units"},
+        {zero->stage >= 2 && zero->no_sync, "schedule.no_sync"},
+        {states, ZERO "offload_optimizer.device"},
+        {to_disk, ZERO "offload_optimizer.pipeline_read"},
+        {to_disk, ZERO "offload_optimizer.pipeline_write"},
+        {states && zero->offload_ratio < 1, ZERO "offload_optimizer.ratio"},
+        {states, "schedule.update_tile"},
+        {zero->delayed_update, "schedule.delayed_update_after"},
+        {zero->offload_param, ZERO "offload_param.device"},
+        {from_disk, ZERO "offload_param.max_in_cpu"},
+        {from_disk, ZERO "offload_param.buffer_count"},
+        {from_disk, ZERO "offload_param.buffer_size"},
+        {zero->prescale_gradients, "prescale_gradients"},
+        {!zero->prescale_gradients && zero->gradient_predivide_factor != 1, "gradient_predivide_factor"},
+        {zero->recompute, "model.recompute"},
+        {full, "model.checkpoint_every"},
+        {full && zero->cpu_checkpointing, "activation_checkpointing.cpu_checkpointing"},
+    };
+    for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++) {
+        char name[CONFIG_PATH_MAX], value[64];
+        if (!knobs[k].counts) continue;
+        config_show(config, knobs[k].key, value, sizeof value);
+        key_short_name(name, sizeof name, knobs[k].key);
+        say(list, "%s %s", strncmp(knobs[k].key, ZERO, strlen(ZERO)) ? knobs[k].key : name, value);
+    }
 }
 
 static void print_head(FILE *out, const struct setup *setup, const struct config *config)
@@ -256,7 +252,7 @@ static void print_head(FILE *out, const struct setup *setup, const struct config
     say(&list, "micro-batch %d x %d tokens a rank", config->micro_batch_size, config->data.sequence_length);
     say(&list, "%d micro-step%s", config->accumulation_steps, plural(config->accumulation_steps));
     end_list(&list);
-    say_knobs(&list, &config->zero);
+    say_knobs(&list, config);
     end_list(&list);
     fprintf(out, "%d operations, %d buffers; the checker passed\n", setup->schedule.op_count,
             setup->schedule.buffer_count);
