@@ -142,11 +142,10 @@ void accounting_hold(struct accounting_held *held, const struct accounting *acco
 
 enum { STAGES = 4 };
 
-/* "2 + 14/N", "16/N", "16" */
-static const char *formula_of(char text[32], struct accounting_sum sum)
+const char *accounting_sum_text(char text[32], struct accounting_sum sum, const char *of)
 {
-    if (sum.whole && sum.cut) snprintf(text, 32, "%d + %d/N", sum.whole, sum.cut);
-    else snprintf(text, 32, sum.cut ? "%d/N" : "%d", sum.cut ? sum.cut : sum.whole);
+    if (sum.whole && sum.cut) snprintf(text, 32, "%d%s + %d%s/N", sum.whole, of, sum.cut, of);
+    else snprintf(text, 32, sum.cut ? "%d%s/N" : "%d%s", sum.cut ? sum.cut : sum.whole, of);
     return text;
 }
 
@@ -161,7 +160,7 @@ void accounting_print_list(FILE *out)
         fprintf(out, "%-18s", accounting->name);
         for (int stage = 0; stage < STAGES; stage++)
             fprintf(out, " %10s",
-                    accounting_speaks_of(accounting, stage) ? formula_of(text, accounting_sum_of(accounting, stage))
+                    accounting_speaks_of(accounting, stage) ? accounting_sum_text(text, accounting_sum_of(accounting, stage), "")
                                                             : "-");
         fprintf(out, "\n    %s\n", accounting->who);
     }

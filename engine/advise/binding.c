@@ -193,18 +193,17 @@ void binding_why(char *text, size_t room, const struct binding *binding, const s
                  bytes_writer *bytes)
 {
     char steps[300];
-    if (binding->verdict == BINDING_NONE) {
-        snprintf(text, room, "%s", "");
-    } else if (binding->verdict == BINDING_UNKNOWN) {
+    const bool compared = binding->planned && !binding->off;
+    *text = '\0';
+    if (binding->verdict == BINDING_NONE) return;
+    if (binding->verdict == BINDING_UNKNOWN) {
         snprintf(text, room, "no step can be planned with %s", binding->neutral);
-    } else if (!binding->planned) {
-        snprintf(text, room, "%s", binding->reason);
-    } else if (binding->off) {
-        snprintf(text, room, "%s", binding->reason);
-    } else if (binding->verdict == BINDS) {
+    } else if (compared && binding->verdict == BINDS) {
         say_steps(steps, sizeof steps, &binding->other, now, bytes);
         snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);
-    } else {
+    } else if (compared) {
         snprintf(text, room, "with %s a step would be the same", binding->neutral);
+    } else {
+        snprintf(text, room, "%s", binding->reason);
     }
 }

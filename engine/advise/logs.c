@@ -34,18 +34,26 @@ bool log_step_whole(const struct history *history, const struct history_step *st
            !history_has_gap(history, step->begun_ns, step->ended_ns);
 }
 
-void log_spans(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t *first,
-               int64_t *end)
+struct log_lane log_lane_of(const struct history *history, const struct history_step *step, int rank, enum lane lane)
 {
-    history_spans(history, rank, lane, step->begun_ns, step->ended_ns, first, end);
+    struct log_lane of = {history, step, rank, lane, 0, 0, 0};
+    history_spans(history, rank, lane, step->begun_ns, step->ended_ns, &of.first, &of.end);
+    of.next = of.first;
+    return of;
 }
 
-const struct span *log_span(const struct history *history, const struct history_step *step, int rank, enum lane lane,
-                            int64_t number)
+const struct span *log_span(const struct log_lane *lane, int64_t number)
 {
-    const struct span *span = history_span(history, rank, lane, number);
-    bool its_own = span && span->purpose == PURPOSE_TRAIN && span->step == step->step && span->ended_ns;
-    return its_own && span->started_ns >= step->begun_ns ? span : NULL;
+    const struct span *span = history_span(lane->history, lane->rank, lane->lane, number);
+    bool its_own = span && span->purpose == PURPOSE_TRAIN && span->step == lane->step->step && span->ended_ns;
+    return its_own && span->started_ns >= lane->step->begun_ns ? span : NULL;
+}
+
+const struct span *log_next(struct log_lane *lane)
+{
+    const struct span *span = NULL;
+    while (!span && lane->next < lane->end) span = log_span(lane, lane->next++);
+    return span;
 }
 
 const char *log_bytes(char text[24], uint64_t bytes)

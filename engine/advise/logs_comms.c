@@ -49,11 +49,10 @@ struct latency {
 static const struct span *twin(const struct history *history, const struct history_step *step, const struct span *own,
                                int64_t place, int rank)
 {
-    int64_t first, end;
-    log_spans(history, step, rank, LANE_COMM, &first, &end);
-    const struct span *span = log_span(history, step, rank, LANE_COMM, first + place);
+    const struct log_lane lane = log_lane_of(history, step, rank, LANE_COMM);
+    const struct span *span = log_span(&lane, lane.first + place);
     if (span && span->op == own->op) return span;
-    return log_span(history, step, rank, LANE_COMM, history_span_of(history, rank, LANE_COMM, step->step, own->op));
+    return log_span(&lane, history_span_of(history, rank, LANE_COMM, step->step, own->op));
 }
 
 /* Of a collective on all ranks. False: it was not seen on every rank. */
@@ -102,19 +101,17 @@ void log_comms_add(struct log_comms *comms, const struct history *history, const
                    const struct history_step *step, FILE *verbose)
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
-    int64_t first, end;
     if (!schedule || !schedule->has_ops || !log_step_whole(history, step)) {
         comms->lost_steps++;
         return;
     }
-    log_spans(history, step, 0, LANE_COMM, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(history, step, 0, LANE_COMM, number);
+    struct log_lane lane = log_lane_of(history, step, 0, LANE_COMM);
+    for (const struct span *span; (span = log_next(&lane));) {
         struct latency latency;
-        if (!span || !is_asked_for(comms, traffic_of_op(span->kind))) continue;
+        if (!is_asked_for(comms, traffic_of_op(span->kind))) continue;
         const uint64_t bytes = (uint64_t)schedule->ops.ops[span->op].bytes;
         if (verbose) print_operation(comms->by_op, span, bytes, model->ranks, verbose);
-        const bool known = latency_of(&latency, history, step, span, number - first, model->ranks);
+        const bool known = latency_of(&latency, history, step, span, lane.next - 1 - lane.first, model->ranks);
         struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks) : NULL;
         if (!row) continue;
         row->count++;

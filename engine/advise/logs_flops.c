@@ -102,12 +102,10 @@ static void owners_of(struct log_module *owners[4], struct log_profile *profile,
 static void add_times(struct log_profile *profile, const struct model *model, const struct history *history,
                       const struct history_step *step, int rank)
 {
-    int64_t first, end;
-    log_spans(history, step, rank, LANE_COMPUTE, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(history, step, rank, LANE_COMPUTE, number);
+    struct log_lane lane = log_lane_of(history, step, rank, LANE_COMPUTE);
+    for (const struct span *span; (span = log_next(&lane));) {
         struct log_module *owners[4];
-        if (!span || span->unit < 0 || span->unit >= model->unit_count) continue;
+        if (span->unit < 0 || span->unit >= model->unit_count) continue;
         owners_of(owners, profile, model, span);
         for (int i = 0; owners[i]; i++) {
             uint64_t *sum = span->phase == PHASE_FORWARD ? &owners[i]->forward_ns : &owners[i]->backward_ns;

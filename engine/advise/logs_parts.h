@@ -89,10 +89,12 @@ void log_profile_release(struct log_profile *profile);
 
 /* ---- shared ---- */
 
-/* Spans of a rank's lane that belong to a step: numbers from *first up to *end. */
-void log_spans(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t *first, int64_t *end);
-/* NULL: not a training operation of that step, or not ended. */
-const struct span *log_span(const struct history *history, const struct history_step *step, int rank, enum lane lane, int64_t number);
+/* The training operations of a step on a rank's lane that have ended: struct log_lane lane = log_lane_of(...); while ((span = log_next(&lane))) */
+struct log_lane { const struct history *history; const struct history_step *step; int rank; enum lane lane; int64_t first, next, end; };
+struct log_lane log_lane_of(const struct history *history, const struct history_step *step, int rank, enum lane lane);
+const struct span *log_next(struct log_lane *lane); /* NULL: that was the last */
+/* The operation of that number; NULL: it is none of these. */
+const struct span *log_span(const struct log_lane *lane, int64_t number);
 /* Whether all records of the step came and are still kept. */
 bool log_step_whole(const struct history *history, const struct history_step *step);
 /* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */

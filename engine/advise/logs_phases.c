@@ -22,23 +22,19 @@ static uint64_t pass(struct walk *walk, uint64_t to_ns)
 
 static void walk_forward_and_backward(struct walk *walk, struct log_clock *clock)
 {
-    int64_t first, end;
-    log_spans(walk->history, walk->step, walk->rank, LANE_COMPUTE, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(walk->history, walk->step, walk->rank, LANE_COMPUTE, number);
-        if (span && span->phase == PHASE_FORWARD) clock->forward += pass(walk, span->ended_ns);
-        if (span && span->phase == PHASE_BACKWARD) clock->inner += pass(walk, span->ended_ns);
+    struct log_lane lane = log_lane_of(walk->history, walk->step, walk->rank, LANE_COMPUTE);
+    for (const struct span *span; (span = log_next(&lane));) {
+        if (span->phase == PHASE_FORWARD) clock->forward += pass(walk, span->ended_ns);
+        if (span->phase == PHASE_BACKWARD) clock->inner += pass(walk, span->ended_ns);
     }
 }
 
 /* The optimizer works on the device or on the host; what of it runs beside backward is hidden, and no time of the step. */
-static void look_at_tail(struct walk *walk, enum lane lane)
+static void look_at_tail(struct walk *walk, enum lane of)
 {
-    int64_t first, end;
-    log_spans(walk->history, walk->step, walk->rank, lane, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(walk->history, walk->step, walk->rank, lane, number);
-        if (!span || span->phase != PHASE_OPTIMIZER || span->ended_ns <= walk->at_ns) continue;
+    struct log_lane lane = log_lane_of(walk->history, walk->step, walk->rank, of);
+    for (const struct span *span; (span = log_next(&lane));) {
+        if (span->phase != PHASE_OPTIMIZER || span->ended_ns <= walk->at_ns) continue;
         if (span->started_ns < walk->begins_ns) walk->begins_ns = span->started_ns;
         if (span->kind != OP_UPDATE && span->kind != OP_HOST_UPDATE) continue;
         if (span->started_ns < walk->updates_ns) walk->updates_ns = span->started_ns;
@@ -126,11 +122,9 @@ static void between(struct list *list, const struct span *last, const struct spa
 static void begin_on_host(struct list *list, const struct history *history, const struct history_step *step, int rank,
                           uint64_t backward_ended_ns)
 {
-    int64_t first, end;
-    log_spans(history, step, rank, LANE_HOST, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(history, step, rank, LANE_HOST, number);
-        if (!span || span->phase != PHASE_OPTIMIZER || span->started_ns < backward_ended_ns) continue;
+    struct log_lane lane = log_lane_of(history, step, rank, LANE_HOST);
+    for (const struct span *span; (span = log_next(&lane));) {
+        if (span->phase != PHASE_OPTIMIZER || span->started_ns < backward_ended_ns) continue;
         add(list, "before step", -1, span->started_ns);
         return;
     }
@@ -139,11 +133,8 @@ static void begin_on_host(struct list *list, const struct history *history, cons
 static void find_moments(struct list *list, const struct history *history, const struct history_step *step, int rank)
 {
     const struct span *last = NULL;
-    int64_t first, end;
-    log_spans(history, step, rank, LANE_COMPUTE, &first, &end);
-    for (int64_t number = first; number < end; number++) {
-        const struct span *span = log_span(history, step, rank, LANE_COMPUTE, number);
-        if (!span) continue;
+    struct log_lane lane = log_lane_of(history, step, rank, LANE_COMPUTE);
+    for (const struct span *span; (span = log_next(&lane));) {
         between(list, last, span);
         last = span;
     }

@@ -1,4 +1,5 @@
-#include "engine/advise/psi.h"
+/* `zerolab plan --psi N`. */
+#include "engine/advise/print.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -49,13 +50,6 @@ static int64_t states_bytes(struct accounting_sum sum, int64_t psi, int ranks)
     return sum.whole * psi + (sum.cut * psi + ranks - 1) / ranks;
 }
 
-static const char *states_formula(char text[32], struct accounting_sum sum)
-{
-    if (sum.whole && sum.cut) snprintf(text, 32, "%d Psi + %d Psi/N", sum.whole, sum.cut);
-    else snprintf(text, 32, sum.cut ? "%d Psi/N" : "%d Psi", sum.cut ? sum.cut : sum.whole);
-    return text;
-}
-
 /* The step of a stage, without operations: enough for the paper's volume. False: this configuration cannot be had there. */
 static bool step_at(struct schedule *schedule, struct model *model, const struct config *config, int stage, int64_t psi)
 {
@@ -75,17 +69,13 @@ static void print_states(FILE *out, const struct accounting *accounting, int64_t
 {
     char text[32];
     fprintf(out, "%s: %s\n", accounting->name, accounting->who);
-    for (int stage = 0; stage < STAGES; stage++)
-        fprintf(out, "%*s", stage ? 20 : 19,
-                accounting_speaks_of(accounting, stage) ? states_formula(text, accounting_sum_of(accounting, stage))
-                                                        : "-");
-    fputc('\n', out);
-    for (int stage = 0; stage < STAGES; stage++)
-        fprintf(out, "%*s", stage ? 20 : 19,
-                accounting_speaks_of(accounting, stage)
-                    ? grouped(text, states_bytes(accounting_sum_of(accounting, stage), psi, ranks))
-                    : "-");
-    fputc('\n', out);
+    for (int line = 0; line < 2; line++, fputc('\n', out))
+        for (int stage = 0; stage < STAGES; stage++) {
+            const struct accounting_sum sum = accounting_sum_of(accounting, stage);
+            fprintf(out, "%*s", stage ? 20 : 19,
+                    !accounting_speaks_of(accounting, stage) ? "-"
+                    : line ? grouped(text, states_bytes(sum, psi, ranks)) : accounting_sum_text(text, sum, " Psi"));
+        }
 }
 
 void psi_print(FILE *out, const struct config *config, int64_t psi)
@@ -125,7 +115,7 @@ int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct e
             const struct accounting_sum sum = accounting_sum_of(accounting, stage);
             if (!accounting_speaks_of(accounting, stage)) continue;
             json_put(json_item(states), TEXT("accounting", accounting->name), NUMBER("stage", stage),
-                     TEXT("formula", states_formula(formula, sum)), NUMBER("bytes", states_bytes(sum, psi, ranks)));
+                     TEXT("formula", accounting_sum_text(formula, sum, " Psi")), NUMBER("bytes", states_bytes(sum, psi, ranks)));
         }
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule schedule;

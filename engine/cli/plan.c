@@ -9,7 +9,6 @@
 #include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
-#include "engine/advise/psi.h"
 #include "engine/advise/sweep.h"
 #include "engine/base/grouped.h"
 #include "engine/base/words.h"

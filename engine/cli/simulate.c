@@ -9,7 +9,6 @@
 #include "engine/base/json.h"
 #include "engine/cli/front.h"
 #include "engine/plan/checker.h"
-#include "engine/simulate/calibrate.h"
 #include "engine/simulate/record.h"
 
 enum { SLOW_MOST = 64, RECORDED_RANKS = 16 };

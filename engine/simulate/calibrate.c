@@ -1,4 +1,4 @@
-#include "engine/simulate/calibrate.h"
+#include "engine/simulate/hardware.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -30,6 +30,10 @@ char *hardware_text(const struct hardware *hardware, const char *source);
 /* Nodes are the configuration's (topology.ranks_per_node), else the hardware's. STATUS_USAGE: the ranks do not fill them. */
 int hardware_place(struct config *config, const struct hardware *hardware, struct error *err);
 
+/* calibrate.c: measures this machine, with the engine's own kernels, on one thread: what a rank of one thread reaches. Takes some
+ * seconds; each figure is the best of several rounds. disk: a folder whose disk is measured, too; NULL: none. */
+int calibrate_machine(struct hardware *hardware, const char *disk, struct error *err);
+
 /* FLOP/s at the peak of this type; 0: the profile does not say it. */
 uint64_t hardware_flops(const struct hardware *hardware, enum dtype dtype);
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/advise/psi.h"
+#include "engine/advise/print.h"
 #include "engine/config/config.h"
 #include "engine/plan/checker.h"
 #include "engine/plan/gpt2.h"
