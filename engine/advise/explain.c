@@ -273,13 +273,27 @@ static void print_part(FILE *out, const struct explained *list, int count, enum 
     }
 }
 
-static int print_page(FILE *out, const struct explained *list, int count, const char *name, struct error *err)
+/* The keys of a step that is planned for it; NULL, with the error set: none can be planned, or there is no memory. */
+static struct explained *plan_and_explain(const struct config *config, int *count, struct error *err)
 {
-    (void)err;
+    struct setup setup;
+    if (setup_init(&setup, config, err)) return NULL;
+    struct explained *list = explain_keys(config, &setup, count);
+    setup_release(&setup);
+    if (!list) error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
+    return list;
+}
+
+int explain_print(FILE *out, const struct config *config, const char *name, struct error *err)
+{
+    int count;
+    struct explained *list = plan_and_explain(config, &count, err);
+    if (!list) return err->status;
     fprintf(out,
             "%s: what each key does in this run\nA key binds if a step at its neutral value would be another one.\n",
             name);
     for (int part = 0; part < EXPLAIN_PARTS; part++) print_part(out, list, count, (enum explain_part)part);
+    free(list);
     return STATUS_OK;
 }
 
@@ -307,38 +321,13 @@ static void add_key(cJSON *json, const struct explained *line)
     if (row && row->fsdp2) json_put(json, TEXT("fsdp2", row->fsdp2), TEXT("fsdp2_source", row->fsdp2_source));
 }
 
-static int print_json(FILE *out, const struct explained *list, int count, const char *name, struct error *err)
-{
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "config", name);
-    cJSON *keys = cJSON_AddArrayToObject(json, "keys");
-    for (int i = 0; i < count; i++) add_key(json_item(keys), &list[i]);
-    return json_print(out, json, err);
-}
-
-/* ---- both ---- */
-
-typedef int explained_print(FILE *out, const struct explained *list, int count, const char *name, struct error *err);
-
-static int print(FILE *out, const struct config *config, const char *name, explained_print *form, struct error *err)
-{
-    struct setup setup;
-    int count, status = setup_init(&setup, config, err);
-    if (status) return status;
-    struct explained *list = explain_keys(config, &setup, &count);
-    status = list ? form(out, list, count, name, err)
-                  : error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
-    free(list);
-    setup_release(&setup);
-    return status;
-}
-
-int explain_print(FILE *out, const struct config *config, const char *name, struct error *err)
-{
-    return print(out, config, name, print_page, err);
-}
-
 int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)
 {
-    return print(out, config, name, print_json, err);
+    int count;
+    struct explained *list = plan_and_explain(config, &count, err);
+    if (!list) return err->status;
+    cJSON *json = json_object(TEXT("config", name)), *keys = cJSON_AddArrayToObject(json, "keys");
+    for (int i = 0; i < count; i++) add_key(json_item(keys), &list[i]);
+    free(list);
+    return json_print(out, json, err);
 }
