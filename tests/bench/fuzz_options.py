@@ -3,16 +3,17 @@
 
     make SAN=address-undefined && tests/bench/fuzz_options.py [SECONDS [SEED]]        60 seconds, seed 1
 
-Options and keys, their types and ranges come from options.def and config_keys.def; values fit, or are wrong in their sign, size, spelling or
-type. Of every command line this must hold, and each for which it does not is printed, ready to be typed:
+Options and keys, their types and ranges come from options.def and config_keys.def; values fit, or are
+wrong in their sign, size, spelling or type. Of every command line this must hold, and each for which it does not is printed, ready to be typed:
 
     the exit status is 0, 1 (with --fit and --advise: nothing fits), 2, 3 or 4, and no sanitizer reports
-    no figure is nan, inf or the largest integer, which stand for a sum that went wrong
+    no figure is nan, inf or the smallest integer, which stand for a sum that went wrong
     a failure is one line on standard error that begins with "zerolab: " (notes do not count); a success is none
     it takes at most LIMIT_S seconds of processor time
 
-A seed gives the same command lines. ZEROLAB=PROGRAM: another program; LIMIT_S=20: another limit. Exit status 1 when something did not hold.
+A seed gives the same command lines. ZEROLAB=PROGRAM: another program; LIMIT_S=20: another limit. Exit status 1: it did not hold.
 """
+import glob
 import os
 import random
 import re
@@ -32,10 +33,11 @@ LEFT_OUT = {"calibrate", "disk", "help", "version"}  # those measure for seconds
 # The sanitizers end with a status of their own; memory for huge sizes is refused, as a machine would.
 SANITIZERS = "exitcode=99:max_allocation_size_mb=4096:allocator_may_return_null=1:hard_rss_limit_mb=6000:detect_leaks=1"
 
-STRANGE = ("", "0", "-1", "-0", "nan", "NaN", "inf", "-inf", "1e30", "-1e30", "1e400", "1e-400", "0.5", "2147483647", "2147483648",
-           "-2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616", "1" * 60, "x", "true", "false",
-           "null", "none", "auto", "[]", "{}", "[1,2]", " 1", "1 ", "0x10", "1e3", "5e8", "256MiB", "1.5 GB", "1TB", "1ms", "%s%n", "\u00e9",
-           "\x01", "a=b", "=", ",", "list", "-", "--", "/", "/nonexistent", "a" * 300)
+STRANGE = ("", "0", "-1", "-0", "nan", "NaN", "inf", "-inf", "1e30", "-1e30", "1e400", "1e-400", "0.5", "2147483647",
+           "2147483648", "-2147483648", "4294967296", "9223372036854775807", "9223372036854775808",
+           "18446744073709551616", "1" * 60, "x", "true", "false", "null", "none", "auto", "[]", "{}", "[1,2]", " 1",
+           "1 ", "0x10", "1e3", "5e8", "256MiB", "1.5 GB", "1TB", "1ms", "%s%n", "\u00e9", "\x01", "a=b", "=", ",",
+           "list", "-", "--", "/", "/nonexistent", "a" * 300)
 
 
 def options():
@@ -55,7 +57,8 @@ def keys():
     with open(os.path.join(ROOT, "engine/config/config_keys.def"), encoding="utf-8") as file:
         text = file.read()
     rows = re.findall(r'^KEY\("([^"]+)", (\w+), [^,]+, "([^"]*)", "([^"]*)"', text, re.M)
-    return rows + [(path, "ANY", "", "") for path in re.findall(r'^(?:FIXED|INERT|QUIET|SWITCH|OPAQUE|ALIAS)\("([^"]+)"', text, re.M)]
+    others = re.findall(r'^(?:FIXED|INERT|QUIET|SWITCH|OPAQUE|ALIAS)\("([^"]+)"', text, re.M)
+    return rows + [(path, "ANY", "", "") for path in others]
 
 
 def names(path, pattern):
@@ -65,13 +68,16 @@ def names(path, pattern):
 
 OPTIONS, KEYS = options(), keys()
 MODELS = names("engine/config/models.c", r'^    (?:GPT\(|LLAMA\(|\{)"([^"]+)"')
-ACCOUNTINGS = names("engine/advise/accountings.def", r'^ACCOUNTING\(\w+, "([^"]+)"') + names("engine/advise/conventions.def", r'^CONVENTION\("[^"]*", "([^"]+)"')
+ACCOUNTINGS = (names("engine/advise/accountings.def", r'^ACCOUNTING\(\w+, "([^"]+)"') +
+               names("engine/advise/conventions.def", r'^CONVENTION\("[^"]*", "([^"]+)"'))
 QUANTITIES = names("engine/advise/quantities.def", r"^QUANTITY\((\w+)")
+ENDLESS = r"(?<![\w-])-?(nan|inf)(?![\w-])|-9,?223,?372,?036,?854,?775,?80[78]"
 HARDWARE = ("t4", "v100", "a100", "h100", "h200", "b200")
-CONFIGS = [os.path.join(ROOT, "configs", name) for name in sorted(os.listdir(os.path.join(ROOT, "configs"))) if name.endswith(".json")]
-SIZES = ("model.layers", "model.hidden", "model.heads", "model.context", "model.vocabulary", "model.kv_heads", "model.ffn", "model.mlp_tiles",
-         "model.tied", "model.architecture", "model.recompute", "data.sequence_length", "train_micro_batch_size_per_gpu",
-         "gradient_accumulation_steps", "train_batch_size", "zero_optimization.stage", "topology.ranks_per_node", "bf16.enabled",
+CONFIGS = sorted(glob.glob(os.path.join(ROOT, "configs", "*.json")))
+SIZES = ("model.layers", "model.hidden", "model.heads", "model.context", "model.vocabulary", "model.kv_heads",
+         "model.ffn", "model.mlp_tiles", "model.tied", "model.architecture", "model.recompute",
+         "data.sequence_length", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size",
+         "zero_optimization.stage", "topology.ranks_per_node", "bf16.enabled",
          "zero_optimization.offload_optimizer.device", "zero_optimization.offload_param.device")
 
 
@@ -92,7 +98,8 @@ class Maker:
         return max(low, min(high, int(2 ** self.random.uniform(0, 62))))
 
     def count(self):
-        return self.one(STRANGE) if self.chance(8) else str(self.integer(1, self.one((4, 4, 4, 64, 64, 4096, 65536, 65536, 1 << 40))))
+        most = self.one((4, 4, 4, 64, 64, 4096, 65536, 65536, 1 << 40))
+        return self.one(STRANGE) if self.chance(8) else str(self.integer(1, most))
 
     def decimal(self):
         return self.one(STRANGE) if self.chance(30) else "%.6g" % (10 ** self.random.uniform(-12, 25))
@@ -108,11 +115,13 @@ class Maker:
         if kind == "BOOL":
             return self.one(("true", "false"))
         if path in SIZES and path != "zero_optimization.stage" and self.chance(85):
-            return str(self.integer(1, self.one((4, 8, 64, 1024, 65536) if "model." in path or "length" in path else (4, 8))))
+            large = "model." in path or "length" in path
+            return str(self.integer(1, self.one((4, 8, 64, 1024, 65536) if large else (4, 8))))
         if kind in ("INT", "INT64", "UINT64", "BYTES"):
             edges = re.fullmatch(r"(-?\d+)\.\.(-?\d+)", span)
             if edges and self.chance(60):
-                return str(self.random.randint(int(edges[1]), int(edges[2])) if self.chance(50) else self.one(edges.groups()))
+                low, high = edges.groups()
+                return self.one((low, high, str(self.random.randint(int(low), int(high)))))
             return str(self.integer(0)) + (self.one(("", "KB", "MiB", "GB", "TB")) if kind == "BYTES" else "")
         if kind in ("DOUBLE", "FLOAT", "SECONDS", "BANDWIDTH"):
             return self.decimal()
@@ -130,10 +139,12 @@ class Maker:
     def shape(self):
         """Sizes that fit each other."""
         heads = self.one((1, 2, 4, 8, 12, 16, 40, 96))
-        sizes = {"layers": self.one((1, 2, 3, 12, 48, 96)), "heads": heads, "hidden": heads * self.one((2, 16, 64, 128)),
-                 "context": self.one((1, 8, 512, 4096)), "vocabulary": self.one((2, 256, 50257, 128256)), "kv_heads": self.one((1, heads)),
+        sizes = {"layers": self.one((1, 2, 3, 12, 48, 96)), "heads": heads,
+                 "hidden": heads * self.one((2, 16, 64, 128)), "kv_heads": self.one((1, heads)),
+                 "context": self.one((1, 8, 512, 4096)), "vocabulary": self.one((2, 256, 50257, 128256)),
                  "architecture": self.one(("gpt2", "llama", "qwen2", "opt", "bloom"))}
-        return [word for name in self.random.sample(sorted(sizes), self.random.randrange(1, 8)) for word in ("--set", "model.%s=%s" % (name, sizes[name]))]
+        some = self.random.sample(sorted(sizes), self.random.randrange(1, 8))
+        return [word for name in some for word in ("--set", "model.%s=%s" % (name, sizes[name]))]
 
     def setting(self):
         key = self.key()
@@ -144,18 +155,21 @@ class Maker:
         values = [self.value(key) for _ in range(self.random.randrange(1, 6))]
         if self.chance(25):
             low, step = self.integer(0, self.one((4, 1 << 62))), self.one(("", "", "+", "*", "-"))
-            values = ["%d..%d%s" % (low, low + self.integer(0, self.one((8, 1 << 62))), step and step + self.one((self.count(), "2", "9" * 18)))]
+            high = low + self.integer(0, self.one((8, 1 << 62)))
+            values = ["%d..%d%s" % (low, high, step and step + self.one((self.count(), "2", "9" * 18)))]
         return "%s=%s" % (self.spelled(key[0]), ",".join(values))
 
     def argument(self, name, argument):
         if self.chance(2):
             return self.one(STRANGE)
         makers = {
-            "ranks": self.count, "steps": lambda: self.one(("1", "2", "3", self.count())), "set": self.setting, "sweep": self.sweep,
+            "ranks": self.count, "steps": lambda: self.one(("1", "2", "3", self.count())), "set": self.setting,
+            "sweep": self.sweep,
             "seed": self.count, "tokens": self.decimal, "price": self.decimal, "iteration-seconds": self.decimal,
-            "model": lambda: self.one(MODELS), "hardware": lambda: self.one(HARDWARE), "accounting": lambda: self.one(ACCOUNTINGS),
+            "model": lambda: self.one(MODELS), "hardware": lambda: self.one(HARDWARE),
+            "accounting": lambda: self.one(ACCOUNTINGS),
             "psi": lambda: self.decimal() + self.one(("", "B", "M", "T")) if self.chance(50) else str(self.integer()),
-            "with": lambda: ",".join("%s=%s" % (self.one(QUANTITIES), self.decimal()) for _ in range(self.random.randrange(1, 4))),
+            "with": lambda: ",".join("%s=%s" % (self.one(QUANTITIES), self.decimal()) for _ in range(self.one((1, 1, 2, 4)))),
             "slow": lambda: "%s:%s" % (self.count(), self.decimal()), "record-ranks": lambda: "0-" + self.count(),
             "frame": lambda: self.count() + "x" + self.count(), "as": lambda: self.one(argument.split("|")),
             "output": lambda: self.one(("out", "out", "none/out", "/dev/full", ".")),
@@ -167,8 +181,10 @@ class Maker:
         known = {name: (name, kind, argument) for name, kind, argument in OPTIONS[verb]}
         chosen = [] if verb == "plan" else [known["hardware"]] * self.chance(95)
         if verb == "plan" and self.chance(75):
-            chosen += [known[name] for name in self.one((("advise", "hardware"), ("advise", "hardware"), ("sweep",), ("sweep", "hardware"), ("sweep", "sweep"),
-                                                         ("accounting",), ("accounting", "with"), ("psi",), ("explain",), ("fit",), ("schedule",)))]
+            chosen += [known[name] for name in self.one((
+                ("advise", "hardware"), ("advise", "hardware"), ("sweep",), ("sweep", "hardware"), ("sweep", "sweep"),
+                ("accounting",),
+                ("accounting", "with"), ("psi",), ("explain",), ("fit",), ("schedule",)))]
         model = self.one(("operand", "operand", "model", "model", "model", "model", "set", "set", "none"))
         chosen += [known["model"]] * (model == "model") + [known["set"]] * self.one((0, 0, 1, 1, 2, 4))
         chosen += [known["ranks"]] * self.chance(60) + [known["json"]] * self.chance(30)
@@ -186,13 +202,13 @@ def judge(words, status, errors, output):
     """What does not hold, or None."""
     lines = [line for line in errors.split("\n") if line.startswith("zerolab: ") and not line.startswith("zerolab: note: ")]
     if re.search(r"runtime error:|Sanitizer", errors) or status == 99:
-        return "a sanitizer reports: " + next((line for line in errors.split("\n") if re.search(r"runtime error:|Sanitizer", line)), "")
+        return "a sanitizer reports: " + next(iter(re.findall(r".*(?:runtime error:|Sanitizer).*", errors)), "")
     if status == -signal.SIGXCPU:
         return "no end within %d s" % LIMIT_S
     may_not_fit = "--fit" in words or "--advise" in words
     if status not in (0, 2, 3, 4) and not (status == 1 and may_not_fit):
         return "exit status %d" % status
-    strange = "--explain" not in words and re.search(r"-?\b(nan|inf)\b|9,?223,?372,?036,?854,?775,?80[78]", output)
+    strange = "--explain" not in words and re.search(ENDLESS, output)
     if strange:
         return "prints %s" % strange.group(0)
     if len(lines) != (status >= 2):
@@ -207,15 +223,16 @@ def limit_time():
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 60
     maker = Maker(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    environment = dict(os.environ, LC_ALL="C.UTF-8", ASAN_OPTIONS=SANITIZERS, UBSAN_OPTIONS="exitcode=99:print_stacktrace=1", LSAN_OPTIONS="exitcode=99",
-                       XDG_CONFIG_HOME="/nonexistent")
+    environment = dict(os.environ, LC_ALL="C.UTF-8", XDG_CONFIG_HOME="/nonexistent", ASAN_OPTIONS=SANITIZERS,
+                       LSAN_OPTIONS="exitcode=99", UBSAN_OPTIONS="exitcode=99:print_stacktrace=1")
     end, counts, found, slowest = time.monotonic() + seconds, {}, 0, (0.0, [])
     with tempfile.TemporaryDirectory() as folder:
         while time.monotonic() < end:
             words, began = maker.line(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            ran = subprocess.run([PROGRAM] + words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.PIPE, check=False, preexec_fn=limit_time)
-            why = judge(words, ran.returncode, ran.stderr.decode("utf-8", "replace"), ran.stdout.decode("utf-8", "replace"))
+            ran = subprocess.run([PROGRAM] + words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, check=False,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=limit_time)
+            output, errors = (text.decode("utf-8", "replace") for text in (ran.stdout, ran.stderr))
+            why = judge(words, ran.returncode, errors, output)
             counts[ran.returncode] = counts.get(ran.returncode, 0) + 1
             slowest = max(slowest, (resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - began, words))
             if why:
