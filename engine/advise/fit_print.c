@@ -5,6 +5,7 @@
 
 #include "engine/advise/fit.h"
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 
 static const char *where(enum offload offload)
 {
@@ -79,19 +80,16 @@ static void print_head(FILE *out, const struct fit_question *question)
 
 /* ---- the model as it is ---- */
 
-static const char *const sizes_said[] = {"as given", "sizes of a block", "the least sizes"};
-
-static void print_setup(FILE *out, const struct fit_setup *setup)
+const char *fit_setup_text(char text[160], const struct fit_setup *setup)
 {
-    fprintf(out, "stage %d", setup->stage);
-    if (setup->optimizer) fprintf(out, ", offload_optimizer %s", offload_name(setup->optimizer));
-    if (setup->param) fprintf(out, ", offload_param %s", offload_name(setup->param));
-    const bool two_lines = (setup->recompute != 0) + (setup->tiles > 1) + (setup->sizes != 0) > 1;
-    const char *between = two_lines ? ",\n  " : ", ";
-    if (setup->recompute)
-        fprintf(out, "%smodel.recompute %s", between, recompute_name(setup->recompute)), between = ", ";
-    if (setup->tiles > 1) fprintf(out, "%smodel.mlp_tiles %d", between, setup->tiles), between = ", ";
-    if (setup->sizes) fprintf(out, "%s%s", between, sizes_said[setup->sizes]);
+    static const char *const sizes[SIZES] = {"", ", buckets and prefetch of a block", ", the least buckets and prefetch"};
+    snprintf(text, 160, "stage %d", setup->stage);
+    if (setup->optimizer) text_append(text, 160, ", offload_optimizer %s", offload_name(setup->optimizer));
+    if (setup->param) text_append(text, 160, ", offload_param %s", offload_name(setup->param));
+    if (setup->recompute) text_append(text, 160, ", model.recompute %s", recompute_name(setup->recompute));
+    if (setup->tiles > 1) text_append(text, 160, ", model.mlp_tiles %d", setup->tiles);
+    text_append(text, 160, "%s", sizes[setup->sizes]);
+    return text;
 }
 
 static void print_needs(FILE *out, const struct fit_plan *plan, const struct fit_limits *limits)
@@ -234,7 +232,7 @@ static void print_elsewhere(FILE *out, const struct fit_question *question, cons
 static void print_cheapest(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
 {
     const struct config *config = question->config;
-    char a[32];
+    char a[32], setup[160];
     if (answer->chosen < 0) {
         fprintf(out, "\nNothing here trains %s as it is (%d layers):\n", config->model.name, config->model.layers);
         fputs("a smaller micro-batch, more ranks or larger budgets would be needed\n", out);
@@ -242,8 +240,7 @@ static void print_cheapest(FILE *out, const struct fit_question *question, const
         const struct fit_candidate *chosen = &answer->candidates[answer->chosen];
         fprintf(out, "\nThe cheapest setup for %s as it is (%d layers, %s parameters)\n  ", config->model.name,
                 config->model.layers, grouped(a, chosen->plan.parameters));
-        print_setup(out, &chosen->setup);
-        fputc('\n', out);
+        words_print(out, 2, 2, fit_setup_text(setup, &chosen->setup));
         print_needs(out, &chosen->plan, &question->limits);
         print_costs(out, &chosen->plan);
         print_sets(out, config, &chosen->setup, question->limits.folder);
@@ -315,11 +312,11 @@ static void print_depths(FILE *out, const struct fit_question *question, const s
 /* What letting go of activations, and tiles, would give. */
 static void print_smaller(FILE *out, const struct fit_depth *smaller)
 {
-    char a[32];
+    char a[32], setup[160];
     if (smaller->layers == 0) return;
     fputs("  ", out);
-    print_setup(out, &smaller->setup);
-    fprintf(out, ":\n  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
+    words_print(out, 2, 2, fit_setup_text(setup, &smaller->setup));
+    fprintf(out, "  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
             grouped(a, smaller->plan.parameters), smaller->layers == FIT_LAYERS_MAX ? "; no more are looked at" : "");
 }
 

@@ -22,17 +22,16 @@ struct run { /* what is known of it */
     int changes;
 };
 
-static enum knob_source source_named(const char *from)
-{
-    return !strcmp(from, "set") ? SOURCE_SET : !strcmp(from, "auto") ? SOURCE_AUTO : SOURCE_FILE;
-}
-
 static void read_given(struct knob *knob, const cJSON *given)
 {
     const cJSON *row = json_get(given, knob->key->path);
     const char *from = json_get_text(row, "from");
     const char *value = json_get_text(row, "value");
-    knob->source = !given ? SOURCE_UNKNOWN : from ? source_named(from) : SOURCE_DEFAULT;
+    knob->source = !given                  ? SOURCE_UNKNOWN
+                   : !from                 ? SOURCE_DEFAULT
+                   : !strcmp(from, "set")  ? SOURCE_SET
+                   : !strcmp(from, "auto") ? SOURCE_AUTO
+                                           : SOURCE_FILE;
     if (value && knob->class != KNOB_HONOURED) snprintf(knob->value, sizeof knob->value, "%s", value);
 }
 

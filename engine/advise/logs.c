@@ -86,14 +86,9 @@ static int64_t samples_of(const struct logs *logs, const struct run_step *step)
     return step->tokens / logs->config.data.sequence_length;
 }
 
-static double rate(uint64_t samples, uint64_t ns)
-{
-    return ns ? (double)samples * 1e9 / (double)ns : 0;
-}
-
 static void print_rate(FILE *out, const char *name, uint64_t samples, uint64_t ns)
 {
-    if (samples && ns) fprintf(out, ", %s=%.2f", name, rate(samples, ns));
+    if (samples && ns) fprintf(out, ", %s=%.2f", name, (double)samples * 1e9 / (double)ns);
     else fprintf(out, ", %s=n/a", name);
 }
 

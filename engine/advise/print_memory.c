@@ -60,12 +60,6 @@ static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uin
     print_budget(out, (uint64_t)footprint->peak_bytes[tier], budget_bytes);
 }
 
-static void print_tiers(FILE *out, const struct setup *setup, const struct config *config)
-{
-    for (int tier = 0; tier < TIERS; tier++)
-        if (setup->footprint.peak_bytes[tier]) print_tier(out, setup, (enum tier)tier, config->budget_bytes[tier]);
-}
-
 /* ---- activations ---- */
 
 static void print_activation_line(FILE *out, const char *what, const char *formula, int64_t bytes, int layers)
@@ -272,7 +266,8 @@ static void print_buffers(FILE *out, const struct setup *setup)
 
 void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config)
 {
-    print_tiers(out, setup, config);
+    for (int tier = 0; tier < TIERS; tier++)
+        if (setup->footprint.peak_bytes[tier]) print_tier(out, setup, (enum tier)tier, config->budget_bytes[tier]);
     print_model_states(out, setup);
     print_activations(out, setup);
     print_flops(out, setup);

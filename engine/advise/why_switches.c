@@ -90,11 +90,6 @@ static void side_finish(struct why_side *side, const struct sums *sums)
     if (side->has_exposed) side->exposed_ns /= sums->timed_steps;
 }
 
-static bool counts(const struct run_step *step)
-{
-    return run_step_is_whole(step) && !step->skipped;
-}
-
 /* The last whole steps of [from, to), or the first. */
 static struct why_side side_of(const struct run_model *model, uint32_t from, uint32_t to, bool last)
 {
@@ -102,7 +97,8 @@ static struct why_side side_of(const struct run_model *model, uint32_t from, uin
     struct sums sums = {0};
     for (int n = 0; n < model->step_count && side.steps < WHY_SWITCH_STEPS; n++) {
         const struct run_step *step = &model->steps[last ? model->step_count - 1 - n : n];
-        if (step->step >= from && step->step < to && counts(step)) side_add(&side, &sums, step);
+        const bool counts = run_step_is_whole(step) && !step->skipped;
+        if (step->step >= from && step->step < to && counts) side_add(&side, &sums, step);
     }
     side_finish(&side, &sums);
     return side;

@@ -35,7 +35,7 @@ static int write_figures(const struct cli *cli, const struct analysis *analysis,
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     analysis_print(analysis, out);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 static int write_difference(const struct cli *cli, const struct analysis *left, const struct analysis *right,
@@ -45,7 +45,7 @@ static int write_difference(const struct cli *cli, const struct analysis *left, 
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     *equal = analysis_diff_print(left, right, out);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 static void rename_trace(struct analysis *analysis, const char *name)

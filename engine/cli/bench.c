@@ -237,9 +237,7 @@ static int measure(const struct cli *cli, const struct config *config, struct er
                        : error_set(err, STATUS_RUN, "no memory for what is found");
     if (!status) (cli->json ? print_json : print_text)(out, config, found);
     free(found);
-    struct error why;
-    const int closed = front_close(out, cli->output, status ? &why : err);
-    return status ? status : closed;
+    return front_close(out, cli->output, status, err);
 }
 
 int front_bench(const struct cli *cli, struct error *err)

@@ -110,7 +110,7 @@ static int write_findings(const struct cli *cli, const struct findings *findings
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_findings(out, findings);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 /* A damaged checkpoint is still described; its damage is the last line, and the exit status. */
@@ -167,7 +167,7 @@ static int write_weights(const struct cli *cli, const struct weights_info *info,
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_weights(out, info);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 static int inspect_weights(const struct cli *cli, struct error *err)

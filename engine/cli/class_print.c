@@ -252,7 +252,7 @@ static int show(const struct cli *cli, const struct class *class, struct error *
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_text(out, class, cli->operand, cli->second, time(NULL));
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 int front_class(const struct cli *cli, struct error *err)

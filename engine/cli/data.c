@@ -198,5 +198,5 @@ int front_data_info(const struct cli *cli, struct error *err)
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_figures(out, &figures);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }

@@ -123,7 +123,7 @@ static int tell(const struct cli *cli, struct answer *answer, struct error *err)
         FILE *out = front_open(cli->output, err);
         if (!out) return err->status;
         print_text(out, answer);
-        status = front_close(out, cli->output, err);
+        status = front_close(out, cli->output, STATUS_OK, err);
     }
     return status ? status : answer->counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
 }

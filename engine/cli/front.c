@@ -177,12 +177,14 @@ FILE *front_open_bytes(const char *path, struct error *err)
     return open_beside(&opened, path, true) ? opened.file : open_file(path, true, err);
 }
 
-int front_close(FILE *out, const char *path, struct error *err)
+int front_close(FILE *out, const char *path, int status, struct error *err)
 {
     const int before = ferror(out) ? EIO : 0; /* stdio does not keep the errno */
-    if (out == opened.file) return close_beside(&opened, before, err);
-    const int cause = put_away(out, before);
-    return cause ? cannot_write(path, cause, err) : STATUS_OK;
+    struct error *news = status ? NULL : err;
+    int cause, closed;
+    if (out == opened.file) closed = close_beside(&opened, before, news);
+    else closed = (cause = put_away(out, before)) ? cannot_write(path, cause, news) : STATUS_OK;
+    return status ? status : closed;
 }
 
 void front_drop(FILE *out)

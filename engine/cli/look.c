@@ -129,7 +129,7 @@ static int check_foreign(const struct cli *cli, struct error *err)
     } else {
         FILE *out = front_open(cli->output, err);
         if (out) import_print(&import, out);
-        status = out ? front_close(out, cli->output, err) : err->status;
+        status = out ? front_close(out, cli->output, STATUS_OK, err) : err->status;
     }
     if (!status && import.cut[0]) status = STATUS_CHECK;
     import_release(&import);
@@ -148,7 +148,7 @@ int front_check(const struct cli *cli, struct error *err)
         FILE *out = front_open(cli->output, err);
         if (!out) return err->status;
         trace_check_print(&check, out);
-        status = front_close(out, cli->output, err);
+        status = front_close(out, cli->output, STATUS_OK, err);
     }
     return status ? status : trace_check_status(&check);
 }

@@ -230,11 +230,9 @@ static int plan(const struct cli *cli, bool *fits, struct error *err)
     if (status) return status;
     if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
     FILE *out = front_open(cli->output, err);
-    status = out ? print(out, &config, cli, fits, err) : err->status;
+    status = out ? front_close(out, cli->output, print(out, &config, cli, fits, err), err) : err->status;
     config_release(&config);
-    if (!out) return status;
-    int closed = front_close(out, cli->output, status ? NULL : err);
-    return status ? status : closed;
+    return status;
 }
 
 /* Needs no configuration. */
@@ -260,7 +258,7 @@ static int list_models(const struct cli *cli, struct error *err)
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     print_models(out);
-    return front_close(out, cli->output, err);
+    return front_close(out, cli->output, STATUS_OK, err);
 }
 
 static int list_accountings(const struct cli *cli, struct error *err)
@@ -270,8 +268,7 @@ static int list_accountings(const struct cli *cli, struct error *err)
     int status = STATUS_OK;
     if (cli->json) status = conventions_print_list_json(out, err);
     else accounting_print_list(out), conventions_print_list(out);
-    const int closed = front_close(out, cli->output, status ? NULL : err);
-    return status ? status : closed;
+    return front_close(out, cli->output, status, err);
 }
 
 int front_plan(const struct cli *cli, struct error *err)

@@ -281,7 +281,7 @@ void session_report(struct session *session)
         status = error_set(&err, STATUS_RUN, "cannot write the report %.300s: no memory", session->report);
     } else if (out) {
         putc('\n', out);
-        status = front_close(out, session->report, &err);
+        status = front_close(out, session->report, STATUS_OK, &err);
     }
     if (session->past.file) fclose(session->past.file);
     session->past.file = NULL;

@@ -119,13 +119,6 @@ static void drop_pace(struct config *config)
 
 /* ---- simulating ---- */
 
-/* Compute operations follow each other, so the step has as much time without them as they leave. */
-static void note_busy(struct trial *trial, const struct simulation *simulation, double step_s)
-{
-    simulation_busy(simulation, trial->busy_s);
-    trial->exposed_s = step_s - trial->busy_s[LANE_COMPUTE];
-}
-
 static int run_steps(struct trial *trial, struct simulation *simulation, struct recorder *recorder, struct error *err)
 {
     static const uint64_t start_ns = RECORDED_FROM_NS;
@@ -137,7 +130,9 @@ static int run_steps(struct trial *trial, struct simulation *simulation, struct 
         if (recorder) status = recorder_step(recorder, (uint32_t)step, begin_ns, err);
     }
     trial->step_s = 1e-9 * (double)(now_ns - start_ns) / trial->question.steps;
-    note_busy(trial, simulation, 1e-9 * (double)(now_ns - begin_ns));
+    simulation_busy(simulation, trial->busy_s);
+    /* Compute operations follow each other, so the step has as much time without them as they leave. */
+    trial->exposed_s = 1e-9 * (double)(now_ns - begin_ns) - trial->busy_s[LANE_COMPUTE];
     return status;
 }
 

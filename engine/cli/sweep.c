@@ -77,8 +77,7 @@ static int give_sweep(const struct app_charts *ask, const struct cli *cli, struc
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
     const int status = cli->json ? sweep_print_json(out, ask->sweep, err) : app_charts(out, ask, err);
-    const int closed = front_close(out, cli->output, status ? NULL : err);
-    return status ? status : closed;
+    return front_close(out, cli->output, status, err);
 }
 
 int front_sweep(const struct cli *cli, struct error *err)

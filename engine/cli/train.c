@@ -369,12 +369,6 @@ static int print_lost(const struct session *session, int status)
     return status ? status : STATUS_RUN;
 }
 
-/* Out of memory is an outcome, but scripts get a status that is not 0. */
-static int exit_status(const struct run_model *model)
-{
-    return model->outcome == OUTCOME_OUT_OF_MEMORY ? STATUS_RUN : STATUS_OK;
-}
-
 /* ---- the first minute ---- */
 
 /* A user who has played no lab yet is offered the tour in the header of the live view, and need not answer. Scripts,
@@ -403,7 +397,8 @@ static int train(struct session *session, struct error *err)
     if (status) app_close(*session->stage), *session->stage = NULL; /* it was kept for a tour that does not follow */
     if (!status && session->model && !(session->offer && session->offer->said == OFFER_TAKEN)) {
         print_result(session);
-        return exit_status(session->model);
+        /* An outcome, but scripts get a status that is not 0. */
+        return session->model->outcome == OUTCOME_OUT_OF_MEMORY ? STATUS_RUN : STATUS_OK;
     }
     return status ? front_fail(err) : STATUS_OK;
 }

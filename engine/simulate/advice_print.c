@@ -15,19 +15,6 @@ static const char *gigabytes(char out[32], double bytes)
     return out;
 }
 
-/* "stage 3, offload_optimizer cpu, model.recompute full, mlp_tiles 4, the least sizes" */
-static const char *setup_text(char text[160], const struct fit_setup *setup)
-{
-    static const char *const sizes[SIZES] = {"", ", buckets and prefetch of a block", ", the least buckets and prefetch"};
-    snprintf(text, 160, "stage %d", setup->stage);
-    if (setup->optimizer) text_append(text, 160, ", offload_optimizer %s", offload_name(setup->optimizer));
-    if (setup->param) text_append(text, 160, ", offload_param %s", offload_name(setup->param));
-    if (setup->recompute) text_append(text, 160, ", model.recompute %s", recompute_name(setup->recompute));
-    if (setup->tiles > 1) text_append(text, 160, ", model.mlp_tiles %d", setup->tiles);
-    text_append(text, 160, "%s", sizes[setup->sizes]);
-    return text;
-}
-
 /* ---- DeepSpeed ---- */
 
 static bool is_off(const cJSON *item)
@@ -119,7 +106,7 @@ static void print_taken(FILE *out, const char *name, const struct advised *advis
     char setup[160], bytes[32];
     const struct fit_plan *plan = &advised->candidate.plan;
     const int column = fprintf(out, "%s ", name);
-    words_print(out, column, 6, setup_text(setup, &advised->candidate.setup));
+    words_print(out, column, 6, fit_setup_text(setup, &advised->candidate.setup));
     fprintf(out, "      a step %.4g s (SIMULATED), %.4g tokens/s, MFU %.1f %%\n", advised->step_s,
             advised->rates.tokens_per_s, 100 * advised->rates.mfu);
     fprintf(out, "      device %s a rank, most of it %s", gigabytes(bytes, (double)plan->need[FIT_DEVICE].bytes),
@@ -158,7 +145,7 @@ static void print_reasons(FILE *out, const struct advice *advice)
     words_print(out, 6, 6, line);
     if (!advice->has_lacking) return;
     const enum fit_limit stop = fit_stop(&advice->cheaper.plan, &advice->limits);
-    snprintf(line, sizeof line, "%s moves less and does not fit: it lacks %s of %s", setup_text(setup, &advice->cheaper.setup),
+    snprintf(line, sizeof line, "%s moves less and does not fit: it lacks %s of %s", fit_setup_text(setup, &advice->cheaper.setup),
              gigabytes(bytes, (double)fit_short(&advice->cheaper.plan, &advice->limits, stop)), fit_limit_name(stop));
     fputs("      ", out);
     words_print(out, 6, 6, line);
@@ -199,7 +186,7 @@ int advice_print(FILE *out, const struct advice *advice, struct error *err)
         const enum fit_limit stop = advice->has_lacking ? fit_stop(&advice->nearest.plan, &advice->limits) : FIT_LIMITS;
         char line[400] = "Nothing fits";
         if (advice->has_lacking)
-            text_append(line, sizeof line, ". Nearest: %s, which lacks %s of %s", setup_text(setup, &advice->nearest.setup),
+            text_append(line, sizeof line, ". Nearest: %s, which lacks %s of %s", fit_setup_text(setup, &advice->nearest.setup),
                         gigabytes(bytes, (double)fit_short(&advice->nearest.plan, &advice->limits, stop)), fit_limit_name(stop));
         text_append(line, sizeof line, ". Use more ranks, or a smaller micro-batch.");
         fputc('\n', out);
