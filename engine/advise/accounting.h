@@ -31,7 +31,8 @@ bool accounting_speaks_of(const struct accounting *accounting, int stage);
 /* Bytes per parameter that the preset counts on each of N ranks: whole + cut / N. */
 struct accounting_sum { int whole, cut; };
 struct accounting_sum accounting_sum_of(const struct accounting *accounting, int stage);
-const char *accounting_sum_text(char text[32], struct accounting_sum sum, const char *of); /* "2 + 14/N", "16/N", "16"; of " Psi": "16 Psi" */
+/* "2 + 14/N", "16/N", "16"; of " Psi": "16 Psi". */
+const char *accounting_sum_text(char text[32], struct accounting_sum sum, const char *of);
 double accounting_bytes(const struct accounting *accounting, int stage, int ranks);
 
 /* One array as both sides count it, in bytes per parameter; 0: that side does not count it. */

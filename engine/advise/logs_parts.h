@@ -89,8 +89,14 @@ void log_profile_release(struct log_profile *profile);
 
 /* ---- shared ---- */
 
-/* The training operations of a step on a rank's lane that have ended: struct log_lane lane = log_lane_of(...); while ((span = log_next(&lane))) */
-struct log_lane { const struct history *history; const struct history_step *step; int rank; enum lane lane; int64_t first, next, end; };
+/* The training operations of a step on a rank's lane that have ended: log_lane_of(), then log_next() until it is NULL. */
+struct log_lane {
+    const struct history *history;
+    const struct history_step *step;
+    int rank;
+    enum lane lane;
+    int64_t first, next, end;
+};
 struct log_lane log_lane_of(const struct history *history, const struct history_step *step, int rank, enum lane lane);
 const struct span *log_next(struct log_lane *lane); /* NULL: that was the last */
 /* The operation of that number; NULL: it is none of these. */

@@ -195,8 +195,8 @@ static void end_list(struct list *list)
 static void say_knobs(struct list *list, const struct config *config)
 {
     const struct config_zero *zero = &config->zero;
-    const bool gathers = zero->stage == 3, states = zero->offload_optimizer, to_disk = zero->offload_optimizer == OFFLOAD_NVME,
-               from_disk = zero->offload_param == OFFLOAD_NVME, full = zero->recompute == RECOMPUTE_FULL,
+    const bool gathers = zero->stage == 3, states = zero->offload_optimizer,
+               to_disk = zero->offload_optimizer == OFFLOAD_NVME, from_disk = zero->offload_param == OFFLOAD_NVME, full = zero->recompute == RECOMPUTE_FULL,
                some_persist = zero->model_persistence_threshold < INT64_MAX;
     const struct {
         bool counts;

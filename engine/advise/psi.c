@@ -115,7 +115,8 @@ int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct e
             const struct accounting_sum sum = accounting_sum_of(accounting, stage);
             if (!accounting_speaks_of(accounting, stage)) continue;
             json_put(json_item(states), TEXT("accounting", accounting->name), NUMBER("stage", stage),
-                     TEXT("formula", accounting_sum_text(formula, sum, " Psi")), NUMBER("bytes", states_bytes(sum, psi, ranks)));
+                     TEXT("formula", accounting_sum_text(formula, sum, " Psi")),
+                     NUMBER("bytes", states_bytes(sum, psi, ranks)));
         }
     for (int stage = 0; stage < STAGES; stage++) {
         struct schedule schedule;

@@ -24,7 +24,7 @@ int front_write_frame(const char *path, const char *text, struct error *err); /*
 int front_give(const char *path, char *text, struct error *err); /* front_write(), then frees text; NULL: out of memory */
 FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_USAGE in err */
 FILE *front_open_bytes(const char *path, struct error *err);             /* the same without the filter of printable.h */
-int front_close(FILE *out, const char *path, int status, struct error *err); /* status: of writing it, which is returned if it is bad */
+int front_close(FILE *out, const char *path, int status, struct error *err); /* status: of writing it; returned if bad */
 void front_drop(FILE *out); /* instead of front_close(): discards the new file and keeps the old one */
 
 /* Lets a command stop between two pieces of its work, so that it can remove partly written files. SIGINT, SIGTERM and

@@ -47,7 +47,8 @@ static int read_number(double *number, const char *text, const char *option, str
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (unit) *number *= pow(1000, (double)(unit - units + 1)), end++;
     if (end != text && !*end && *number >= least && *number <= most) return STATUS_OK;
-    return error_set(err, STATUS_USAGE, "--%s %s: give a number from %g to %g, such as 2.5 or 300B", option, text, least, most);
+    return error_set(err, STATUS_USAGE, "--%s %s: give a number from %g to %g, such as 2.5 or 300B", option, text, least,
+                     most);
 }
 
 static int read_slow(struct question *question, const struct text_list *list, struct error *err)

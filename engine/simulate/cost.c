@@ -5,7 +5,7 @@
 enum {
     AGREEMENT_BYTES = 24,    /* of a rank: its loss, sum of squares and state */
     LOOKED_AT = 64,          /* ranks of a collective, one by one */
-    PARTS_LOOKED_AT = 65536, /* where a rank has parts here and there, as many as there are ranks: of all that are looked at */
+    PARTS_LOOKED_AT = 65536, /* of all that are looked at, where a rank has as many parts as there are ranks */
 };
 static const uint64_t second_ns = 1000000000;
 

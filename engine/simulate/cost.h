@@ -6,9 +6,9 @@
  * by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
- * bytes, where b is that of the rank that sends most: buckets lie unevenly over shards, and the others wait for it. A message takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share
- * its network, so `per_node` ranks get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share
- * it.
+ * bytes, where b is that of the rank that sends most: buckets lie unevenly over shards, and the others wait for it. A message
+ * takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share its network, so
+ * `per_node` ranks get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share it.
  *
  *     ring          (n-1) max(alpha_intra + b beta_intra, alpha_inter + b (per_node/m) beta_inter)
  *     tree          sum over i < log2 n of alpha + min(2^i, n - 2^i) b beta, in a node while 2^i < m, else shared
