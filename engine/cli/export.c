@@ -25,7 +25,7 @@ static int write_one(const struct export_options *options, struct export_told *t
     with.out = front_open_bytes(options->path, err);
     if (!with.out) return err->status;
     const int status = export_trace(&with, told, err);
-    if (!status) return front_close(with.out, options->path, err);
+    if (!status) return front_close(with.out, options->path, status, err);
     front_drop(with.out);
     return status;
 }
