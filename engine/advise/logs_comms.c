@@ -26,16 +26,18 @@ static bool is_asked_for(const struct log_comms *comms, enum traffic kind)
     return !comms->only;
 }
 
-static struct log_comm *row_of(struct log_comms *comms, const struct span *span, uint64_t bytes, int ranks)
+static struct log_comm *row_of(struct log_comms *comms, const struct span *span, uint64_t bytes, int ranks,
+                               int members)
 {
     const enum traffic kind = traffic_of_op(span->kind);
     for (int i = 0; i < comms->rows; i++) {
         struct log_comm *row = &comms->row[i];
-        bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks;
+        bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks && row->members == members;
         if (same && (!comms->by_op || row->op == span->kind)) return row;
     }
     if (!array_grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
-    comms->row[comms->rows] = (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .bytes = bytes};
+    comms->row[comms->rows] =
+        (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .members = members, .bytes = bytes};
     return &comms->row[comms->rows++];
 }
 
@@ -70,31 +72,22 @@ static bool latency_of(struct latency *latency, const struct history *history, c
     return true;
 }
 
-/* One collective that took `ns`, as struct totals would have it. */
-static struct collective_totals bandwidth(enum traffic kind, uint64_t bytes, uint64_t ns, int ranks)
+/* algbw */
+static double gbps(double bytes, uint64_t ns)
 {
-    struct totals totals = {0};
-    totals.traffic[kind].bytes = bytes;
-    totals.traffic[kind].busy_ns = ns;
-    totals_bandwidths(&totals, ranks);
-    return totals.traffic[kind];
+    return ns ? bytes * 8 / (double)ns : 0;
 }
 
-static double gbps(double bytes_per_s)
-{
-    return bytes_per_s * 8e-9;
-}
-
-static void print_operation(bool by_op, const struct span *span, uint64_t bytes, int ranks, FILE *out)
+static void print_operation(bool by_op, const struct span *span, uint64_t bytes, int members, FILE *out)
 {
     const enum traffic kind = traffic_of_op(span->kind);
     const uint64_t ns = span->ended_ns - span->started_ns;
-    const struct collective_totals rate = bandwidth(kind, bytes, ns, ranks);
+    const double algbw = gbps((double)bytes, ns);
     char size[24];
     fprintf(out, "comm op: %s", traffic_name(kind));
     if (by_op) fprintf(out, " | [Caller Func: %s]", op_name(span->kind, NULL));
     fprintf(out, " | time (ms): %.3f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f\n", (double)ns / 1e6,
-            log_bytes(size, bytes), gbps(rate.algbw), gbps(rate.busbw));
+            log_bytes(size, bytes), algbw, algbw * bus_share(kind, members));
 }
 
 void log_comms_add(struct log_comms *comms, const struct history *history, const struct run_model *model,
@@ -109,10 +102,12 @@ void log_comms_add(struct log_comms *comms, const struct history *history, const
     for (const struct span *span; (span = log_next(&lane));) {
         struct latency latency;
         if (!is_asked_for(comms, traffic_of_op(span->kind))) continue;
-        const uint64_t bytes = (uint64_t)schedule->ops.ops[span->op].bytes;
-        if (verbose) print_operation(comms->by_op, span, bytes, model->ranks, verbose);
+        const struct op *op = &schedule->ops.ops[span->op];
+        const uint64_t bytes = (uint64_t)op->bytes;
+        const int members = op_ranks(&schedule->ops, op);
+        if (verbose) print_operation(comms->by_op, span, bytes, members, verbose);
         const bool known = latency_of(&latency, history, step, span, lane.next - 1 - lane.first, model->ranks);
-        struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks) : NULL;
+        struct log_comm *row = known ? row_of(comms, span, bytes, model->ranks, members) : NULL;
         if (!row) continue;
         row->count++;
         row->latency_ns += latency.sum_ns;
@@ -127,19 +122,23 @@ static int by_kind_and_size(const void *left, const void *right)
     const struct log_comm *a = left, *b = right;
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     if (a->ranks != b->ranks) return a->ranks < b->ranks ? -1 : 1;
+    if (a->members != b->members) return a->members < b->members ? -1 : 1;
     if (a->op != b->op) return a->op < b->op ? -1 : 1;
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The name of an operation stands above its sizes; so does the number of ranks, as it can change in a run. */
+/* The name of an operation stands above its sizes; so do the number of ranks, as it can change in a run, and of
+ * those in a group. */
 static void print_heading(const struct log_comms *comms, int i, FILE *out)
 {
     const struct log_comm *row = &comms->row[i], *before = i ? row - 1 : NULL;
-    if (before && before->kind == row->kind && before->ranks == row->ranks && (!comms->by_op || before->op == row->op))
+    if (before && before->kind == row->kind && before->ranks == row->ranks && before->members == row->members &&
+        (!comms->by_op || before->op == row->op))
         return;
     fputs(traffic_name(row->kind), out);
     if (comms->by_op) fprintf(out, " | [Caller Func: %s]", op_name(row->op, NULL));
-    fprintf(out, " (%d ranks)\n", row->ranks);
+    if (row->members == row->ranks) fprintf(out, " (%d ranks)\n", row->ranks);
+    else fprintf(out, " (%d ranks in groups of %d)\n", row->ranks, row->members);
 }
 
 static void print_summary(const struct log_comms *comms, FILE *out)
@@ -149,13 +148,12 @@ static void print_summary(const struct log_comms *comms, FILE *out)
     for (int i = 0; i < comms->rows; i++) {
         const struct log_comm *row = &comms->row[i];
         const double each = (double)row->count * row->ranks;
-        const struct collective_totals rate =
-            bandwidth(row->kind, row->bytes * row->count * (uint64_t)row->ranks, row->latency_ns, row->ranks);
+        const double algbw = gbps((double)row->bytes * each, row->latency_ns);
         char size[24];
         print_heading(comms, i, out);
         fprintf(out, "%-16s%14s%8llu%20.2f%18.3f%18.2f%18.2f\n", "", log_bytes(size, row->bytes),
                 (unsigned long long)row->count, (double)row->latency_ns / 1e6 / row->ranks,
-                (double)row->latency_ns / 1e6 / each, gbps(rate.algbw), gbps(rate.busbw));
+                (double)row->latency_ns / 1e6 / each, algbw, algbw * bus_share(row->kind, row->members));
     }
 }
 

@@ -39,8 +39,8 @@ void log_memory_print(const struct history *history, const struct history_step *
 struct log_comm {
     enum traffic kind;
     enum op_kind op;       /* kind of the operation; rows differ by it only if by_op */
-    int ranks;
-    uint64_t bytes;        /* payload, all ranks' parts */
+    int ranks, members;    /* of the run; of the group that takes part */
+    uint64_t bytes;        /* payload, all members' parts */
     uint64_t count;        /* operations, each counted once */
     uint64_t latency_ns;   /* from start to end, ranks summed */
     uint64_t fastest_ns;   /* the fastest rank's time, for every rank. The rest is the straggler effect */

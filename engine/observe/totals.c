@@ -177,6 +177,18 @@ static uint64_t covered(const struct window *window, struct interval busy, int *
     return sum_ns;
 }
 
+double bus_share(enum traffic kind, int ranks)
+{
+    double part = ranks > 0 ? (double)(ranks - 1) / ranks : 0;
+    switch (kind) {
+    case TRAFFIC_ALL_GATHER:
+    case TRAFFIC_REDUCE_SCATTER:
+    case TRAFFIC_ALL_TO_ALL: return part;
+    case TRAFFIC_ALL_REDUCE: return 2 * part;
+    default: return 1;
+    }
+}
+
 static void add_collective(struct window *window, const struct span *span, uint64_t busy_ns, uint64_t hidden_ns)
 {
     struct collective_totals *sum = &window->out->traffic[traffic_of_op(span->kind)];
@@ -185,7 +197,12 @@ static void add_collective(struct window *window, const struct span *span, uint6
     sum->exposed_ns += busy_ns - hidden_ns;
     if (!ends_in(window->out, span)) return;
     sum->count++;
-    if (schedule && schedule->has_ops) sum->bytes += (uint64_t)schedule->ops.ops[span->op].bytes;
+    if (schedule && schedule->has_ops) {
+        const struct op *op = &schedule->ops.ops[span->op];
+        const double share = bus_share(traffic_of_op(op->kind), op_ranks(&schedule->ops, op));
+        sum->bytes += (uint64_t)op->bytes;
+        sum->bus_bytes += (uint64_t)((double)op->bytes * share + 0.5);
+    }
     sum->sent_bytes += span->sent_bytes;
     sum->peers_ns += span->peers_ns;
     sum->paced_ns += span->paced_ns;
@@ -221,25 +238,12 @@ static void sum_moving(struct window *window, enum lane lane)
     }
 }
 
-/* The share of a payload that crosses a link, by nccl-tests. */
-static double bus_factor(enum traffic kind, int ranks)
-{
-    double part = ranks > 0 ? (double)(ranks - 1) / ranks : 0;
-    switch (kind) {
-    case TRAFFIC_ALL_GATHER:
-    case TRAFFIC_REDUCE_SCATTER:
-    case TRAFFIC_ALL_TO_ALL: return part;
-    case TRAFFIC_ALL_REDUCE: return 2 * part;
-    default: return 1;
-    }
-}
-
-void totals_bandwidths(struct totals *out, int ranks)
+void totals_bandwidths(struct totals *out)
 {
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         struct collective_totals *sum = &out->traffic[kind];
         sum->algbw = sum->busy_ns ? (double)sum->bytes * 1e9 / (double)sum->busy_ns : 0;
-        sum->busbw = sum->algbw * bus_factor((enum traffic)kind, ranks);
+        sum->busbw = sum->busy_ns ? (double)sum->bus_bytes * 1e9 / (double)sum->busy_ns : 0;
     }
 }
 
@@ -335,7 +339,7 @@ static void sum_ranks(struct totals *out, const struct history *history, const s
         totals_add(out, &one);
     }
     if (seen - missing > 1) totals_share(out, (uint64_t)(seen - missing));
-    totals_bandwidths(out, ranks);
+    totals_bandwidths(out);
     out->known = seen == end - first && seen > missing && from_ns >= history_whole_from(history) &&
                  !history_has_gap(history, from_ns, to_ns);
 }

@@ -23,7 +23,8 @@ void temporal_of(struct temporal *out, struct intervals compute, struct interval
 /* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
     int64_t count;
-    uint64_t bytes;       /* payload: bytes gathered or reduced, all ranks' parts */
+    uint64_t bytes;       /* payload: bytes gathered or reduced, the parts of all ranks that took part */
+    uint64_t bus_bytes;   /* ... times bus_share() of each operation's group */
     uint64_t sent_bytes;
     uint64_t busy_ns, exposed_ns; /* exposed: no compute at the same time */
     uint64_t peers_ns, paced_ns;  /* in busy_ns: the wait for the slowest rank; pacing and slow motion */
@@ -70,7 +71,10 @@ void totals_of_step(struct totals *out, const struct history *history, const str
 /* Adds totals of several steps or ranks; the caller sets `known` and calls totals_bandwidths(). */
 void totals_add(struct totals *sum, const struct totals *one);
 void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
-void totals_bandwidths(struct totals *totals, int ranks);
+void totals_bandwidths(struct totals *totals);
+
+/* busbw / algbw of a collective among `ranks`, by nccl-tests (doc/PERFORMANCE.md): the share of the payload that a rank's link carries. */
+double bus_share(enum traffic kind, int ranks);
 
 /* Share of the gathers' time that was hidden; negative: there were none. */
 double prefetch_hidden_share(const struct prefetch_totals *prefetch);

@@ -40,22 +40,31 @@ static inline void past_end(struct record_buffer *past)
 
 struct past_op { enum op_kind kind; int unit; int64_t bytes; bool prefetch; int after; enum why_wait why; }; /* after -1: nothing */
 
-static inline void past_plan(struct record_buffer *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops, int count,
-                             uint64_t time_ns)
+/* groups: of each operation, shard groups having two ranks; NULL: all ranks. */
+static inline void past_plan_in_groups(struct record_buffer *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops,
+                                       const enum group *groups, int count, uint64_t time_ns)
 {
     struct op *list = calloc((size_t)count, sizeof *list);
     for (int i = 0; i < count; i++) {
         list[i] = (struct op){.kind = ops[i].kind, .use = use_made_up(ops[i].kind), .lane = op_lane(ops[i].kind), .phase = op_usual_phase(ops[i].kind),
                               .unit = ops[i].unit, .bucket = -1, .bytes = ops[i].bytes, .prefetch = ops[i].prefetch,
+                              .group = groups ? groups[i] : GROUP_WORLD,
                               .dependency_count = ops[i].after >= 0, .dependency = {{ops[i].after, ops[i].why}}};
         for (int role = 0; role < ROLES; role++) list[i].buffer[role] = -1;
     }
     struct schedule schedule = {.purpose = purpose, .stage = 3, .ranks = ranks, .micro_steps = 1, .B = 1, .T = 1, .op_count = count, .ops = list};
+    if (groups) schedule.knobs.shard_ranks = 2;
     char *json = schedule_to_json(&schedule);
     past_fold(past, 0, time_ns, (struct trace_record){.kind = TRACE_SCHEDULE,
                                                       .schedule = {number, (uint8_t)purpose, 3, {json, strlen(json)}}});
     free(json);
     free(list);
+}
+
+static inline void past_plan(struct record_buffer *past, uint32_t number, int ranks, enum purpose purpose, const struct past_op *ops, int count,
+                             uint64_t time_ns)
+{
+    past_plan_in_groups(past, number, ranks, purpose, ops, NULL, count, time_ns);
 }
 
 static inline void past_step(struct record_buffer *past, int rank, uint32_t step, uint64_t time_ns)

@@ -180,6 +180,41 @@ static void collectives_against_totals(void **state)
     past_end(&past);
 }
 
+/* The same size among all ranks and within groups: rows of their own, since their busbw differ. */
+static void collectives_of_groups(void **state)
+{
+    (void)state;
+    static const struct past_op ops[] = {{OP_GATHER, 0, 8000, false, -1, WAIT_DATA},
+                                         {OP_GATHER, 1, 8000, false, -1, WAIT_DATA}};
+    static const enum group groups[] = {GROUP_SHARDS, GROUP_WORLD};
+    struct record_buffer past;
+    struct log_comms comms = {0};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    past_start(&past, 0, 4, at_us(1, -100));
+    past_plan_in_groups(&past, 1, 4, PURPOSE_TRAIN, ops, groups, 2, at_us(1, -90));
+    for (int rank = 0; rank < 4; rank++) {
+        past_step(&past, rank, 1, at_us(1, 0));
+        for (int op = 0; op < 2; op++)
+            past_op(&past, rank, 1, (uint32_t)op, at_us(1, 10 * op), at_us(1, 10 * op), at_us(1, 10 * op + 8), -1);
+        past_step_end(&past, rank, 1, at_us(1, 20));
+    }
+    log_comms_add(&comms, past.history, past.model, history_step(past.history, 0), NULL);
+    log_comms_print(&comms, out);
+    fclose(out);
+    assert_int_equal(comms.rows, 2);
+    assert_int_equal(comms.row[0].members, 2);
+    assert_int_equal(comms.row[1].members, 4);
+    assert_non_null(strstr(text, "all_gather (4 ranks in groups of 2)\n"));
+    assert_non_null(strstr(text, "              8.00              4.00\n")); /* Gbps: 8,000 bytes in 8 us, and half of it */
+    assert_non_null(strstr(text, "all_gather (4 ranks)\n"));
+    assert_non_null(strstr(text, "              8.00              6.00\n"));
+    free(text);
+    log_comms_release(&comms);
+    past_end(&past);
+}
+
 static void collectives_that_are_asked_for(void **state)
 {
     (void)state;
@@ -257,6 +292,7 @@ int main(void)
         cmocka_unit_test(lost_records_leave_a_step_out),
         cmocka_unit_test(peaks_between_the_phases),
         cmocka_unit_test(collectives_against_totals),
+        cmocka_unit_test(collectives_of_groups),
         cmocka_unit_test(collectives_that_are_asked_for),
         cmocka_unit_test(flops_by_the_formula),
         cmocka_unit_test(names_are_read_as_a_list),

@@ -202,6 +202,32 @@ static void the_critical_path_goes_by_the_rank_that_came_last(void **state)
     past_end(&past);
 }
 
+/* Of 4 ranks, groups of 2 share a unit and 2 replicas add their gradients: each moves 1/2 of its payload, and the bus figure of two
+ * gathers of unlike groups is that of their bytes. */
+static void bandwidths_are_of_the_group(void **state)
+{
+    (void)state;
+    const struct past_op ops[] = {{OP_GATHER, 0, 8000, false, -1, WAIT_DATA},
+                                  {OP_GATHER, 1, 4000, false, -1, WAIT_DATA},
+                                  {OP_REDUCE_SCATTER, 0, 8000, false, -1, WAIT_DATA},
+                                  {OP_ALL_REDUCE, 0, 8000, false, -1, WAIT_DATA}};
+    const enum group groups[] = {GROUP_SHARDS, GROUP_WORLD, GROUP_SHARDS, GROUP_REPLICAS};
+    struct record_buffer past;
+    struct totals totals;
+    past_start(&past, 0, 4, 1000 * US);
+    past_plan_in_groups(&past, 1, 4, PURPOSE_TRAIN, ops, groups, 4, 1000 * US);
+    for (uint32_t op = 0; op < 4; op++)
+        for (int rank = 0; rank < 4; rank++) past_op(&past, rank, 1, op, (2000 + op * 100) * US, (2000 + op * 100) * US, (2080 + op * 100) * US, -1);
+    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US);
+    assert_true(totals.known);
+    assert_float_equal(totals.traffic[TRAFFIC_ALL_GATHER].algbw, 12000e9 / 160e3, 1);
+    assert_float_equal(totals.traffic[TRAFFIC_ALL_GATHER].busbw, (8000 / 2. + 4000 * 3 / 4.) * 1e9 / 160e3, 1);
+    assert_float_equal(totals.traffic[TRAFFIC_REDUCE_SCATTER].busbw, 0.5e8, 1);
+    assert_float_equal(totals.traffic[TRAFFIC_ALL_REDUCE].algbw, 1e8, 1);
+    assert_float_equal(totals.traffic[TRAFFIC_ALL_REDUCE].busbw, 1e8, 1);
+    past_end(&past);
+}
+
 static void a_gather_that_is_early_says_how_early(void **state)
 {
     (void)state;
@@ -277,7 +303,7 @@ static void sums_add_and_share(void **state)
     assert_int_equal(sum.traffic[TRAFFIC_ALL_GATHER].busy_ns, 1280 * US);
     assert_int_equal(sum.stall_count[STALL_GATHER], 16);
     totals_share(&sum, 2);
-    totals_bandwidths(&sum, 1);
+    totals_bandwidths(&sum);
     assert_memory_equal(&sum.temporal, &one.temporal, sizeof one.temporal);
     assert_memory_equal(&sum.traffic, &one.traffic, sizeof one.traffic);
     past_end(&past);
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_window_clips),
         cmocka_unit_test(bandwidths_are_those_of_nccl_tests),
         cmocka_unit_test(the_critical_path_goes_by_the_rank_that_came_last),
+        cmocka_unit_test(bandwidths_are_of_the_group),
         cmocka_unit_test(a_gather_that_is_early_says_how_early),
         cmocka_unit_test(copies_are_no_communication),
         cmocka_unit_test(evaluation_is_not_training),

@@ -306,12 +306,24 @@ static void last_second(struct window *window, const struct scene *scene)
     if (steps) measure(window, scene, from_ns, to_ns, steps);
 }
 
+/* busbw / algbw of a kind, over its operations in the plan. */
+static double planned_bus_share(const struct run_model *model, enum traffic kind)
+{
+    const struct run_schedule *plan = plan_of(model);
+    double bytes = 0, bus_bytes = 0;
+    for (int i = 0; plan && i < plan->ops.op_count; i++) {
+        const struct op *op = &plan->ops.ops[i];
+        if (op_traffic(op->kind) != kind) continue;
+        bytes += (double)op->bytes;
+        bus_bytes += (double)op->bytes * bus_share(kind, op_ranks(&plan->ops, op));
+    }
+    return bytes > 0 ? bus_bytes / bytes : bus_share(kind, run_world(model));
+}
+
 /* The run is too long to be added up anew for every frame: the model's sums know counts, sent bytes, busy and exposed, but not
- * whether they were made at one pace. A ring sends (N-1)/N of the payload, an all-reduce twice that. */
+ * whether they were made at one pace. A ring sends bus_share() of the payload. */
 static void whole_run(struct window *window, const struct run_model *model)
 {
-    const int ranks = run_world(model);
-    const double ring = ranks > 1 ? (double)(ranks - 1) / ranks : 0;
     snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
              model->part_count > 1 ? "since the last rank change" : "the run", model->traffic_steps);
     window->known = model->traffic_steps > 0;
@@ -323,9 +335,10 @@ static void whole_run(struct window *window, const struct run_model *model)
         out->sent_bytes = sum.sent_bytes / parts;
         out->busy_ns = sum.busy_ns / parts;
         if (model->split_count) out->exposed_ns = model->split_total.exposed_by_ns[kind] / model->split_count;
-        if (!out->busy_ns || ring <= 0) continue;
+        const double share = planned_bus_share(model, (enum traffic)kind);
+        if (!out->busy_ns || share <= 0) continue;
         out->busbw = (double)out->sent_bytes * 1e9 / (double)out->busy_ns;
-        out->algbw = out->busbw / (kind == TRAFFIC_ALL_REDUCE ? 2 * ring : ring);
+        out->algbw = out->busbw / share;
         out->bytes = (uint64_t)(out->algbw * (double)out->busy_ns / 1e9 + 0.5);
     }
 }
