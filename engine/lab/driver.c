@@ -107,7 +107,9 @@ static enum driver_says begin_command(struct lab_driver *driver, const struct la
     driver->failed_ns = scene->model->save.failed_ns;
     driver->was_short =
         scene->model->state == RUN_OUT_OF_MEMORY && command_table[command.id].class == COMMAND_CLASS_LIVE;
-    return send(driver, scene->model, line);
+    if (!driver->was_short) return send(driver, scene->model, line);
+    memcpy(driver->asked, line, sizeof driver->asked);
+    return send(driver, scene->model, "pause");
 }
 
 /* The trace keeps no notice of pause, step and their like, unless they are refused; what they do is seen. */
@@ -119,17 +121,15 @@ static bool time_has_told(const struct lab_driver *driver, const struct run_mode
     return run_waits(model) && strcmp(driver->reason, model->reason) != 0; /* it waits somewhere else now */
 }
 
-/* After a change, a run that was out of memory retries its step at once. A lab decides itself when to go on, so a pause
- * is sent right after the command, before the retry. */
+/* After a change, a run that was out of memory retries its step at once. A lab decides itself when to go on, so it asks for a pause
+ * before the change: a pause sent after it would come too late now and then. */
 static enum driver_says go_on_command(struct lab_driver *driver, const struct lab_scene *scene)
 {
     if (driver->was_short && !driver->pausing) {
         driver->pausing = true;
-        memcpy(driver->asked, driver->line, sizeof driver->asked);
-        snprintf(driver->line, sizeof driver->line, "pause");
+        memcpy(driver->line, driver->asked, sizeof driver->line);
         return DRIVER_SENDS;
     }
-    if (driver->was_short) memcpy(driver->line, driver->asked, sizeof driver->line);
     const struct run_notice *answer = since(driver, scene->model, answers);
     if (answer && answer->level > 0) return stuck(driver, answer->text);
     if (driver->saves && scene->model->save.failed_ns != driver->failed_ns)

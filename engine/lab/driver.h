@@ -23,12 +23,12 @@ struct lab_driver {
     uint64_t saved_ns;     /* saved_ns of the run when it was sent */
     uint64_t failed_ns;    /* ... and failed_ns */
     bool was_short;        /* ... while the run was out of memory */
-    bool pausing;          /* a pause is sent after the command */
+    bool pausing;          /* a pause was sent already */
     uint64_t notices;      /* notices folded when it was sent */
     uint32_t from_step, from_attempt; /* last whole step then; attempt rises when a step is retried */
     char reason[256];      /* why the run waited when it was sent */
     char line[256];        /* DRIVER_SENDS: a command; DRIVER_GOES: what to find on the timeline */
-    char asked[256];       /* the command that a pause follows */
+    char asked[256];       /* the command that follows a pause */
     char why_stuck[256];
 };
 

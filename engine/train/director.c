@@ -37,6 +37,7 @@ struct director {
     int wake_fd;
     _Atomic uint64_t gone_ns; /* when the owner left, or the run began without one; 0: there is one */
     uint64_t short_ns;        /* when memory ran out last */
+    bool rests;               /* since then `pause` was sent: after a change the run pauses and does not try again */
     pthread_mutex_t lock;     /* of the queue */
     struct lines queue;
     int left_out;      /* lines that found the queue full, to be reported */
@@ -195,7 +196,7 @@ static const char *refusal_of(const struct director *director, enum command_id i
 {
     bool waiting = is_waiting(director);
     switch (id) {
-    case COMMAND_PAUSE: return waiting ? "already waiting" : NULL;
+    case COMMAND_PAUSE: return director->state == RUN_PAUSED || director->rests ? "already waiting" : NULL;
     case COMMAND_RESUME: return waiting ? NULL : "not paused";
     case COMMAND_STEP: return waiting ? NULL : "only while paused";
     case COMMAND_OP:
@@ -222,6 +223,8 @@ static void control(struct director *director, const struct command *command, in
     } else if (id == COMMAND_RESUME || (id == COMMAND_TOGGLE && is_waiting(director))) {
         director->stepped_from = -1;
         enter(director, RUN_RUNNING, "by command");
+    } else if (director->state == RUN_OUT_OF_MEMORY) {
+        director->rests = id == COMMAND_PAUSE;
     } else if (id != COMMAND_STOP) {
         enter(director, RUN_PAUSED, "by command");
     }
@@ -274,12 +277,6 @@ static struct planned *planned_now(struct director *director, int64_t steps_done
     return NULL;
 }
 
-/* True if `step` or `op` has asked for the next step: commands sent later apply after that step. */
-static bool step_is_asked_for(const struct director *director, int64_t steps_done)
-{
-    return director->state == RUN_RUNNING && director->stepped_from == steps_done;
-}
-
 static bool next_command(struct director *director, int64_t steps_done, struct order *order)
 {
     char line[LINE_BYTES];
@@ -288,7 +285,8 @@ static bool next_command(struct director *director, int64_t steps_done, struct o
         planned->done = true;
         if (handle(director, &planned->command, steps_done, order)) return true;
     }
-    while (!step_is_asked_for(director, steps_done) &&
+    /* Once `step` or `op` has asked for the next step, commands sent later apply after it. */
+    while (!(director->state == RUN_RUNNING && director->stepped_from == steps_done) &&
            (lines_take(&director->kept, line) || take_line(director, line))) {
         struct command command;
         struct error err;
@@ -447,12 +445,15 @@ void director_applied(struct director *director, const struct command *command, 
     command_format(command, line, sizeof line);
     director->options.on_answer(director->options.user, line, refusal);
     bool changes = command_class(command) == COMMAND_CLASS_LIVE;
-    if (!refusal && changes && director->state == RUN_OUT_OF_MEMORY) enter(director, RUN_RUNNING, "tries again");
+    if (refusal || !changes || director->state != RUN_OUT_OF_MEMORY) return;
+    if (director->rests) enter(director, RUN_PAUSED, "by command");
+    else enter(director, RUN_RUNNING, "tries again");
 }
 
 void director_short_of_memory(struct director *director, const char *text)
 {
     director->stepped_from = -1;
+    director->rests = false;
     director->short_ns = clock_ns();
     enter(director, RUN_OUT_OF_MEMORY, text);
 }

@@ -7,7 +7,7 @@ export XDG_STATE_HOME=$PWD/state
 ok "there is a list" $?
 for name in $(awk '$3 == "min" {print $1}' list); do
     case $name in
-    capstone | free | nvme | offload | quiz) continue ;; # they compare measured times: test_lab_times.sh has them
+    capstone | free | nvme | offload | quiz | spmd) continue ;; # they compare measured times: test_lab_times.sh has them
     memory-wall | sixteen-bytes | zero-2-buckets | zero-3) # test_lab_numbers.sh has them, but not with a sanitizer
         [ -n "${SHORT:-}" ] || continue ;;
     prefetch | overlap) continue ;;               # ... in slow motion, ten seconds each: .ci/run has them

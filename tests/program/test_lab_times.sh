@@ -4,11 +4,11 @@
 . "$(dirname "$0")/../support/tap.sh"
 export XDG_STATE_HOME=$PWD/state
 
-# They wait for links and devices that are paced, and take hardly any processor time: all five go at once. Other programs on the machine
+# They wait for links and devices that are paced, and take hardly any processor time: all six go at once. Other programs on the machine
 # may make times longer: the best of three, of which the later ones are alone.
 check_lab() { "$zerolab" lab check "$1" >"$1.table" 2>"$1.errors"; }
 
-labs=${LABS:-capstone free nvme offload quiz}
+labs=${LABS:-capstone free nvme offload quiz spmd}
 declare -A first=() # attempts: their processes, then their statuses
 for name in $labs; do
     check_lab "$name" &

@@ -177,6 +177,30 @@ static void test_out_of_memory_waits_for_a_change(void **state)
     director_free(director);
 }
 
+/* A pause sent after the change could come too late: the step may have been tried again. */
+static void test_out_of_memory_pauses_before_a_change(void **state)
+{
+    (void)state;
+    struct director *director = make((struct director_options){.interactive = true});
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    director_short_of_memory(director, "no room");
+    director_push(director, "pause");
+    director_push(director, "pause");
+    director_push(director, "budget=1GiB");
+    assert_int_equal(next(director, 0), ORDER_COMMAND);
+    director_applied(director, &order.command, NULL);
+    director_push(director, "step");
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    director_short_of_memory(director, "no room again");
+    director_push(director, "budget=2GiB");
+    assert_int_equal(next(director, 0), ORDER_COMMAND);
+    director_applied(director, &order.command, NULL);
+    assert_int_equal(next(director, 0), ORDER_STEP);
+    assert_string_equal(notebook.text, "running;oom;yes pause;no pause;yes budget=1GiB;paused;yes step;running;oom;"
+                                       "yes budget=2GiB;running;");
+    director_free(director);
+}
+
 static void test_out_of_memory_without_anybody(void **state)
 {
     (void)state;
@@ -464,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_a_wrong_plan_is_refused),
         cmocka_unit_test(test_pauses_steps_and_resumes),
         cmocka_unit_test(test_out_of_memory_waits_for_a_change),
+        cmocka_unit_test(test_out_of_memory_pauses_before_a_change),
         cmocka_unit_test(test_out_of_memory_without_anybody),
         cmocka_unit_test(test_ends_when_its_owner_is_gone),
         cmocka_unit_test(test_detached_and_out_of_memory_ends),
