@@ -5,11 +5,6 @@
 #include "engine/base/wire.h"
 #include "engine/checkpoint/crc32c.h"
 
-static uint32_t blocks_of(uint64_t value_bytes)
-{
-    return (uint32_t)((value_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES);
-}
-
 uint64_t shard_table_bytes(const struct shard_head *head)
 {
     return whole_pages((uint64_t)head->ranges * RANGE_BYTES + (uint64_t)head->blocks * 4);
@@ -46,7 +41,8 @@ const char *shard_head_read(struct shard_head *head, const uint8_t page[SHARD_HE
     if (version != CHECKPOINT_VERSION || block_bytes != BLOCK_BYTES)
         return "it is of a later version of the format; use a newer zerolab";
     if (head->value_bytes > file_bytes || head->table_offset != SHARD_HEAD_BYTES + whole_pages(head->value_bytes) ||
-        head->blocks != blocks_of(head->value_bytes) || head->table_offset + shard_table_bytes(head) != file_bytes)
+        head->blocks != (head->value_bytes + BLOCK_BYTES - 1) / BLOCK_BYTES ||
+        head->table_offset + shard_table_bytes(head) != file_bytes)
         return "its length is not what its head says";
     return NULL;
 }

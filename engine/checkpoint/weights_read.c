@@ -131,11 +131,6 @@ void weights_lend(struct weights_file *file, void *buffers)
     file->strip.tensor = NULL;
 }
 
-static int unreadable(const char *path, struct error *err)
-{
-    return error_set(err, STATUS_INPUT, "%.300s: cannot be read: %s", path, strerror(errno));
-}
-
 const char *weights_part(const struct weights_file *file, int number)
 {
     return file->layout.files ? file->layout.files[number] : file->info.path;
@@ -162,7 +157,8 @@ static int read_stored(struct weights_file *file, const struct weights_place *pl
         part = elems - done < most ? elems - done : most;
         void *raw = place->dtype == DTYPE_F32 ? out : file->lent.raw;
         if (!weights_pread(file->fd, raw, (size_t)(part * width), place->offset + (uint64_t)((first + done) * width)))
-            return unreadable(weights_part(file, place->file), err);
+            return error_set(err, STATUS_INPUT, "%.300s: cannot be read: %s", weights_part(file, place->file),
+                             strerror(errno));
         if (raw != out) kernels_cast(file->kernels, DTYPE_F32, out + done, place->dtype, raw, part);
     }
     return status;

@@ -10,17 +10,11 @@
 #include "engine/base/bytes.h"
 #include "engine/comm/internal.h"
 
-static int no_memory(struct comm *comm)
-{
-    node_fail(comm->node, "rank %d: no memory for a list of transfers", comm->layout.rank);
-    return STATUS_RUN;
-}
-
 static int add(struct comm *comm, struct transfer transfer)
 {
     if (transfer.bytes == 0) return STATUS_OK;
     if (!array_grow((void **)&comm->transfers, comm->transfer_count, &comm->transfer_room, sizeof transfer))
-        return no_memory(comm);
+        return node_fail(comm->node, "rank %d: no memory for a list of transfers", comm->layout.rank), STATUS_RUN;
     comm->transfers[comm->transfer_count++] = transfer;
     return STATUS_OK;
 }

@@ -51,11 +51,6 @@ static bool make_room(struct merging *merging, size_t length)
     return good;
 }
 
-static void release(struct merging *merging)
-{
-    free(merging->token), free(merging->before), free(merging->after), free(merging->heap);
-}
-
 static void heap_push(struct merging *merging, uint64_t item)
 {
     size_t i = merging->heaped++;
@@ -137,7 +132,7 @@ int64_t bpe_encode(const struct bpe *bpe, const char *text, size_t bytes, bool l
         at = word.end;
     }
     pcre2_match_data_free(match);
-    release(&merging);
+    free(merging.token), free(merging.before), free(merging.after), free(merging.heap);
     return good ? (int64_t)at : -1;
 }
 

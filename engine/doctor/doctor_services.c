@@ -18,11 +18,6 @@
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 
-static double since_s(uint64_t began_ns)
-{
-    return (double)(clock_ns() - began_ns) * 1e-9;
-}
-
 /* ---- ranks ---- */
 
 void look_run_folder(struct finding *finding)
@@ -72,7 +67,7 @@ void look_name(struct finding *finding)
     gethostname(name, sizeof name - 1);
     const uint64_t began_ns = clock_ns();
     int failed = getaddrinfo(name, NULL, NULL, &found);
-    const double took_s = since_s(began_ns);
+    const double took_s = (double)(clock_ns() - began_ns) * 1e-9;
     if (!failed) freeaddrinfo(found);
     snprintf(next, sizeof next, "add a line \"127.0.1.1 %.200s\" to /etc/hosts: mpirun asks at every start", name);
     if (failed) doctor_note(finding, next, "%.60s is unknown (%s), after %.1f s", name, gai_strerror(failed), took_s);

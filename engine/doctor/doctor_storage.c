@@ -60,11 +60,6 @@ static void say(FILE *progress, const char *what, const char *how_long)
     fflush(progress);
 }
 
-static void say_nothing(FILE *progress)
-{
-    if (progress) fputs("\r\033[K", printable_below(progress));
-}
-
 /* The test file takes at most a quarter of the free space, and at most 1 GiB. */
 static int file_size(const char *folder, struct findings *found, struct error *err)
 {
@@ -176,7 +171,7 @@ int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, str
     say(progress, "writing a file", " to measure with");
     status = disk_open(&disk, folder, &how, found.file_bytes, seconds_layout, err);
     if (!status) status = measure(&found, &disk, progress, err);
-    say_nothing(progress);
+    if (progress) fputs("\r\033[K", printable_below(progress));
     if (!status) (json ? print_json : print_text)(out, &found);
     disk_close(&disk);
     return status;

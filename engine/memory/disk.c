@@ -79,12 +79,6 @@ static int prepare(struct lane *lane, const struct disk *disk, const struct disk
     return lane->memory && lane->spans ? STATUS_OK : STATUS_RUN;
 }
 
-static void release(struct lane *lane)
-{
-    free(lane->memory);
-    free(lane->spans);
-}
-
 static int run_lanes(struct lane lanes[AIO_DIRECTIONS], double seconds, struct error *err)
 {
     pthread_t thread;
@@ -112,7 +106,7 @@ int disk_measure(struct disk *disk, const struct disk_job *job, double seconds, 
     rate->seconds = (double)(clock_ns() - begun) * 1e-9;
     for (int d = 0; d < AIO_DIRECTIONS; d++) {
         rate->flow[d] = storage_flow(disk->storage, d);
-        release(&lanes[d]);
+        free(lanes[d].memory), free(lanes[d].spans);
     }
     return status;
 }

@@ -47,11 +47,6 @@ int pages_file(const char *name, uint64_t bytes, struct error *err)
     return -1;
 }
 
-static void touch(unsigned char *base, uint64_t first, uint64_t end)
-{
-    for (uint64_t at = first; at < end; at += PAGE_BYTES) *(volatile unsigned char *)(base + at) = 0;
-}
-
 int pages_commit(unsigned char *base, uint64_t first, uint64_t end, struct error *err)
 {
     uint64_t blocks_first = round_up(first, BLOCK_BYTES), blocks_end = round_down(end, BLOCK_BYTES);
@@ -60,7 +55,7 @@ int pages_commit(unsigned char *base, uint64_t first, uint64_t end, struct error
     if (errno != EINVAL)
         return error_set(err, STATUS_RUN, "the machine has no memory left for %llu bytes: %s",
                          (unsigned long long)(end - first), strerror(errno));
-    touch(base, first, end);
+    for (uint64_t at = first; at < end; at += PAGE_BYTES) *(volatile unsigned char *)(base + at) = 0;
     return 0;
 }
 

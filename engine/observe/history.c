@@ -101,16 +101,11 @@ static void begin_part(struct history *history, const struct run_model *model)
     history->part_number = part->number + 1;
 }
 
-static void fold_gap(struct history *history, const struct trace_record *record)
-{
-    history_gap_add(history, record->rank, record->gap.since_ns, record->time_ns);
-}
-
 void history_fold(struct history *history, const struct run_model *model, const struct trace_record *record)
 {
     if (!history->first_ns) history->first_ns = history->grid.origin_ns = record->time_ns;
     if (record->time_ns > history->last_ns) history->last_ns = record->time_ns;
-    if (record->kind == TRACE_GAP) fold_gap(history, record);
+    if (record->kind == TRACE_GAP) history_gap_add(history, record->rank, record->gap.since_ns, record->time_ns);
     begin_part(history, model);
     struct history_rank *rank = rank_of(history, model, record->rank); /* NULL: of all ranks */
     if (!rank) return;

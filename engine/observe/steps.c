@@ -86,11 +86,6 @@ static void note_fullest(struct run_fullest *memory, const struct run_tier *tier
     memcpy(memory->at_peak_bytes, peak->held_bytes, sizeof memory->at_peak_bytes);
 }
 
-static void note_memory(struct run_step *step, const struct run_rank *rank)
-{
-    for (int tier = 0; tier < TIERS; tier++) note_fullest(&step->memory[tier], &rank->tier[tier]);
-}
-
 static float mean_of_known(float a, float b)
 {
     return isnan(a) ? b : isnan(b) ? a : (a + b) / 2;
@@ -157,7 +152,7 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     }
     if (!lost) {
         holdings_end_step(rank, from->step);
-        note_memory(step, rank);
+        for (int tier = 0; tier < TIERS; tier++) note_fullest(&step->memory[tier], &rank->tier[tier]);
     }
     step->schedule = from->schedule;
     step->stage = run_stage_of(from->stage);

@@ -61,11 +61,6 @@ static int64_t elems_to_move(const struct checker *checker, const struct moving 
     return wanted;
 }
 
-static bool overlap(const struct move *a, const struct move *b)
-{
-    return a->piece->unit == b->piece->unit && b->piece->first < a->piece->first + a->piece->elems;
-}
-
 /* One micro-step's, which begin at *at; they are as many elements as there are, and none of them is moved twice. */
 static int check_micro_step(const struct checker *checker, const struct moving *moving, int micro_step, int64_t wanted,
                             const struct move *moves, int count, int *at)
@@ -74,7 +69,8 @@ static int check_micro_step(const struct checker *checker, const struct moving *
     while (*at < count && moves[*at].micro_step < micro_step) ++*at;
     for (int first = *at; *at < count && moves[*at].micro_step == micro_step; ++*at) {
         const struct move *move = &moves[*at];
-        if (*at > first && overlap(move - 1, move))
+        if (*at > first && move[-1].piece->unit == move->piece->unit &&
+            move->piece->first < move[-1].piece->first + move[-1].piece->elems)
             return checker_fail(checker, move->op, "moves an element for the second time", moving->what);
         covered += move->piece->elems;
     }

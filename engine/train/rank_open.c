@@ -188,11 +188,6 @@ static void tell_host(struct rank *rank)
                (struct trace_record){.kind = TRACE_HOST, .host = {machine, {name, strlen(name)}}});
 }
 
-static bool will_save(const struct rank *rank)
-{
-    return rank->config.checkpoint.every > 0 || rank->config.checkpoint.at_end;
-}
-
 /* Collective. */
 static int open_monitor(struct rank *rank, struct error *err)
 {
@@ -218,7 +213,8 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status) status = data_open(&rank->data, &rank->config, err);
     if (!status) status = open_source(rank, err);
     if (!status) status = shared_check_input(rank, err);
-    if (!status && will_save(rank)) status = shared_check_folder(rank, rank->config.checkpoint.path, err);
+    const bool saves = rank->config.checkpoint.every > 0 || rank->config.checkpoint.at_end;
+    if (!status && saves) status = shared_check_folder(rank, rank->config.checkpoint.path, err);
     if (!status && rank->rank == 0) introduce(rank);
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_monitor(rank, err);

@@ -140,12 +140,6 @@ static bool relays(const struct rank *rank)
     return machine && comm_leader_of(rank->comm, machine) == rank->rank;
 }
 
-static int start_relay(struct rank *rank, struct error *err)
-{
-    const struct trace_port port = port_of(rank);
-    return relay_start(&rank->relay, &port, err);
-}
-
 static int start_writer(struct rank *rank, struct error *err)
 {
     char socket_path[96];
@@ -198,7 +192,8 @@ int rank_open_trace(struct rank *rank, struct error *err)
     int status = open_rings(rank, err);
     if (!status && rank->rank == 0) status = start_director(rank, err);
     if (!status && rank->rank == 0) status = start_writer(rank, err);
-    if (!status && relays(rank)) status = start_relay(rank, err);
+    const struct trace_port port = port_of(rank);
+    if (!status && relays(rank)) status = relay_start(&rank->relay, &port, err);
     if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
     for (int of = 0; !status && of < rank->ranks; of++)  /* ranks of this machine, on any virtual node */
         for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++) {

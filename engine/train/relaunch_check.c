@@ -8,11 +8,6 @@
 #include "engine/launch/launcher.h"
 #include "engine/train/relaunch.h"
 
-static uint64_t state_bytes(const struct model *model)
-{
-    return (uint64_t)model->elems * 4 * (uint64_t)(1 + optimizer_table[model->optimizer].states);
-}
-
 static int check_state_fits(const struct rank *rank, const struct config *changed, struct error *err)
 {
     struct model model;
@@ -49,7 +44,8 @@ static int check_room(const struct rank *rank, const struct config *changed, str
 {
     struct statfs folder;
     struct capacity room = room_after(rank, changed);
-    const uint64_t wanted_bytes = state_bytes(&rank->model);
+    const int states = optimizer_table[rank->model.optimizer].states;
+    const uint64_t wanted_bytes = (uint64_t)rank->model.elems * 4 * (uint64_t)(1 + states);
     if (statfs(rank->dir->path, &folder) == 0) {
         uint64_t there_bytes = (uint64_t)folder.f_bavail * (uint64_t)folder.f_bsize;
         if (there_bytes < wanted_bytes + wanted_bytes / 16)

@@ -128,12 +128,6 @@ static void go_back(struct relauncher *relauncher, const char *why)
     else if (start(relauncher, &err)) fail(relauncher, err.text);
 }
 
-static void start_next(struct relauncher *relauncher)
-{
-    struct error err;
-    if (start(relauncher, &err)) go_back(relauncher, err.text);
-}
-
 /* ---- calls of engines ---- */
 
 static void take_handover(struct relauncher *relauncher, int fd)
@@ -161,7 +155,7 @@ static void await_end(struct relauncher *relauncher)
     if (!engine_wait(relauncher->engine, 0) && !is_late(relauncher, END_PATIENCE_MS)) return;
     engine_end(relauncher->engine, 0, NULL, &err); /* all of its records have been read */
     relauncher->engine = NULL;
-    start_next(relauncher);
+    if (start(relauncher, &err)) go_back(relauncher, err.text);
 }
 
 static void await_call(struct relauncher *relauncher)

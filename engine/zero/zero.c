@@ -50,11 +50,6 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     return zero_agree_on_failure(zero, mine, failed, shortage, err);
 }
 
-static int64_t samples_of_step(const struct schedule *schedule)
-{
-    return (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
-}
-
 /* Updates are delayed from now on: switches the layout as any other switch does. */
 static int begin_delay(struct zero *zero, struct zero_result *result, struct error *err)
 {
@@ -100,11 +95,12 @@ static void describe(const struct zero *zero, bool failed, struct zero_result *r
 /* Counts a step that was done or skipped. True: the run should give up. */
 static bool count_step(struct zero *zero, struct zero_result *result)
 {
+    const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const bool gives_up = zero_count_skips(zero, result->skipped);
     const enum loss_scale_event event = loss_scaler_update(&zero->progress.scaler, result->skipped);
     result->next_loss_scale = zero->progress.scaler.scale;
     zero->progress.steps++;
-    zero->progress.samples += samples_of_step(&zero->plan.schedules[PURPOSE_TRAIN]);
+    zero->progress.samples += (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
     zero->progress.updates += !result->skipped;
     return gives_up || event == LOSS_SCALE_AT_END;
 }

@@ -214,11 +214,6 @@ static bool present(struct app *app, struct lab_play *play, enum action action)
     return true;
 }
 
-static void show_where(struct app *app, uint32_t step)
-{
-    app_say(app, "within step %u; F goes on from there%s", step, app_show_view(app) ? ", K is the lab" : "");
-}
-
 /* ---- a learner ----------------------------------------------------------------------------------------------------- */
 
 static bool act(struct app *app, struct lab_play *play, const struct key_row *row)
@@ -238,7 +233,9 @@ static bool act(struct app *app, struct lab_play *play, const struct key_row *ro
     case ACTION_LAB_RESET: lab_play_reset_step(play); return true;
     case ACTION_LAB_WHERE:
         if (!play->where.known) app_say(app, "there is no place on the timeline to go to yet");
-        else if (feed_go_time(&app->feed, play->where.time_ns)) show_where(app, play->where.step);
+        else if (feed_go_time(&app->feed, play->where.time_ns))
+            app_say(app, "within step %u; F goes on from there%s", play->where.step,
+                    app_show_view(app) ? ", K is the lab" : "");
         return true;
     default: return present(app, play, row->action);
     }

@@ -148,13 +148,6 @@ void act_type(struct app *app, const struct key_row *row)
     else typing_open(app, PROMPT_MARKER, "name of the marker", name);
 }
 
-/* The view that asked for a value gets it with Enter, while the prompt is still there. */
-static void take_value(struct app *app)
-{
-    const struct key_row *enter = key_find('\r', KEY_MODE_ALWAYS);
-    app_act(app, enter);
-}
-
 static void take_filter(struct app *app, const char *text)
 {
     snprintf(app->state.filter, sizeof app->state.filter, "%s", text);
@@ -210,7 +203,8 @@ void typing_key(struct app *app, uint32_t key)
         prompt_type(app->state.prompt.text, sizeof app->state.prompt.text, key, &app->state.prompt.offered);
     if (answer == PROMPT_GOES_ON) return;
     memcpy(text, app->state.prompt.text, sizeof text);
-    if (answer == PROMPT_TAKEN && kind == PROMPT_VALUE) take_value(app);
+    if (answer == PROMPT_TAKEN && kind == PROMPT_VALUE)
+        app_act(app, key_find('\r', KEY_MODE_ALWAYS)); /* the view that asked for it gets it while the prompt is there */
     app->state.prompt.kind = PROMPT_NONE;
     if (answer == PROMPT_LEFT) return;
     if (kind == PROMPT_SEARCH) take_search(app, text);

@@ -123,11 +123,6 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
                     format_bytes_bare(rss, units, mark->rss_bytes));
 }
 
-static void draw_meanings(struct canvas canvas, int y)
-{
-    draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
-}
-
 /* Tiers below each other; returns the rows they took. */
 static int draw_tables(struct canvas canvas, const struct scene *scene, int rank,
                        const struct memory_scale scales[TIERS])
@@ -183,7 +178,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct memory_scale scales[TIERS];
     memory_scales(scales, scene->model);
     int y = draw_tables(canvas, scene, rank, scales);
-    draw_meanings(canvas, y);
+    draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
     draw_process(canvas, y + 1, scene, rank);
     y += WORDS_ROWS;
     y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * tiers_used(scales), scene, rank, scales);

@@ -7,11 +7,6 @@
 #include "engine/observe/questions.h"
 #include "tui/view/tier_bar.h"
 
-static enum tier short_tier(const struct run_shortage *shortage)
-{
-    return shortage->tier < 0 ? TIER_DEVICE : (enum tier)shortage->tier;
-}
-
 /* Held bytes as the event says; without them, those of the rank's highest peak, and said so. */
 static bool held_bytes(const struct run_model *model, int category, uint64_t *bytes)
 {
@@ -21,7 +16,7 @@ static bool held_bytes(const struct run_model *model, int category, uint64_t *by
         return true;
     }
     if (shortage->rank < 0 || shortage->rank >= model->ranks) return false;
-    const struct run_tier *tier = &model->rank[shortage->rank].tier[short_tier(shortage)];
+    const struct run_tier *tier = &model->rank[shortage->rank].tier[shortage->tier < 0 ? TIER_DEVICE : shortage->tier];
     *bytes = tier->step_peak.held_bytes[category];
     return tier->step_peak.known;
 }

@@ -3,15 +3,10 @@
 
 #include "tui/view/tier_bar.h"
 
-static bool is_own(int slot, int count, int rank, int ranks)
-{
-    return slot / (count / ranks) == rank;
-}
-
 /* The rank's own part, and the others'. */
 static void fill(enum slot slots[], int count, int rank, int ranks, enum slot own, enum slot others)
 {
-    for (int i = 0; i < count; i++) slots[i] = is_own(i, count, rank, ranks) ? own : others;
+    for (int i = 0; i < count; i++) slots[i] = i / (count / ranks) == rank ? own : others;
 }
 
 void slots_of_parameters(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell,

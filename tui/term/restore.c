@@ -45,12 +45,6 @@ static void on_resizing(int number)
         before_resizing.sa_handler(number);
 }
 
-/* Their instruction runs again after the handler, and fails again. */
-static bool is_fault(int number)
-{
-    return number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
-}
-
 /* All other signals are blocked in here, SIGTTOU too. Then the previous action follows: the default, or the handler
  * of a sanitizer or of UCX (a library of Open MPI 5), which prints more. A fault that was not sent (si_code > 0) comes
  * again by itself, with its address; the terminal's SIGQUIT has such a code, too, and does not. */
@@ -60,7 +54,8 @@ static void on_fatal(int number, siginfo_t *info, void *context)
     restore_at_once();
     stderr_show();
     sigaction(number, &before[number], NULL);
-    if (info->si_code <= 0 || !is_fault(number)) raise(number);
+    const bool fault = number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
+    if (info->si_code <= 0 || !fault) raise(number);
 }
 
 static bool is_fatal(int number)

@@ -100,13 +100,6 @@ static const char *who_text(char out[TAKERS_ROOM], const struct run_header *head
     return out;
 }
 
-/* Its rate is that of its own time on the screen, with what a paced link or slow motion added, which the legend calls paced, too.
- * The table of flows knows the pace of a whole step and takes slow motion out. */
-static const char *pace_of_rate(const struct span *span)
-{
-    return span->paced_ns ? " as paced" : "";
-}
-
 /* A copy between tiers: how much, how fast; of NVMe also how the requests went. */
 static void tell_copy(struct facts *facts, const struct scene *scene, int rank, enum lane lane, const struct span *span)
 {
@@ -118,7 +111,7 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
     if (took_ns)
         fact(facts, STYLE_STRONG, "%s%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns),
-             pace_of_rate(span));
+             span->paced_ns ? " as paced" : ""); /* not so the table of flows, which takes slow motion out */
     if (!op_swaps(span->kind)) return;
     if (!history_io(scene->history, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
         fact(facts, STYLE_DIM, "requests: not recorded");

@@ -10,16 +10,12 @@ static const struct span *span_of(const struct history *history, const struct se
     return number >= 0 ? history_span(history, selected->rank, selected->lane, number) : NULL;
 }
 
-static bool is_shown(const struct scene *scene, const struct span *span, const struct window *window)
-{
-    return span->started_ns < window->to_ns && span_end(scene, span) > window->from_ns;
-}
-
 const struct span *timeline_selected(const struct scene *scene)
 {
     const struct span *span = span_of(scene->history, &scene->state->selected);
     struct window window = timeline_window(scene);
-    return span && is_shown(scene, span, &window) ? span : NULL;
+    const bool shown = span && span->started_ns < window.to_ns && span_end(scene, span) > window.from_ns;
+    return shown ? span : NULL;
 }
 
 static uint64_t middle(uint64_t from_ns, uint64_t to_ns)

@@ -279,12 +279,6 @@ static void draw_costs(struct canvas canvas, const struct scene *scene)
 
 /* ---- all together ---- */
 
-/* What the upper half is about: the tier of the chosen tenant; the device beside a switch. */
-static const struct why *shown_why(const struct rows *rows, int chosen)
-{
-    return rows->why[chosen < 0 ? TIER_DEVICE : rows->lines[chosen].tier];
-}
-
 static void draw_why_title(struct canvas canvas, const struct scene *scene, const struct why *why)
 {
     static const char *const tiers[TIERS] = {"device memory", "host memory", "NVMe tier"};
@@ -351,7 +345,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct rows rows = rows_of(scene);
     const int columns = canvas.at.columns, chosen = chosen_line(scene, &rows);
-    const struct why *why = shown_why(&rows, chosen);
+    const struct why *why = rows.why[chosen < 0 ? TIER_DEVICE : rows.lines[chosen].tier]; /* the device beside a switch */
     const int left = why ? list_columns(&canvas, scene->state->units) : columns;
     draw_why_title(canvas, scene, why);
     if (!why) draw_format(canvas, 1, 1, STYLE_DIM, "memory: n/a: %.200s", rows.err.text);

@@ -163,7 +163,7 @@ static struct side_row row_of(const char *name, int kind, bool known, double bef
     return (struct side_row){name, kind, {known, known}, {before, after}};
 }
 
-static int each_category(struct canvas canvas, enum units units, const struct why_switch *change, bool draws)
+static int draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
 {
     const bool tiers = uses_tiers(change);
     int y = 1;
@@ -177,8 +177,7 @@ static int each_category(struct canvas canvas, enum units units, const struct wh
             if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
             else snprintf(name, sizeof name, "%s", name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name);
             const struct side_row row = row_of(name, KIND_BYTES, is_known(change, tier), (double)before, (double)after);
-            if (draws) sides_draw(canvas, y, units, &row, STYLE_TEXT);
-            y++;
+            sides_draw(canvas, y++, units, &row, STYLE_TEXT);
         }
     return y - 1;
 }
@@ -186,17 +185,6 @@ static int each_category(struct canvas canvas, enum units units, const struct wh
 static void draw_head(struct canvas canvas, enum units units, const char *what)
 {
     sides_draw_head(canvas, 0, units, (const char *const[]){what, "before", "after", "change"});
-}
-
-static void draw_categories(struct canvas canvas, enum units units, const struct why_switch *change)
-{
-    draw_head(canvas, units, uses_tiers(change) ? "moved" : "at peak");
-    each_category(canvas, units, change, true);
-}
-
-static int categories_of(const struct canvas canvas, const struct why_switch *change)
-{
-    return each_category(canvas, UNITS_BYTES, change, false);
 }
 
 /* Of the tiers where there are several, which bytes moved from one to another; else of the device alone. */
@@ -245,8 +233,10 @@ void why_draw_switch(struct canvas canvas, const struct scene *scene, const stru
              before->steps, plural(before->steps), change->step, after->steps);
     draw_title(canvas, 0, false, title);
     int width = sides_columns(&canvas, units);
-    draw_categories(canvas_part(canvas, 1, 1, width, canvas.at.rows - 1), units, change);
+    const struct canvas table = canvas_part(canvas, 1, 1, width, canvas.at.rows - 1);
+    draw_head(table, units, uses_tiers(change) ? "moved" : "at peak");
+    const int rows = draw_categories(table, units, change);
     bool beside = 2 * width + 2 <= canvas.at.columns;
     if (beside) draw_sums(canvas_part(canvas, 2 + width, 1, width, canvas.at.rows - 1), units, change);
-    else draw_sums(canvas_part(canvas, 1, 2 + categories_of(canvas, change), width, canvas.at.rows), units, change);
+    else draw_sums(canvas_part(canvas, 1, 2 + rows, width, canvas.at.rows), units, change);
 }
