@@ -205,6 +205,5 @@ double analysis_sum(struct totals *sum, const struct analysis_section *section, 
     const int first = rank < 0 ? 0 : rank, end = rank < 0 ? section->ranks : rank + 1;
     *sum = (struct totals){.rank = rank, .known = section->timed > 0};
     for (int r = first; r < end; r++) totals_add(sum, &section->rank[r]);
-    totals_bandwidths(sum);
     return (double)section->timed * (end - first);
 }

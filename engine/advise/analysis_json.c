@@ -137,8 +137,10 @@ static void put_collective(const struct mean *mean, enum traffic kind)
     put_time(mean, "peers_seconds_per_step", NULL, of->peers_ns);
     put_time(mean, "paced_seconds_per_step", NULL, of->paced_ns);
     if (of->requests) put_io(mean, kind);
-    figures_put(figures, "algbw_bytes_per_second", NULL, FIGURE_RATE, of->algbw > 0, of->algbw);
-    figures_put(figures, "busbw_bytes_per_second", "bus MB/s", FIGURE_RATE, of->busbw > 0, of->busbw);
+    figures_put(figures, "algbw_bytes_per_second", NULL, FIGURE_RATE, of->bytes && of->busy_ns,
+                per_second(of->bytes, of->busy_ns));
+    figures_put(figures, "busbw_bytes_per_second", "bus MB/s", FIGURE_RATE, of->bus_bytes && of->busy_ns,
+                per_second(of->bus_bytes, of->busy_ns));
     figures->of = NULL;
 }
 

@@ -211,8 +211,8 @@ static void print_times(const struct printer *printer)
         fprintf(printer->out, "  %-14s %9.3f %9.3f %9.3f %9.3f", traffic_name((enum traffic)kind),
                 ms(printer, sum->busy_ns), ms(printer, sum->exposed_ns), ms(printer, sum->peers_ns),
                 ms(printer, sum->paced_ns));
-        print_bandwidth(printer, sum->algbw);
-        print_bandwidth(printer, sum->busbw);
+        print_bandwidth(printer, per_second(sum->bytes, sum->busy_ns));
+        print_bandwidth(printer, per_second(sum->bus_bytes, sum->busy_ns));
         fputc('\n', printer->out);
     }
 }

@@ -5,7 +5,6 @@
  * owner, which adds them in rank order. So the bits are the same as with ranks that read each other's memory. Sources
  * arrive in the room (comm_room()), whose size the plan counts (engine/plan/buckets.h); each other rank has a strip of
  * it. A large bucket needs several rounds: in each, every owner receives as much of its parts as fits into a strip. */
-#include <stdlib.h>
 
 #include "engine/base/bytes.h"
 #include "engine/comm/internal.h"

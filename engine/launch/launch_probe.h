@@ -3,8 +3,6 @@
 #ifndef ENGINE_LAUNCH_LAUNCH_PROBE_H
 #define ENGINE_LAUNCH_LAUNCH_PROBE_H
 
-#include <stddef.h>
-
 #include "engine/base/error.h"
 
 struct comm;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/observe/fold.h"
+#include "engine/observe/totals.h"
 #include "engine/plan/footprint.h"
 
 enum traffic flow_traffic(enum flow flow)
@@ -56,23 +57,10 @@ void fold_io(struct run_model *model, const struct trace_record *record)
 
 static void add(struct run_flow *sum, const struct run_flow *flow)
 {
-    sum->count += flow->count;
-    sum->bytes += flow->bytes;
-    sum->busy_ns += flow->busy_ns;
-    sum->paced_ns += flow->paced_ns;
-    sum->exposed_ns += flow->exposed_ns;
-    sum->io_bytes += flow->io_bytes;
-    sum->requests += flow->requests;
-    sum->io_ns += flow->io_ns;
-    sum->latency_ns += flow->latency_ns;
+    sums_add(sum, flow, offsetof(struct run_flow, longest_ns));
     if (flow->longest_ns > sum->longest_ns) sum->longest_ns = flow->longest_ns;
     if (flow->deepest > sum->deepest) sum->deepest = flow->deepest;
     sum->buffered |= flow->buffered;
-}
-
-static double per_second(uint64_t bytes, uint64_t ns)
-{
-    return ns ? (double)bytes * 1e9 / (double)ns : 0;
 }
 
 /* The rate without the time that pacing added. With IO records, their own time is more exact. */

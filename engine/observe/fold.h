@@ -28,7 +28,6 @@ void holdings_end_step(struct run_rank *rank, uint32_t step);
 void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
 /* Closes the open step: true, with its split, if every record of it was there. */
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
-void split_add(struct run_split *sum, const struct run_split *split);
 
 /* flows.c */
 void flows_begin_step(struct run_rank *rank, const struct run_pace *pace);

@@ -140,7 +140,8 @@ enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRA
 struct run_flow {
     uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
     uint64_t exposed_ns;                      /* no compute at the same time; known once the step has ended */
-    uint64_t io_bytes, requests, io_ns, latency_ns, longest_ns;
+    uint64_t io_bytes, requests, io_ns, latency_ns; /* these are sums; from here on not */
+    uint64_t longest_ns;
     uint32_t deepest;
     bool buffered; /* some of it went through the page cache */
 };

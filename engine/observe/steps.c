@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/observe/fold.h"
+#include "engine/observe/totals.h"
 
 void steps_release(struct run_model *model)
 {
@@ -145,9 +146,9 @@ void fold_step_end(struct run_model *model, const struct trace_record *record)
     const bool lost = rank->open.lost, whole = timing_end_step(rank, from->step, &split);
     flows_end_step(rank, whole ? &split : NULL);
     if (whole) {
-        split_add(&step->split, &split);
+        sums_add(&step->split, &split, sizeof split);
         step->timed++;
-        split_add(&model->split_total, &split);
+        sums_add(&model->split_total, &split, sizeof split);
         model->split_count++;
     }
     if (!lost) {
@@ -224,7 +225,7 @@ static void note_best(struct run_model *model, uint8_t kind)
         sent_bytes += links[link].sent_bytes;
         busy_ns += links[link].busy_ns;
     }
-    const double busbw = busy_ns ? (double)sent_bytes * 1e9 / (double)busy_ns : 0;
+    const double busbw = per_second(sent_bytes, busy_ns);
     if (links[LINK_INTRA].ranks == model->ranks && busbw > model->best_busbw[kind]) model->best_busbw[kind] = busbw;
 }
 

@@ -6,16 +6,6 @@
 #include "engine/observe/fold.h"
 #include "engine/plan/footprint.h"
 
-void split_add(struct run_split *sum, const struct run_split *split)
-{
-    for (int phase = 0; phase < PHASES; phase++) sum->phase_ns[phase] += split->phase_ns[phase];
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum->exposed_by_ns[kind] += split->exposed_by_ns[kind];
-    sum->exposed_ns += split->exposed_ns;
-    sum->host_ns += split->host_ns;
-    sum->host_exposed_ns += split->host_exposed_ns;
-    sum->io_exposed_ns += split->io_exposed_ns;
-}
-
 void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns)
 {
     uint32_t attempt = rank->open.step == step ? rank->open.attempt + 1 : 0;

@@ -238,69 +238,35 @@ static void sum_moving(struct window *window, enum lane lane)
     }
 }
 
-void totals_bandwidths(struct totals *out)
+double per_second(uint64_t bytes, uint64_t ns)
 {
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        struct collective_totals *sum = &out->traffic[kind];
-        sum->algbw = sum->busy_ns ? (double)sum->bytes * 1e9 / (double)sum->busy_ns : 0;
-        sum->busbw = sum->busy_ns ? (double)sum->bus_bytes * 1e9 / (double)sum->busy_ns : 0;
-    }
+    return ns ? (double)bytes * 1e9 / (double)ns : 0;
 }
 
 /* ---- adding totals up ---- */
 
-/* Every sum of struct totals, as 64-bit integers that lie side by side; the collectives have bandwidths between. */
-static const struct {
-    size_t offset, count;
-} sums[] = {
-    {offsetof(struct totals, temporal), sizeof(struct temporal) / sizeof(uint64_t)},
-    {offsetof(struct totals, phase_ns), PHASES},
-    {offsetof(struct totals, busy_ns), LANES},
-    {offsetof(struct totals, host_exposed_ns), 1},
-    {offsetof(struct totals, stall_ns), STALLS},
-    {offsetof(struct totals, stall_count), STALLS},
-    {offsetof(struct totals, done_ns), 1},
-    {offsetof(struct totals, lane_stall_ns), LANES *STALLS},
-    {offsetof(struct totals, prefetch), sizeof(struct prefetch_totals) / sizeof(uint64_t)},
-};
-enum {
-    RUNS = sizeof sums / sizeof sums[0],
-    COLLECTIVE_SUMS = offsetof(struct collective_totals, algbw) / sizeof(uint64_t)
-};
-
-/* The next block of sums; NULL: that was the last. */
-static uint64_t *run_of_sums(struct totals *totals, size_t run, size_t *count)
+void sums_add(void *sum, const void *part, size_t bytes)
 {
-    if (run < RUNS) {
-        *count = sums[run].count;
-        return (uint64_t *)((char *)totals + sums[run].offset);
-    }
-    *count = COLLECTIVE_SUMS;
-    return run < RUNS + TRAFFIC_KINDS ? (uint64_t *)&totals->traffic[run - RUNS] : NULL;
+    uint64_t *into = sum;
+    for (size_t i = 0; i < bytes / sizeof *into; i++) into[i] += ((const uint64_t *)part)[i];
 }
+
+enum { SUMS_BYTES = sizeof(struct totals) - offsetof(struct totals, temporal) };
 
 void totals_add(struct totals *sum, const struct totals *one)
 {
-    struct totals from = *one;
-    size_t count;
-    for (size_t run = 0; run < RUNS + TRAFFIC_KINDS; run++) {
-        const uint64_t *values = run_of_sums(&from, run, &count);
-        uint64_t *into = run_of_sums(sum, run, &count);
-        for (size_t i = 0; i < count; i++) into[i] += values[i];
-    }
+    sums_add(&sum->temporal, &one->temporal, SUMS_BYTES);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        if (from.most[kind].longest_ns > sum->most[kind].longest_ns)
-            sum->most[kind].longest_ns = from.most[kind].longest_ns;
-        if (from.most[kind].deepest > sum->most[kind].deepest) sum->most[kind].deepest = from.most[kind].deepest;
+        const struct io_most *most = &one->most[kind];
+        if (most->longest_ns > sum->most[kind].longest_ns) sum->most[kind].longest_ns = most->longest_ns;
+        if (most->deepest > sum->most[kind].deepest) sum->most[kind].deepest = most->deepest;
     }
 }
 
 void totals_share(struct totals *sum, uint64_t parts)
 {
-    uint64_t *values;
-    size_t count;
-    for (size_t run = 0; (values = run_of_sums(sum, run, &count)); run++)
-        for (size_t i = 0; i < count; i++) values[i] = (values[i] + parts / 2) / parts;
+    uint64_t *values = (uint64_t *)&sum->temporal;
+    for (size_t i = 0; i < SUMS_BYTES / sizeof *values; i++) values[i] = (values[i] + parts / 2) / parts;
 }
 
 /* ---- one rank, and the mean of all ---- */
@@ -339,7 +305,6 @@ static void sum_ranks(struct totals *out, const struct history *history, const s
         totals_add(out, &one);
     }
     if (seen - missing > 1) totals_share(out, (uint64_t)(seen - missing));
-    totals_bandwidths(out);
     out->known = seen == end - first && seen > missing && from_ns >= history_whole_from(history) &&
                  !history_has_gap(history, from_ns, to_ns);
 }

@@ -23,13 +23,13 @@ void temporal_of(struct temporal *out, struct intervals compute, struct interval
 /* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
     int64_t count;
-    uint64_t bytes;       /* payload: bytes gathered or reduced, the parts of all ranks that took part */
-    uint64_t bus_bytes;   /* ... times bus_share() of each operation's group */
+    /* Payload: bytes gathered or reduced, the parts of all ranks that took part; the same times bus_share() of the group. By the
+     * definitions of nccl-tests algbw is per_second(bytes, busy_ns), busbw per_second(bus_bytes, busy_ns). */
+    uint64_t bytes, bus_bytes;
     uint64_t sent_bytes;
     uint64_t busy_ns, exposed_ns; /* exposed: no compute at the same time */
     uint64_t peers_ns, paced_ns;  /* in busy_ns: the wait for the slowest rank; pacing and slow motion */
     uint64_t io_bytes, requests, io_ns, latency_ns; /* NVMe only, from the IO records (struct run_flow) */
-    double algbw, busbw;  /* bytes / s by the definitions of nccl-tests, of busy time; 0: nothing was timed */
 };
 
 /* NVMe only: the slowest request; the most in flight at once. A sum or mean of several has the highest of each. */
@@ -49,7 +49,8 @@ struct totals {
     int rank;                      /* -1: mean over ranks */
     uint64_t from_ns, to_ns;
     bool known;                    /* false: records of this window are not kept in full, or were lost */
-    struct temporal temporal;
+    struct io_most most[TRAFFIC_KINDS];
+    struct temporal temporal;      /* from here on all are sums, of 64 bits each */
     uint64_t phase_ns[PHASES];     /* of the compute lane */
     uint64_t busy_ns[LANES];       /* a lane at work */
     uint64_t host_exposed_ns;      /* the host lane (sums, norms, updates) with no compute at the same time */
@@ -58,7 +59,6 @@ struct totals {
     uint64_t done_ns;              /* after the compute lane's last operation, until other lanes have ended theirs */
     uint64_t lane_stall_ns[LANES][STALLS]; /* the lanes between tiers and the host lane */
     struct collective_totals traffic[TRAFFIC_KINDS];
-    struct io_most most[TRAFFIC_KINDS];
     struct prefetch_totals prefetch;
 };
 
@@ -68,10 +68,14 @@ void totals_of(struct totals *out, const struct history *history, const struct r
 /* Of the operations of one step that has ended. Ranks may begin and end it apart: its window overlaps that of the steps beside it. */
 void totals_of_step(struct totals *out, const struct history *history, const struct run_model *model, int rank, const struct history_step *step);
 
-/* Adds totals of several steps or ranks; the caller sets `known` and calls totals_bandwidths(). */
+/* Adds totals of several steps or ranks; the caller sets `known`. */
 void totals_add(struct totals *sum, const struct totals *one);
 void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
-void totals_bandwidths(struct totals *totals);
+
+/* Adds the 64-bit integers that a struct of `bytes` is made of. */
+void sums_add(void *sum, const void *part, size_t bytes);
+
+double per_second(uint64_t bytes, uint64_t ns); /* 0: nothing was timed */
 
 /* busbw / algbw of a collective among `ranks`, by nccl-tests (doc/PERFORMANCE.md): the share of the payload that a rank's link carries. */
 double bus_share(enum traffic kind, int ranks);

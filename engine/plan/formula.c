@@ -1,7 +1,5 @@
 #include "engine/plan/formula.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/arithmetic.h"

@@ -3,7 +3,6 @@
 #include <cjson/cJSON.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Objects are written as arrays of numbers in a fixed order (the schedule of a large model has thousands of them); "format"
  * changes with that order. */

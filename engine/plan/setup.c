@@ -2,7 +2,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/config/resolve.h"
 #include "engine/plan/footprint.h"

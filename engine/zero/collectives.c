@@ -1,7 +1,6 @@
 /* The communication lane: makes the parts of a collective from the pieces of an operation. A piece is cut where the owner of its
  * elements changes (op_owner()). Also runs the agreement of a step. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/zero/internal.h"
 

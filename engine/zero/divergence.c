@@ -1,6 +1,5 @@
 /* Decides whether a step that is not finite ends the run, and finds the first tensor of the model that is not finite. Only then
  * are tensors read: each rank searches its own shards, and the ranks agree on the first. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * in the unsharded, unpadded model and its bits, and the contributions are added (a multilinear hash). Each rank adds up its own
  * slices, then the ranks' sums are added. The sum over all that a rank holds must be that of the owners of these slices; this finds
  * replicas that have drifted apart. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "engine/base/rng.h"

@@ -2,7 +2,6 @@
  * lane uses the CPU backend's kernels on its own threads, so it gives the same bits. No function here asks for the stage: a
  * buffer's range says whether it is whole or a shard. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/rng.h"

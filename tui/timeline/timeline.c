@@ -4,8 +4,6 @@
 
 #include <stdio.h>
 
-#include "tui/draw/bar.h"
-
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
     if (history_ranks(scene->history, 0, UINT64_MAX) > 0 && history_step_count(scene->history) > 0) return false;

@@ -337,9 +337,8 @@ static void whole_run(struct window *window, const struct run_model *model)
         if (model->split_count) out->exposed_ns = model->split_total.exposed_by_ns[kind] / model->split_count;
         const double share = planned_bus_share(model, (enum traffic)kind);
         if (!out->busy_ns || share <= 0) continue;
-        out->busbw = (double)out->sent_bytes * 1e9 / (double)out->busy_ns;
-        out->algbw = out->busbw / share;
-        out->bytes = (uint64_t)(out->algbw * (double)out->busy_ns / 1e9 + 0.5);
+        out->bus_bytes = out->sent_bytes;
+        out->bytes = (uint64_t)((double)out->sent_bytes / share + 0.5);
     }
 }
 
@@ -385,11 +384,12 @@ static void draw_times(struct canvas canvas, int y, enum units units, int kind, 
                        const struct limit *limit, bool waits_known)
 {
     char text[FORMAT_ROOM];
+    const double busbw = per_second(totals->bus_bytes, totals->busy_ns);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 14, STYLE_TEXT, traffic_name((enum traffic)kind));
     pen_right(&pen, bytes_columns(units) + 1, STYLE_TEXT, format_bytes(text, units, totals->bytes > 0, totals->bytes));
-    pen_rate(&pen, units, totals->algbw);
-    pen_rate(&pen, units, totals->busbw);
+    pen_rate(&pen, units, per_second(totals->bytes, totals->busy_ns));
+    pen_rate(&pen, units, busbw);
     if (totals->busy_ns && totals->exposed_ns <= totals->busy_ns)
         pen_format(&pen, 7, STYLE_STRONG, "%.0f%%",
                    100.0 * (double)(totals->busy_ns - totals->exposed_ns) / (double)totals->busy_ns);
@@ -399,7 +399,7 @@ static void draw_times(struct canvas canvas, int y, enum units units, int kind, 
     pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->paced_ns) : "n/a");
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->busy_ns));
     pen_format(&pen, 6, STYLE_TEXT, "%lld", (long long)totals->count);
-    draw_share(&pen, totals->busbw, limit);
+    draw_share(&pen, busbw, limit);
 }
 
 /* Behind the run's title, as many as there is room for. */

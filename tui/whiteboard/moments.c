@@ -4,7 +4,6 @@
 
 #include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
-#include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
 
 /* NULL: no operation of it is kept. */
