@@ -28,12 +28,6 @@ static cJSON *progress_to(const struct zero_progress *progress)
     return json;
 }
 
-static cJSON *run_to(const struct checkpoint_info *info)
-{
-    return json_object(NUMBER("ranks", info->ranks), NUMBER("threads_per_rank", info->threads), TEXT("isa", info->isa),
-                       NUMBER("stage", info->stage));
-}
-
 static cJSON *data_to(const struct data_fingerprint *data)
 {
     char hash[20];
@@ -70,7 +64,9 @@ char *manifest_print(const struct checkpoint_info *info, const struct manifest_s
     cJSON *json =
         json_object(TEXT("format", format_name), NUMBER("version", CHECKPOINT_VERSION), TEXT("tag", info->tag));
     cJSON_AddItemToObject(json, "progress", progress_to(&info->progress));
-    cJSON_AddItemToObject(json, "saved_by", run_to(info));
+    cJSON_AddItemToObject(json, "saved_by",
+                          json_object(NUMBER("ranks", info->ranks), NUMBER("threads_per_rank", info->threads),
+                                      TEXT("isa", info->isa), NUMBER("stage", info->stage)));
     if (info->data.known) cJSON_AddItemToObject(json, "data", data_to(&info->data));
     cJSON_AddItemToObject(json, "config", hjson_exact(info->config_json));
     cJSON_AddItemToObject(json, "shards", shards_to(shards, info->shards));

@@ -49,12 +49,6 @@ static int reach(void *user, int mark, uint64_t *at_ns, struct error *err)
     return status ? status : device_event_time(lane->marks[mark], at_ns, NULL, err);
 }
 
-/* Whether a lane uses the device. The host lane works in host memory, and the NVMe lanes read and write it. */
-static bool touches(enum lane lane)
-{
-    return lane == LANE_COMPUTE || lane == LANE_COMM || lane == LANE_D2H || lane == LANE_H2D;
-}
-
 static int open_marks(struct gpu_lane *lane, struct error *err)
 {
     int status = STATUS_OK;
@@ -67,7 +61,7 @@ int gpu_lanes_open(struct gpu_rank *rank, struct error *err)
     int status = STATUS_OK;
     for (int l = 0; l < LANES && !status; l++) {
         struct gpu_lane *lane = &rank->lanes[l];
-        if (!touches((enum lane)l)) continue;
+        if (l == LANE_HOST || l == LANE_NVME_READ || l == LANE_NVME_WRITE) continue; /* they use host memory alone */
         lane->rank = rank;
         lane->mover = (struct mover){lane, copy, clear, finish};
         lane->ahead = (struct lane_stream){lane, mark, await, reach};

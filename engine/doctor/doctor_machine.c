@@ -70,12 +70,6 @@ void look_processor(struct finding *finding)
     else doctor_good(finding, "of unknown name");
 }
 
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
-}
-
 /* The container's limit of processor time, in cores; 0: no limit. */
 static double cgroup_cores(void)
 {
@@ -88,7 +82,8 @@ static double cgroup_cores(void)
 void look_cores(struct finding *finding)
 {
     const long online = sysconf(_SC_NPROCESSORS_ONLN);
-    const int usable = usable_cores();
+    cpu_set_t set;
+    const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
     const double quota = cgroup_cores();
     char limit[64] = "", affinity[64] = "";
     if (quota > 0) snprintf(limit, sizeof limit, ", %.1f of them by the container's quota", quota);

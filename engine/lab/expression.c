@@ -311,16 +311,12 @@ static double combine(enum node_kind kind, double a, double b)
     }
 }
 
-static bool has_right(enum node_kind kind)
-{
-    return kind >= NODE_ADD && kind <= NODE_MAX;
-}
-
 static struct lab_value combined(const struct expression *expression, const struct node *node,
                                  const struct lab_scene *scene)
 {
     struct lab_value left = evaluate(expression, node->left, scene), right = left;
-    if (left.known && has_right(node->kind)) right = evaluate(expression, node->right, scene);
+    if (left.known && node->kind >= NODE_ADD && node->kind <= NODE_MAX)
+            right = evaluate(expression, node->right, scene);
     if (!left.known || !right.known) return left.known ? right : left;
     if (node->kind == NODE_DIVIDE && right.quantity.value == 0) return value_unknown("this divides by 0");
     double value = combine(node->kind, left.quantity.value, right.quantity.value);

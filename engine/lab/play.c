@@ -177,12 +177,6 @@ static void look_back(struct lab_play *play, const struct run_model *model)
     driver_begin(&play->driver, &play->baseline.back);
 }
 
-static void is_back(struct lab_play *play)
-{
-    if (play->baseline.said[0]) notify(play, "put back for this part: %s", play->baseline.said);
-    carry_out(play, play->then, false);
-}
-
 static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
 {
     enum driver_says says;
@@ -203,9 +197,14 @@ static enum lab_wish drive(struct lab_play *play, struct lab_scene *scene)
         return WISH_NOTHING;
     default: break;
     }
-    if (play->then) is_back(play);
-    else if (play->phase == PLAY_BEFORE) prepared(play, scene);
-    else acted(play, scene);
+    if (play->then) {
+        if (play->baseline.said[0]) notify(play, "put back for this part: %s", play->baseline.said);
+        carry_out(play, play->then, false);
+    } else if (play->phase == PLAY_BEFORE) {
+        prepared(play, scene);
+    } else {
+        acted(play, scene);
+    }
     return lab_play_tick(play, scene->model, scene->history);
 }
 

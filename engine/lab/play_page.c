@@ -73,12 +73,6 @@ void page_answered(struct lab_play *play)
 
 /* ---- what is said of an answer ---- */
 
-static void say_where(struct lab_play *play, const struct lab_where *where)
-{
-    if (!where->known || play->where.known) return;
-    play->where = *where;
-}
-
 /* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
 static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
 {
@@ -98,7 +92,7 @@ bool play_findings(struct lab_play *play, const struct lab_step *step, const str
     for (int c = 0; c < step->check_count; c++) {
         struct lab_finding finding = lab_check_hold(&step->check[c], scene);
         all &= finding.known && finding.holds;
-        if (!finding.holds) say_where(play, &finding.where);
+        if (!finding.holds && finding.where.known && !play->where.known) play->where = finding.where;
         char place[160] = "";
         if (!finding.holds && finding.where.known && finding.where.step)
             snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,

@@ -151,11 +151,6 @@ int lab_progress_identify(struct lab_progress *progress, char name[LAB_FOLDER_MA
 
 enum { PATH_ROOM = 4096, FILE_BYTES_MAX = 1 << 16 };
 
-static bool is_plain(const char *name)
-{
-    return *name && *name != '.' && !strchr(name, '/');
-}
-
 static int state_path(char path[PATH_ROOM], const char *name, struct error *err)
 {
     const int length = file_state_path(path, PATH_ROOM, name);
@@ -167,7 +162,8 @@ static int state_path(char path[PATH_ROOM], const char *name, struct error *err)
 static int path_of(char path[PATH_ROOM], const char *name, struct error *err)
 {
     char file[300];
-    if (!is_plain(name)) return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
+    if (!*name || *name == '.' || strchr(name, '/'))
+        return error_set(err, STATUS_USAGE, "%.60s: this is no name of a lab", name);
     snprintf(file, sizeof file, "labs/%.250s.json", name);
     return state_path(path, file, err);
 }

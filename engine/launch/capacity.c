@@ -33,13 +33,6 @@ uint64_t capacity_available_bytes(void)
     return available;
 }
 
-/* Free bytes on the disk of a folder; 0: not known. */
-static uint64_t free_disk_bytes(const char *folder)
-{
-    struct statvfs disk;
-    return statvfs(folder, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
-}
-
 /* ---- what there is ---- */
 
 static struct capacity without_gpu(const struct config *config)
@@ -86,7 +79,9 @@ struct fit_question capacity_question(const struct config *config, const struct 
     for (int tier = 0; tier < TIERS; tier++) limits->bytes[tier] = budget[tier];
     limits->folder = folder[0] ? folder : tmp && *tmp ? tmp : "/tmp";
     if (!all_given && available != UINT64_MAX) limits->bytes[FIT_MEMORY] = available;
-    if (!budget[TIER_NVME]) limits->bytes[FIT_DISK] = free_disk_bytes(limits->folder);
+    struct statvfs disk;
+    if (!budget[TIER_NVME]) /* 0: not known */
+        limits->bytes[FIT_DISK] = statvfs(limits->folder, &disk) ? 0 : (uint64_t)disk.f_bavail * disk.f_frsize;
     if (all_given && in_memory * (uint64_t)config->topology.ranks > available) question.machine_bytes = available;
     if (!room->on_gpu) return question;
     question.ranks_on_gpu = room->ranks_on_gpu;

@@ -21,11 +21,6 @@ bool memory_is_symmetric(enum category category)
            category == CATEGORY_SECONDARY;
 }
 
-static bool is_shared(const struct memory_ranges *ranges, enum category category)
-{
-    return memory_is_symmetric(category) || (category == CATEGORY_GATHERED && ranges->shares_gathered);
-}
-
 static void *reserve(const struct pages *pages, uint64_t bytes, int fd, struct error *err)
 {
     return pages ? pages->reserve(pages->user, bytes, err) : pages_reserve(bytes, fd, err);
@@ -101,7 +96,9 @@ int memory_create(struct memory **out, const struct memory_ranges *ranges, const
     for (int t = 0; t < TIERS; t++)
         for (int c = 0; c < CATEGORIES; c++)
             memory->range[t][c] = (struct range){.bytes = ranges->bytes[t][c],
-                                                 .shared = t == TIER_DEVICE && is_shared(ranges, c),
+                                                 .shared = t == TIER_DEVICE &&
+                                                           (memory_is_symmetric(c) ||
+                                                            (c == CATEGORY_GATHERED && ranges->shares_gathered)),
                                                  .unit_bytes = unit_of(t, ranges->bytes[t][c], device_pages),
                                                  .pages = t == TIER_DEVICE ? device_pages : NULL};
     memory->device_pages = device_pages;

@@ -43,12 +43,6 @@ static enum stall stall_for_staging(const struct schedule *schedule, const struc
     return op_swaps(op->kind) || op_swaps(awaited->kind) ? STALL_POOL : STALL_PINNED;
 }
 
-/* Whether `op` waits for a gradient on its way from the device to host memory. */
-static bool awaits_gradient(const struct op *op, const struct op *awaited)
-{
-    return op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);
-}
-
 static int64_t gathered_elems(const struct schedule *schedule, int first, int count)
 {
     int64_t elems = 0;
@@ -86,7 +80,8 @@ static enum stall stall_for(const struct schedule *schedule, const struct op *op
     bool own_gather = awaited->kind == OP_GATHER && awaited->unit == op->unit; /* needed with or without overlap */
     if (why == WAIT_LIMIT && !own_gather) return STALL_LIMIT;
     if (staging != STALL_NONE) return staging;
-    if (why == WAIT_DATA && awaits_gradient(op, awaited)) return STALL_GRADIENT;
+    const bool gradient = op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);
+    if (why == WAIT_DATA && gradient) return STALL_GRADIENT; /* on its way from the device to host memory */
     if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE)
         return (op->kind == OP_GATHER || op->kind == OP_PARAM_H2D) && would_fit(schedule, op, awaited) ? STALL_ASKED
                                                                                                        : STALL_MEMORY;

@@ -246,12 +246,6 @@ static void begin_pass(struct planner *planner, struct pipeline *pipeline, enum 
     if (planner->builder.schedule->knobs.pipeline_read) read_tile(planner, pass, &pipeline->now, -1);
 }
 
-/* Is it written after the next one has been worked on? */
-static bool is_held(const struct planner *planner, const struct tile *tile)
-{
-    return updated_in(planner, tile->unit) != TIER_NVME || planner->builder.schedule->knobs.pipeline_write;
-}
-
 static void write_held(struct planner *planner, struct pipeline *pipeline)
 {
     if (pipeline->held.unit >= 0) write_tile(planner, pipeline->pass, &pipeline->held);
@@ -261,7 +255,9 @@ static void write_held(struct planner *planner, struct pipeline *pipeline)
 static void pass_tile(struct planner *planner, struct pipeline *pipeline)
 {
     const enum pass pass = pipeline->pass;
-    const bool ahead = planner->builder.schedule->knobs.pipeline_read, held = is_held(planner, &pipeline->now);
+    const struct config_zero *knobs = &planner->builder.schedule->knobs;
+    const bool ahead = knobs->pipeline_read; /* held: written after the next one has been worked on */
+    const bool held = updated_in(planner, pipeline->now.unit) != TIER_NVME || knobs->pipeline_write;
     struct tile next;
     pipeline->more = next_tile(planner, pass, &pipeline->now, &next);
     if (!ahead) read_tile(planner, pass, &pipeline->now, pipeline->worked);

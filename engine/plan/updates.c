@@ -16,12 +16,6 @@ static bool parameters_travel(const struct builder *builder, const struct unit_l
     return !builder->failed && buffers[layout->parameters].tier != buffers[layout->master].tier;
 }
 
-static bool updates_on_host(const struct planner *planner, int u)
-{
-    const struct builder *builder = &planner->builder;
-    return !builder->failed && builder->schedule->buffers[builder->layout[u].master].tier == TIER_HOST;
-}
-
 static bool travels_from_master(const struct builder *builder, const struct unit_layout *layout)
 {
     return parameters_travel(builder, layout) && builder->model->dtype == DTYPE_F32;
@@ -121,7 +115,8 @@ static int tiles_of(const struct planner *planner, const struct op *op)
 static void write_update(struct planner *planner, int u)
 {
     struct builder *builder = &planner->builder;
-    const bool host = updates_on_host(planner, u), overlap = builder->schedule->knobs.overlap_comm;
+    const bool host = builder_tier(builder, builder->layout[u].master) == TIER_HOST,
+               overlap = builder->schedule->knobs.overlap_comm;
     bool *begun = &planner->updates.begun[host];
     for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
         struct op *op = begin_tile(planner, host ? OP_HOST_UPDATE : OP_UPDATE, u, tile);

@@ -135,11 +135,6 @@ static bool tell(struct viewers *viewers, struct viewer *viewer, const char *tex
     return enqueue_added(viewers, viewer) && flush(viewer);
 }
 
-static uint32_t step_of_operation(const struct trace_record *record)
-{
-    return record->kind == TRACE_OP_BEGIN ? record->op_begin.step : record->op_end.step;
-}
-
 /* A viewer that attaches within a step would get half of its operations and could not know it. So these are left out;
  * all other records (state, log, answers to commands) go to it at once. A slow viewer gets what thin.h says. */
 static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, const struct bytes *records)
@@ -150,7 +145,8 @@ static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, con
         if (!size) break;
         bool operation = record.kind == TRACE_OP_BEGIN || record.kind == TRACE_OP_END;
         if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > viewer->first_step) viewer->whole = true;
-        if (!viewer->whole && operation && step_of_operation(&record) < viewer->first_step) continue;
+        const uint32_t step = record.kind == TRACE_OP_BEGIN ? record.op_begin.step : record.op_end.step;
+        if (!viewer->whole && operation && step < viewer->first_step) continue;
         if (thin_takes(&viewer->thin, records->at + at)) add_record(viewers, records->at + at);
     }
     return enqueue_added(viewers, viewer);

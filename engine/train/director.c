@@ -207,18 +207,13 @@ static const char *refusal_of(const struct director *director, enum command_id i
     }
 }
 
-static uint32_t count_of(const struct command *command)
-{
-    long long count = atoll(command->value);
-    return count < GATE_OPEN ? (uint32_t)count : GATE_OPEN;
-}
-
 static void control(struct director *director, const struct command *command, int64_t steps_done)
 {
     const enum command_id id = command->id;
     if (id == COMMAND_STEP || id == COMMAND_OP) {
         director->stepped_from = steps_done;
-        director->operations = id == COMMAND_OP ? count_of(command) : 0;
+        const long long count = id == COMMAND_OP ? atoll(command->value) : 0;
+        director->operations = count < GATE_OPEN ? (uint32_t)count : GATE_OPEN;
         enter(director, RUN_RUNNING, id == COMMAND_OP ? "by operations" : "one step");
     } else if (id == COMMAND_RESUME || (id == COMMAND_TOGGLE && is_waiting(director))) {
         director->stepped_from = -1;
@@ -312,13 +307,6 @@ static void sleep_until_woken(struct director *director, int timeout_ms)
     eventfd_read(director->wake_fd, &(eventfd_t){0}); /* may fail: an earlier read took this wake-up too */
 }
 
-/* A stopped or slow front end that keeps every record delays the run, as a full pipe would. */
-static bool waits_for_reader(const struct director *director)
-{
-    const struct director_options *options = &director->options;
-    return options->reader_lags && options->reader_lags(options->user);
-}
-
 void director_next(struct director *director, int64_t steps_done, struct order *order)
 {
     enum { LOOK_MS = 20 };
@@ -343,7 +331,9 @@ void director_next(struct director *director, int64_t steps_done, struct order *
             end(order, OUTCOME_OUT_OF_MEMORY);
             return;
         }
-        const bool lags = !is_waiting(director) && waits_for_reader(director);
+        /* A stopped or slow front end that keeps every record delays the run, as a full pipe would. */
+        const struct director_options *options = &director->options;
+        const bool lags = !is_waiting(director) && options->reader_lags && options->reader_lags(options->user);
         if (!lags && !is_waiting(director)) break;
         sleep_until_woken(director, lags ? LOOK_MS : -1);
     }

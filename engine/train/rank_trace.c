@@ -54,13 +54,6 @@ static bool reader_lags(void *user)
     return rank->rank0.writer && trace_writer_lags(rank->rank0.writer);
 }
 
-/* The gate of all ranks, in rank 0's shared memory, after its rings; NULL on another machine. */
-static struct gate *gate_of(const struct rank *rank)
-{
-    char *segment = comm_segment_of(rank->comm, 0);
-    return segment ? (struct gate *)(segment + (size_t)ZERO_RINGS * RING_BYTES) : NULL;
-}
-
 static bool all_see_the_gate(const struct rank *rank)
 {
     for (int of = 0; of < rank->ranks; of++)
@@ -179,7 +172,8 @@ static int open_rings(struct rank *rank, struct error *err)
 {
     int status = comm_share(rank->comm, (size_t)ZERO_RINGS * RING_BYTES + sizeof *rank->gate, err);
     if (status) return status;
-    rank->gate = gate_of(rank);
+    char *segment = comm_segment_of(rank->comm, 0); /* NULL on another machine */
+    rank->gate = segment ? (struct gate *)(segment + (size_t)ZERO_RINGS * RING_BYTES) : NULL; /* after rank 0's rings */
     if (rank->rank == 0) gate_close(rank->gate, GATE_OPEN);
     for (int lane = 0; lane < ZERO_RINGS; lane++)
         rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);

@@ -42,12 +42,6 @@ static cJSON *detail_of(const char *state, const char *folder, const char *tag)
     return json_object(TEXT("state", state), TEXT("tag", tag), TEXT("folder", folder));
 }
 
-static void tell_begun(const struct saver *saver)
-{
-    cJSON *detail = json_put(detail_of("saving", saver->dir, saver->tag), TRUTH("background", saver->background));
-    record_event(saver->rank->ring, saver->info.progress.steps_done, "checkpoint", detail);
-}
-
 static void tell_failed(struct trace_ring *ring, const char *folder, const char *tag, int64_t step, const char *why)
 {
     char text[640];
@@ -284,7 +278,9 @@ static void start(struct saver *saver, const struct verdict *verdict)
     saver->background = !verdict->in_foreground;
     memcpy(saver->why, verdict->why, sizeof saver->why);
     if (!saver->background) zero_snapshot_give(saver->snapshot), saver->snapshot = NULL;
-    if (saver->rank->rank == 0) tell_begun(saver);
+    if (saver->rank->rank == 0)
+        record_event(saver->rank->ring, saver->info.progress.steps_done, "checkpoint",
+                     json_put(detail_of("saving", saver->dir, saver->tag), TRUTH("background", saver->background)));
     saver->has_thread = saver->background && pthread_create(&saver->thread, NULL, work, saver) == 0;
     if (saver->has_thread) return;
     saver->background = false;

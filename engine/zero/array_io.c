@@ -38,11 +38,6 @@ uint64_t zero_window_bytes(const struct schedule *schedule)
     return bytes && bytes < ZERO_WINDOW_BYTES ? (uint64_t)bytes : ZERO_WINDOW_BYTES;
 }
 
-static char *memory_of(const struct zero *zero, const struct buffer *buffer)
-{
-    return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
-}
-
 /* A piece of an array on NVMe in the window: `pages` bytes of the array from `first` on; [from, from + bytes) of them are wanted. */
 struct view {
     char *window;
@@ -67,70 +62,44 @@ static int move_view(const struct zero *zero, const struct buffer *buffer, const
     return storage_move(zero->storage, direction, &span, 1, err);
 }
 
-static int open_window(const struct zero *zero, struct error *err)
+/* Moves bytes [at, at + bytes) of an array through the window: to `out`, from `in`, or to the same place of the array `to`, which is on
+ * NVMe as well. Two of the three are NULL. */
+static int through_window(const struct zero *zero, const struct buffer *buffer, uint64_t at, uint64_t bytes, void *out,
+                          const void *in, const struct buffer *to, struct error *err)
 {
-    return memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, 0, zero->window_bytes, err);
-}
-
-static void close_window(const struct zero *zero)
-{
+    int status = memory_take(zero->memory, TIER_HOST, CATEGORY_STAGING, 0, zero->window_bytes, err);
+    if (status) return status;
+    for (uint64_t done = 0; done < bytes && !status;) {
+        const struct view view = view_at(zero, at + done, bytes - done);
+        if (!in || view.bytes < view.pages) /* a write leaves the other bytes of these pages as they are */
+            status = move_view(zero, buffer, &view, AIO_READ, err);
+        if (out && !status) memcpy((char *)out + done, view.window + view.from, view.bytes);
+        if (in) memcpy(view.window + view.from, (const char *)in + done, view.bytes);
+        if (!out && !status) status = move_view(zero, to ? to : buffer, &view, AIO_WRITE, err);
+        done += view.bytes;
+    }
     memory_give(zero->memory, TIER_HOST, CATEGORY_STAGING, 0, zero->window_bytes);
+    return status;
 }
 
 int zero_array_read(const struct zero *zero, const struct buffer *buffer, uint64_t at, void *out, uint64_t bytes,
                     struct error *err)
 {
-    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, out, memory_of(zero, buffer) + at, bytes, err);
-    int status = open_window(zero, err);
-    if (status) return status;
-    for (uint64_t done = 0; done < bytes && !status;) {
-        const struct view view = view_at(zero, at + done, bytes - done);
-        status = move_view(zero, buffer, &view, AIO_READ, err);
-        if (!status) memcpy((char *)out + done, view.window + view.from, view.bytes);
-        done += view.bytes;
-    }
-    close_window(zero);
-    return status;
+    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, out, zero_place(zero, buffer) + at, bytes, err);
+    return through_window(zero, buffer, at, bytes, out, NULL, NULL, err);
 }
 
 int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint64_t at, const void *from,
                      uint64_t bytes, struct error *err)
 {
-    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, memory_of(zero, buffer) + at, from, bytes, err);
-    int status = open_window(zero, err);
-    if (status) return status;
-    for (uint64_t done = 0; done < bytes && !status;) {
-        const struct view view = view_at(zero, at + done, bytes - done);
-        if (view.bytes < view.pages)
-            status = move_view(zero, buffer, &view, AIO_READ, err); /* the other bytes of these pages */
-        memcpy(view.window + view.from, (const char *)from + done, view.bytes);
-        if (!status) status = move_view(zero, buffer, &view, AIO_WRITE, err);
-        done += view.bytes;
-    }
-    close_window(zero);
-    return status;
-}
-
-/* Both arrays are on NVMe; copies from start to start. */
-static int copy_away(const struct zero *zero, const struct buffer *from, const struct buffer *to, uint64_t bytes,
-                     struct error *err)
-{
-    int status = open_window(zero, err);
-    if (status) return status;
-    for (uint64_t done = 0; done < bytes && !status;) {
-        const struct view view = view_at(zero, done, bytes - done);
-        status = move_view(zero, from, &view, AIO_READ, err);
-        if (!status) status = move_view(zero, to, &view, AIO_WRITE, err);
-        done += view.bytes;
-    }
-    close_window(zero);
-    return status;
+    if (!zero_is_on_nvme(buffer)) return zero_move_bytes(zero, zero_place(zero, buffer) + at, from, bytes, err);
+    return through_window(zero, buffer, at, bytes, NULL, from, NULL, err);
 }
 
 int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint64_t bytes, struct error *err)
 {
     const struct mover *mover = zero->movers[LANE_COMPUTE];
-    int status = mover_clear(mover, memory_of(zero, buffer), bytes, err);
+    int status = mover_clear(mover, zero_place(zero, buffer), bytes, err);
     return status ? status : mover_finish(mover, err);
 }
 
@@ -153,9 +122,9 @@ static int copy_between(const struct zero *zero, const struct buffer *from, uint
 int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
                     uint64_t bytes, struct error *err)
 {
-    if (zero_is_on_nvme(from) && zero_is_on_nvme(to)) return copy_away(zero, from, to, bytes, err);
+    if (zero_is_on_nvme(from) && zero_is_on_nvme(to)) return through_window(zero, from, 0, bytes, NULL, NULL, to, err);
     if (zero_is_on_nvme(from) ? zero_is_away(zero, to) : zero_is_on_nvme(to) && zero_is_away(zero, from))
         return copy_between(zero, from, at, to, bytes, err);
-    if (zero_is_on_nvme(from)) return zero_array_read(zero, from, at, memory_of(zero, to), bytes, err);
-    return zero_array_write(zero, to, 0, memory_of(zero, from) + at, bytes, err);
+    if (zero_is_on_nvme(from)) return zero_array_read(zero, from, at, zero_place(zero, to), bytes, err);
+    return zero_array_write(zero, to, 0, zero_place(zero, from) + at, bytes, err);
 }

@@ -176,7 +176,7 @@ int zero_spread(struct zero *zero, const struct schedule *owners, const struct b
                 uint64_t source, struct error *err)
 {
     const int64_t slice = shard_elems(zero->model.units[to->unit].elems, zero->ranks);
-    char *const place = memory_at(zero->memory, to->tier, to->category, to->offset);
+    char *const place = zero_place(zero, to);
     struct comm_stat stat = {0};
     int64_t first, end;
     buffer_range(of, &zero->model, to, zero->rank, &first, &end);

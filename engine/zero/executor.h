@@ -74,6 +74,9 @@ struct executor_host {
 
 struct take_failure { bool failed; int op; enum tier tier; enum category category; uint64_t wanted_bytes; struct memory_snapshot memory; char text[256]; };
 
+/* Of a take of `buffer` by operation `op` (-1: none), with the memory as it is now. */
+struct take_failure take_failure_of(const struct memory *memory, int op, const struct buffer *buffer, const struct error *why);
+
 struct executor_result {
     bool failed;
     struct take_failure take; /* take.failed: a take failed on this rank, not (only) on a peer */

@@ -112,6 +112,22 @@ static inline struct kernels *zero_host_kernels(const struct zero *zero)
     return zero->device ? zero->host_kernels : zero->kernels;
 }
 
+/* The memory of a buffer, at its place in the ranges. */
+static inline char *zero_place(const struct zero *zero, const struct buffer *buffer)
+{
+    return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
+}
+
+static inline int zero_take(const struct zero *zero, const struct buffer *buffer, struct error *err)
+{
+    return memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, err);
+}
+
+static inline void zero_give(const struct zero *zero, const struct buffer *buffer)
+{
+    memory_give(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes);
+}
+
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */

@@ -79,6 +79,19 @@ void lane_break(struct executor *executor, const struct error *err)
 
 /* ---- memory ---- */
 
+struct take_failure take_failure_of(const struct memory *memory, int op, const struct buffer *buffer,
+                                    const struct error *why)
+{
+    struct take_failure failure = {.failed = true,
+                                   .op = op,
+                                   .tier = buffer->tier,
+                                   .category = buffer->category,
+                                   .wanted_bytes = (uint64_t)buffer->bytes};
+    memory_snapshot(memory, &failure.memory);
+    snprintf(failure.text, sizeof failure.text, "%.255s", why->text);
+    return failure;
+}
+
 /* After the agreement a step cannot be dropped; zero_foresee_update() has checked before that the update fits. */
 static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
 {
@@ -89,13 +102,7 @@ static void take_failed(struct executor *executor, const struct op *op, const st
         return;
     }
     if (atomic_exchange(&executor->failed, 1)) return;
-    executor->take = (struct take_failure){.failed = true,
-                                           .op = number,
-                                           .tier = buffer->tier,
-                                           .category = buffer->category,
-                                           .wanted_bytes = (uint64_t)buffer->bytes};
-    memory_snapshot(executor->host.memory, &executor->take.memory);
-    snprintf(executor->take.text, sizeof executor->take.text, "%.255s", err->text);
+    executor->take = take_failure_of(executor->host.memory, number, buffer, err);
 }
 
 void lane_take(struct executor *executor, const struct op *op, uint64_t when_ns)

@@ -11,9 +11,7 @@
 
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer)
 {
-    if (buffer < 0) return NULL;
-    const struct buffer *b = &schedule->buffers[buffer];
-    return memory_at(zero->memory, b->tier, b->category, b->offset);
+    return buffer < 0 ? NULL : zero_place(zero, &schedule->buffers[buffer]);
 }
 
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem)

@@ -24,21 +24,6 @@ struct move {
     bool done;
 };
 
-static int take(struct zero *zero, const struct buffer *buffer, struct error *err)
-{
-    return memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, err);
-}
-
-static void give(struct zero *zero, const struct buffer *buffer)
-{
-    memory_give(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes);
-}
-
-static char *place(const struct zero *zero, const struct buffer *buffer)
-{
-    return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
-}
-
 /* ---- one move ---- */
 
 /* Where the own slice rests on its way, readable by peers. */
@@ -80,11 +65,11 @@ int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, s
 {
     const struct buffer *whole = &schedule->buffers[b];
     struct buffer bounce = bounce_for(zero, whole);
-    if (take(zero, &bounce, err)) return STATUS_RUN;
-    int status = zero_move_bytes(zero, place(zero, &bounce), place(zero, whole) + slice_at(zero, schedule, whole),
+    if (zero_take(zero, &bounce, err)) return STATUS_RUN;
+    int status = zero_move_bytes(zero, zero_place(zero, &bounce), zero_place(zero, whole) + slice_at(zero, schedule, whole),
                                  (uint64_t)bounce.bytes, err);
     if (status == STATUS_OK) status = spread_from_bounce(zero, schedule, whole, schedule, err);
-    give(zero, &bounce);
+    zero_give(zero, &bounce);
     return status;
 }
 
@@ -99,10 +84,10 @@ static int move_straight(struct zero *zero, const struct move *move, struct erro
 {
     int64_t first, end;
     buffer_range(move->layout_to, &zero->model, move->to, zero->rank, &first, &end);
-    if (take(zero, move->to, err)) return err->status;
+    if (zero_take(zero, move->to, err)) return err->status;
     int status = zero_array_copy(zero, move->from, bytes_to(zero, move->layout_from, move->from, first), move->to,
                                  (uint64_t)((end - first) * dtype_bytes(move->to->dtype)), err);
-    if (!move->copies) give(zero, move->from);
+    if (!move->copies) zero_give(zero, move->from);
     return status;
 }
 
@@ -116,21 +101,21 @@ static bool keeps_slice(const struct zero *zero, const struct move *move)
 static int move_over_bounce(struct zero *zero, const struct move *move, struct error *err)
 {
     struct buffer bounce = bounce_for(zero, move->from);
-    if (take(zero, &bounce, err)) return err->status;
+    if (zero_take(zero, &bounce, err)) return err->status;
     int status = zero_array_copy(zero, move->from, slice_at(zero, move->layout_from, move->from), &bounce,
                                  (uint64_t)bounce.bytes, err);
-    if (!move->copies) give(zero, move->from);
-    if (status == STATUS_OK) status = take(zero, move->to, err);
+    if (!move->copies) zero_give(zero, move->from);
+    if (status == STATUS_OK) status = zero_take(zero, move->to, err);
     if (status == STATUS_OK && keeps_slice(zero, move))
         status = zero_array_copy(zero, &bounce, 0, move->to, (uint64_t)bounce.bytes, err);
     else if (status == STATUS_OK) status = spread_from_bounce(zero, move->layout_from, move->to, move->layout_to, err);
-    give(zero, &bounce);
+    zero_give(zero, &bounce);
     return status;
 }
 
 static int make_move(struct zero *zero, const struct move *move, struct error *err)
 {
-    if (!move->to) give(zero, move->from);
+    if (!move->to) zero_give(zero, move->from);
     else return goes_straight(move) ? move_straight(zero, move, err) : move_over_bounce(zero, move, err);
     return STATUS_OK;
 }
@@ -302,14 +287,8 @@ static void reserve_disk(struct zero *zero, const struct schedule *to, struct ta
         const struct buffer *buffer = &to->buffers[b];
         struct error err;
         if (!zero_is_on_nvme(buffer)) continue;
-        if (!memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes,
-                            &err))
-            continue;
-        failure->failed = true;
-        failure->tier = buffer->tier;
-        failure->category = buffer->category;
-        failure->wanted_bytes = (uint64_t)buffer->bytes;
-        snprintf(failure->text, sizeof failure->text, "%.255s", err.text);
+        if (memory_reserve(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &err))
+            *failure = take_failure_of(zero->memory, -1, buffer, &err);
     }
 }
 
@@ -320,8 +299,8 @@ static int each_remade(struct zero *zero, const struct schedule *schedule, bool 
     for (int b = 0; b < schedule->lasting_count; b++) {
         const struct buffer *buffer = &schedule->buffers[b];
         if (!is_remade(zero, buffer)) continue;
-        if (!taken) give(zero, buffer);
-        else if (take(zero, buffer, err)) return err->status;
+        if (!taken) zero_give(zero, buffer);
+        else if (zero_take(zero, buffer, err)) return err->status;
     }
     return STATUS_OK;
 }
@@ -387,14 +366,14 @@ int zero_run_alone(struct zero *zero, const struct schedule *schedule, const str
     struct op_stat stat = {0};
     int status = STATUS_OK, taken = 0;
     while (taken < op->take_count && !status)
-        if (!(status = take(zero, &schedule->buffers[schedule->effects[op->first_take + taken]], err))) taken++;
+        if (!(status = zero_take(zero, &schedule->buffers[schedule->effects[op->first_take + taken]], err))) taken++;
     if (status) {
-        while (taken > 0) give(zero, &schedule->buffers[schedule->effects[op->first_take + --taken]]);
+        while (taken > 0) zero_give(zero, &schedule->buffers[schedule->effects[op->first_take + --taken]]);
         return status;
     }
     status = zero_run_op(zero, schedule, op, true, &stat, err);
     if (!status) status = zero_finish_op(zero, op, err);
-    for (int g = 0; g < op->give_count; g++) give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);
+    for (int g = 0; g < op->give_count; g++) zero_give(zero, &schedule->buffers[schedule->effects[op->first_give + g]]);
     return status;
 }
 

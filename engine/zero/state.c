@@ -140,13 +140,6 @@ static int fill_units(struct zero *zero, const struct schedule *schedule, struct
     return status;
 }
 
-/* What follows from the shards. */
-static int complete_state(struct zero *zero, const struct schedule *schedule, struct error *err)
-{
-    int status = zero_fill_tails(zero, schedule, err);
-    return status || !zero->pending.there || zero_is_delayed(zero) ? status : zero_apply_pending(zero, schedule, err);
-}
-
 bool zero_has_array(const struct zero *zero, enum state_array array)
 {
     if (array == STATE_PENDING) return zero->pending.there;
@@ -176,33 +169,16 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
 
 static void give_lasting(struct zero *zero, const struct schedule *schedule, int count)
 {
-    for (int b = 0; b < count; b++) {
-        const struct buffer *buffer = &schedule->buffers[b];
-        memory_give(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes);
-    }
-}
-
-static void note_failure(const struct zero *zero, struct take_failure *failure, enum tier tier, enum category category,
-                         uint64_t bytes, const struct error *why)
-{
-    *failure =
-        (struct take_failure){.failed = true, .op = -1, .tier = tier, .category = category, .wanted_bytes = bytes};
-    memory_snapshot(zero->memory, &failure->memory);
-    snprintf(failure->text, sizeof failure->text, "%.255s", why->text);
+    for (int b = 0; b < count; b++) zero_give(zero, &schedule->buffers[b]);
 }
 
 static int take_lasting(struct zero *zero, const struct schedule *schedule, struct take_failure *failure)
 {
     int taken = 0;
-    for (; taken < schedule->lasting_count; taken++) {
-        const struct buffer *buffer = &schedule->buffers[taken];
-        struct error why;
-        if (memory_take(zero->memory, buffer->tier, buffer->category, buffer->offset, (uint64_t)buffer->bytes, &why) ==
-            STATUS_OK)
-            continue;
-        note_failure(zero, failure, buffer->tier, buffer->category, (uint64_t)buffer->bytes, &why);
-        break;
-    }
+    struct error why;
+    while (taken < schedule->lasting_count && zero_take(zero, &schedule->buffers[taken], &why) == STATUS_OK) taken++;
+    if (taken < schedule->lasting_count)
+        *failure = take_failure_of(zero->memory, -1, &schedule->buffers[taken], &why);
     return taken;
 }
 
@@ -220,12 +196,10 @@ static void try_filling(struct zero *zero, const struct schedule *schedule, stru
         if (zero_is_on_nvme(buffer)) needed[1].bytes = (int64_t)zero->window_bytes;
     }
     for (int i = 0; i < 2 && !failure->failed; i++) {
-        const struct buffer *buffer = &needed[i];
         struct error why;
-        if (!buffer->bytes) continue;
-        if (memory_take(zero->memory, buffer->tier, buffer->category, 0, (uint64_t)buffer->bytes, &why))
-            note_failure(zero, failure, buffer->tier, buffer->category, (uint64_t)buffer->bytes, &why);
-        else memory_give(zero->memory, buffer->tier, buffer->category, 0, (uint64_t)buffer->bytes);
+        if (!needed[i].bytes) continue;
+        if (zero_take(zero, &needed[i], &why)) *failure = take_failure_of(zero->memory, -1, &needed[i], &why);
+        else zero_give(zero, &needed[i]);
     }
 }
 
@@ -236,7 +210,8 @@ static bool lend_buffers(struct zero *zero, struct take_failure *failure)
     struct error why;
     if (failure->failed || !zero->source || !zero->source->lend) return false;
     if (zero_buffers_take(zero, LOT_OF_CHECKPOINT, &buffers, &why)) {
-        note_failure(zero, failure, TIER_HOST, CATEGORY_STAGING, STATE_BUFFERS_BYTES, &why);
+        const struct buffer wanted = {.tier = TIER_HOST, .category = CATEGORY_STAGING, .bytes = STATE_BUFFERS_BYTES};
+        *failure = take_failure_of(zero->memory, -1, &wanted, &why);
         return false;
     }
     zero->source->lend(zero->source->user, buffers);
@@ -255,7 +230,8 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
     if (stays) status = fill_units(zero, schedule, err);
     if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero, LOT_OF_CHECKPOINT);
     if (!stays) return give_lasting(zero, schedule, taken), status;
-    if (!status) status = complete_state(zero, schedule, err);
+    if (!status) status = zero_fill_tails(zero, schedule, err);
+    if (!status && zero->pending.there && !zero_is_delayed(zero)) status = zero_apply_pending(zero, schedule, err);
     zero->ready = status == STATUS_OK;
     memory_reset_peaks(zero->memory);
     return status;

@@ -135,13 +135,8 @@ static int fail(struct zero *zero, const struct schedule *schedule, const struct
         return error_prefix(err, "step %lld, in the midst of the update, whose state is lost",
                             (long long)zero->progress.steps + 1);
     if (zero->step.swap_failure.failed) return STATUS_OK;
-    zero->step.swap_failure = (struct take_failure){.failed = true,
-                                                    .op = (int)(op - schedule->ops),
-                                                    .tier = TIER_NVME,
-                                                    .category = CATEGORY_PARAMETERS,
-                                                    .wanted_bytes = (uint64_t)op->bytes};
-    memory_snapshot(zero->memory, &zero->step.swap_failure.memory);
-    snprintf(zero->step.swap_failure.text, sizeof zero->step.swap_failure.text, "%.255s", err->text);
+    const struct buffer wanted = {.tier = TIER_NVME, .category = CATEGORY_PARAMETERS, .bytes = op->bytes};
+    zero->step.swap_failure = take_failure_of(zero->memory, (int)(op - schedule->ops), &wanted, err);
     return STATUS_OK;
 }
 

@@ -4,16 +4,11 @@
 #include <cpuid.h>
 #include <string.h>
 
-/* By hand: clang's __builtin_cpu_supports() does not know its name. */
-static bool has_f16c(void)
-{
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
-}
-
 static bool has_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+    unsigned a, b, c, d; /* F16C by hand: clang's __builtin_cpu_supports() does not know its name */
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __get_cpuid(1, &a, &b, &c, &d) &&
+           c & bit_F16C;
 }
 
 static bool has_avx512(void)

@@ -53,12 +53,6 @@ void app_hear_answer(struct app *app)
 
 /* ---- leaving ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a recording was begun and could not be written. */
-static bool is_unsaved(const struct app *app)
-{
-    return app->feed.recorded[0] && !app->feed.recording;
-}
-
 static void close_help(struct app *app)
 {
     app->state.view = app->state.before;
@@ -72,7 +66,7 @@ static void act_quit(struct app *app, const struct key_row *row)
         close_help(app);
         return;
     }
-    if (is_unsaved(app) && !app->asked) {
+    if (app->feed.recorded[0] && !app->feed.recording && !app->asked) { /* a recording could not be written */
         app->asked = true;
         app_say(app, "the recording could not be saved; %s again leaves all the same", row->label);
         return;

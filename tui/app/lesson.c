@@ -113,18 +113,13 @@ void lesson_show(struct app *app)
     playing_scroll(app);
 }
 
-/* Turns a page; after the last page of this run comes the next run of the lesson. */
-static void turn(struct app *app, bool forward)
-{
-    if (feed_find(&app->feed, is_page, NULL, forward) || leave_for(app, forward)) return;
-    app_say(app, forward ? "this was the last page" : "this is the first page");
-}
-
 bool lesson_key(struct app *app, uint32_t key)
 {
     const struct key_row *row = key_find(key, KEY_MODE_LAB);
     if (!app->state.lab_recorded || !app->state.lab || !app->state.lab_focus || !row) return false;
     if (row->action != ACTION_LAB_NEXT && row->action != ACTION_LAB_GO) return false;
-    turn(app, row->action == ACTION_LAB_NEXT);
+    const bool forward = row->action == ACTION_LAB_NEXT;
+    if (!feed_find(&app->feed, is_page, NULL, forward) && !leave_for(app, forward))
+        app_say(app, forward ? "this was the last page" : "this is the first page");
     return true;
 }

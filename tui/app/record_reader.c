@@ -57,13 +57,6 @@ void record_reader_until_time(struct record_reader *reader, uint64_t time_ns)
     while (record_reader_peek(reader) && reader->next.time_ns <= time_ns) record_reader_fold(reader);
 }
 
-/* Folds up to the first record of the first step that begins at or after number `step`. */
-static void until_step_begins(struct record_reader *reader, uint32_t step)
-{
-    while (record_reader_peek(reader) && !(reader->next.kind == TRACE_STEP_BEGIN && reader->next.step_begin.step >= step))
-        record_reader_fold(reader);
-}
-
 /* Whether the next record no longer belongs to the end of a step: a run may pause there, and commands that follow are
  * later. */
 static bool ends_boundary(const struct record_reader *reader)
@@ -82,7 +75,9 @@ static bool ends_boundary(const struct record_reader *reader)
 
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step)
 {
-    if (!step) until_step_begins(reader, 1);
+    while (!step && record_reader_peek(reader) &&
+           !(reader->next.kind == TRACE_STEP_BEGIN && reader->next.step_begin.step))
+        record_reader_fold(reader);
     while (record_reader_steps_done(reader) < step && record_reader_fold(reader)) {}
     while (record_reader_peek(reader) && !ends_boundary(reader)) record_reader_fold(reader);
 }

@@ -44,8 +44,7 @@ static char *chart_number(char out[32], double value, const char *unit)
     return out;
 }
 
-/* 1, 2 or 5 times a power of 10, at least `least`. */
-static double nice(double least)
+double chart_step(double least)
 {
     const double power = pow(10, floor(log10(least)));
     return least <= power ? power : least <= 2 * power ? 2 * power : least <= 5 * power ? 5 * power : 10 * power;
@@ -210,7 +209,7 @@ static void draw_scale(struct plot *plot)
             tick(plot, plot->low * pow(10, d), chart_number(text, plot->low * pow(10, d), unit));
         return;
     }
-    const double step = nice(plot->high / ticks);
+    const double step = chart_step(plot->high / ticks);
     const int steps = (int)ceil(plot->high / step - 1e-9), thousands = thousands_of(steps * step, unit);
     plot->high = steps * step;
     for (int i = 0; i <= steps; i++) {

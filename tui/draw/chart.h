@@ -31,4 +31,6 @@ int chart_columns(const struct chart *chart);
 /* Draws into `drawing`, whose columns and rows are set and which is empty. False: there is not enough room. */
 bool chart_draw(const struct chart *chart, struct drawing *drawing);
 
+double chart_step(double least); /* between two ticks: 1, 2 or 5 times a power of 10, at least `least` */
+
 #endif

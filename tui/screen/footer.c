@@ -98,12 +98,6 @@ static bool is_taken(const struct key_row *row, const struct view_state *state)
     return of_lab && lab_takes(of_lab, state);
 }
 
-/* Tab goes through panes where there are some. */
-static const char *name_of(const struct key_row *row, const struct view_state *state)
-{
-    return row->action == ACTION_NEXT_PANE && state->view != VIEW_OVERVIEW ? "view" : row->footer;
-}
-
 static void add_own_keys(struct footer *footer, const struct scene *scene)
 {
     const struct view *view = view_in_focus(scene->state);
@@ -128,7 +122,8 @@ static void add_if_shown(struct footer *footer, const struct scene *scene, const
 {
     const struct view *view = view_in_focus(scene->state);
     if (row && is_shown(row, scene) && !is_own(view, row->action) && !is_taken(row, scene->state))
-        add(footer, row, row->label, name_of(row, scene->state));
+        add(footer, row, row->label, /* Tab goes through panes where there are some */
+            row->action == ACTION_NEXT_PANE && scene->state->view != VIEW_OVERVIEW ? "view" : row->footer);
 }
 
 static void add_first_keys(struct footer *footer, const struct scene *scene, const uint32_t codes[FIRST_KEYS])

@@ -171,11 +171,6 @@ static void put_cell(struct painter *painter, const struct cell *cell)
 
 /* ---- differences --------------------------------------------------------------------------------------------------- */
 
-static bool same_cell(const struct cell *a, const struct cell *b)
-{
-    return a->character == b->character && same_look(a->look, b->look);
-}
-
 /* Over cells that need not change, if they are few and look like what was just sent. */
 static bool goes_over(struct painter *painter, const struct cell *row, int x)
 {
@@ -202,7 +197,8 @@ static bool paint_row(struct painter *painter, const struct cell *before, const 
     const struct cell *row = surface_at(surface, 0, y);
     int end = surface->columns - (painter->scrolls && y == surface->rows - 1);
     for (int x = 0; x < end; x++) {
-        if (same_cell(&row[x], before ? &before[x] : &blank)) continue;
+        const struct cell *old = before ? &before[x] : &blank;
+        if (row[x].character == old->character && same_look(row[x].look, old->look)) continue;
         if (!go_to(painter, row, x, y)) return false;
         put_cell(painter, &row[x]);
     }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tui/draw/chart.h"
 #include "tui/timeline/timeline.h"
 
 static int clipped(int column, int columns)
@@ -111,13 +112,6 @@ void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const 
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------------ */
 
-/* 1, 2 or 5 times a power of ten: the least that leaves `room` columns between two ticks. */
-static double tick_step(double column_ns, int room)
-{
-    double least = column_ns * room, unit = pow(10, floor(log10(least)));
-    return least <= unit ? unit : least <= 2 * unit ? 2 * unit : least <= 5 * unit ? 5 * unit : 10 * unit;
-}
-
 static int format_tick(char *out, size_t room, double ns, double step_ns)
 {
     static const struct {
@@ -164,7 +158,7 @@ static void draw_tick_marks(struct canvas canvas, const struct scene *scene, con
 {
     int columns = canvas.at.columns, room = 12;
     double origin = (double)origin_of(scene, window), length = (double)(window->to_ns - window->from_ns);
-    double step = tick_step(length / columns, room);
+    double step = chart_step(length / columns * room); /* leaves `room` columns between two ticks */
     double at = ceil(((double)window->from_ns - origin) / step) * step;
     for (; origin + at < (double)window->to_ns; at += step) {
         char text[32];

@@ -88,11 +88,6 @@ static bool is_selected(const struct scene *scene, int rank, enum lane lane, con
     return span && span->step == selected->step && span->op == selected->op;
 }
 
-static bool same_box(const struct column *a, const struct column *b)
-{
-    return a->mark == b->mark && a->span == b->span;
-}
-
 static int columns_of(struct column out[COLUMNS_MAX], struct canvas canvas, const struct scene *scene,
                       const struct window *window, int rank, enum lane lane)
 {
@@ -119,7 +114,7 @@ void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const s
     int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
     draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);
     for (int i = 1; i <= count; i++) {
-        if (i < count && same_box(&columns[i], &columns[begin])) continue;
+        if (i < count && columns[i].mark == columns[begin].mark && columns[i].span == columns[begin].span) continue;
         draw_box(canvas, TIMELINE_GUTTER + begin, &columns[begin], i - begin, scene, rank, lane,
                  is_selected(scene, rank, lane, &columns[begin]));
         begin = i;

@@ -205,12 +205,6 @@ static void draw_head(struct canvas canvas, int y)
               {-CHANGE, "change"});
 }
 
-static const char *binding_word(const struct knob *knob)
-{
-    static const char *const words[] = {"n/a", "yes", "no", ""};
-    return words[knob->binding.verdict];
-}
-
 /* Large numbers in groups; what is beyond counting has a name. */
 static const char *shown_value(char out[32], const struct knob *knob)
 {
@@ -231,6 +225,7 @@ static int own_columns(const char *name, const char *value)
 
 static void draw_knob(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob, bool chosen)
 {
+    static const char *const words[] = {"n/a", "yes", "no", ""}; /* by verdict: whether it binds */
     char unit[32], text[32];
     const char *value = shown_value(text, knob);
     enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;
@@ -250,7 +245,7 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
               utf8_columns(value) <= VALUE ? value : "(below)");
     pen_left(&pen, UNIT, STYLE_DIM, unit);
     pen_left(&pen, SOURCE, quiet ? STYLE_DIM : STYLE_TEXT, knob_source_name(knob->source));
-    pen_left(&pen, BINDING, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_DIM, binding_word(knob));
+    pen_left(&pen, BINDING, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_DIM, words[knob->binding.verdict]);
     pen_left(&pen, CHANGE, STYLE_DIM, knob->class != KNOB_HONOURED ? "" : knob->key->live ? "live" : "restart");
 }
 

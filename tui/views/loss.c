@@ -151,12 +151,6 @@ static void draw_switches(struct canvas canvas, int y, const struct chart *chart
     }
 }
 
-static bool has_switches(const struct run_model *model)
-{
-    struct why_switch one;
-    return why_switches(model, &one, 1) > 0;
-}
-
 static void draw_legend(struct canvas canvas, int x, int y, const struct run_model *model)
 {
     if (model->loss.stride > 1) x = draw_format(canvas, x, y, STYLE_DIM, "   %u steps a point", model->loss.stride);
@@ -164,7 +158,8 @@ static void draw_legend(struct canvas canvas, int x, int y, const struct run_mod
         draw_character(canvas, x + 3, y, STYLE_WARN, 0x25c6);
         x = draw_text(canvas, x + 4, y, STYLE_DIM, " validation");
     }
-    if (!has_switches(model)) return;
+    struct why_switch one;
+    if (why_switches(model, &one, 1) == 0) return;
     x = draw_text(canvas, x + 3, y, STYLE_STAGE, "3");
     x = draw_text(canvas, x, y, STYLE_DIM, " new stage   ");
     x = draw_text(canvas, x, y, STYLE_STAGE, "*");

@@ -60,7 +60,6 @@ struct board_rank {
     struct progress at;
     struct unit_cell cells[BOARD_UNITS_MAX];
 };
-void board_rank_init(struct board_rank *of, const struct board *board, int i);
 
 /* figures.c: bytes that a rank holds of a category in all tiers (false: no record of it has come); bytes a parameter of the chosen
  * rank; the rank or the group of a column, and its bytes on the device. */

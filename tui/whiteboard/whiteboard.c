@@ -116,7 +116,7 @@ static void choose_rank(struct board_rank *of, const struct board *board)
     }
 }
 
-void board_rank_init(struct board_rank *of, const struct board *board, int i)
+static void board_rank_init(struct board_rank *of, const struct board *board, int i)
 {
     of->group = board->group[i];
     of->members = 0;
