@@ -174,7 +174,7 @@ int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, s
     struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     *out = NULL;
     if (!checkpoint) return error_set(err, STATUS_RUN, "no memory to read a checkpoint");
-    reader_init(&checkpoint->reader);
+    checkpoint->reader.file.fd = -1;
     int status = find_folder(&checkpoint->info, dir, tag, err);
     if (!status) status = read_manifest(checkpoint, err);
     if (!status) status = read_tables(checkpoint, err);
@@ -187,11 +187,11 @@ int checkpoint_open(struct checkpoint **out, const char *dir, const char *tag, s
 void checkpoint_close(struct checkpoint *checkpoint)
 {
     if (!checkpoint) return;
-    reader_release(&checkpoint->reader);
+    async_file_release(&checkpoint->reader.file);
     for (int s = 0; checkpoint->shards && s < checkpoint->info.shards; s++) free(checkpoint->shards[s].crcs);
     free(checkpoint->shards);
     free(checkpoint->expected);
-    index_release(&checkpoint->index);
+    free(checkpoint->index.pieces);
     free(checkpoint->info.config_json);
     model_release(&checkpoint->info.model);
     config_release(&checkpoint->config);

@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void index_release(struct index *index)
-{
-    free(index->pieces);
-    *index = (struct index){0};
-}
-
 /* ---- ranges ---- */
 
 static bool range_is_good(const struct model *model, const struct shard_head *head, const struct shard_range *range)

@@ -4,11 +4,6 @@
 
 #include "engine/checkpoint/crc32c.h"
 
-void reader_init(struct reader *reader)
-{
-    *reader = (struct reader){.file.fd = -1};
-}
-
 static void close_shard(struct reader *reader)
 {
     async_file_close(&reader->file);
@@ -20,11 +15,6 @@ void reader_lend(struct reader *reader, void *buffers)
 {
     close_shard(reader);
     reader->buffers = buffers;
-}
-
-void reader_release(struct reader *reader)
-{
-    async_file_release(&reader->file);
 }
 
 static int turn_to(struct reader *reader, const struct shard_table *shard, struct error *err)

@@ -13,16 +13,14 @@ struct shard_table {
 };
 
 struct reader {
-    struct async_file file;
+    struct async_file file; /* fd -1 at the start; the owner releases it */
     const struct shard_table *shard; /* the open shard; NULL: none */
     unsigned char *buffers; /* lent */
     struct { int64_t number; /* of the stretch of BUFFER_BYTES in it; -1: none */ bool checked; } buffer[2];
     int64_t damaged; /* after an error: the block with a wrong checksum; -1: another error */
 };
 
-void reader_init(struct reader *reader);
 void reader_lend(struct reader *reader, void *buffers); /* STATE_BUFFERS_BYTES; NULL takes them back */
-void reader_release(struct reader *reader);
 
 /* Reads bytes [offset, offset + bytes) of a shard's values. STATUS_INPUT: they cannot be read, or a block is damaged;
  * the caller adds to the message what the block holds. */
@@ -36,9 +34,7 @@ int reader_check(struct reader *reader, const struct shard_table *shard, int64_t
 
 struct index_piece { struct shard_range range; int shard; };
 
-struct index { struct index_piece *pieces; size_t count; }; /* all zeros: empty */
-
-void index_release(struct index *index);
+struct index { struct index_piece *pieces; size_t count; }; /* all zeros: empty; free() frees the pieces */
 
 /* Adds the ranges of a shard's table. STATUS_INPUT: a range is outside the model or the shard; the text does not name the file. */
 int index_add(struct index *index, const struct model *model, int shard, const struct shard_head *head, const uint8_t *table, struct error *err);

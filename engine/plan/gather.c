@@ -28,11 +28,6 @@ int gatherer_init(struct gatherer *gatherer, struct builder *builder, const stru
     return STATUS_OK;
 }
 
-void gatherer_release(struct gatherer *gatherer)
-{
-    free(gatherer->buffer);
-}
-
 /* Elements that a gather of the unit brings: without the tail that is kept gathered. */
 static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
 {

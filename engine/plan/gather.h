@@ -41,7 +41,6 @@ struct gatherer {
 };
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active);
-void gatherer_release(struct gatherer *gatherer);
 
 /* Of offload_param's: how many buffers the shard of a unit fills. */
 int64_t staging_buffers_of(const struct schedule *schedule, const struct model *model, int unit);

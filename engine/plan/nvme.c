@@ -81,7 +81,7 @@ static int64_t elems_of(const struct planner *planner, const struct op *op)
     return end - first;
 }
 
-static int64_t parameter_bytes(const struct planner *planner, const struct op *op)
+int64_t planner_tile_bytes(const struct planner *planner, const struct op *op)
 {
     return elems_of(planner, op) * dtype_bytes(planner->builder.model->dtype);
 }
@@ -141,7 +141,7 @@ static void place_parameters(struct planner *planner, enum pass pass, struct op 
     const struct unit_layout *layout = &builder->layout[tile->unit];
     const bool host = updated_on_host(planner, tile->unit);
     const enum tier here = host ? TIER_HOST : TIER_DEVICE, there = tier_of(planner, tile->unit, ROLE_PARAMETERS);
-    const int64_t bytes = parameter_bytes(planner, op);
+    const int64_t bytes = planner_tile_bytes(planner, op);
     op->buffer[ROLE_PARAMETERS] = op->buffer[ROLE_MASTER];
     if (pass == PASS_PENDING) return;
     if (there == here) {
@@ -199,7 +199,7 @@ static void move_parameters(struct planner *planner, struct tile *tile)
     struct op *op = begin(planner, host ? OP_UPLOAD : OP_STORE, tile);
     op->buffer[ROLE_SOURCE] = from;
     op->buffer[ROLE_OUTPUT] = builder->layout[tile->unit].parameters;
-    op->bytes = parameter_bytes(planner, op);
+    op->bytes = planner_tile_bytes(planner, op);
     if (tile->parameters >= 0) builder_give(builder, tile->parameters);
     tile->parameters = -1;
     if (there == TIER_NVME) {

@@ -122,6 +122,7 @@ void planner_depend_on_updates(struct planner *planner);
 /* nvme.c plans the updates of arrays on NVMe, tile by tile. updates_swap(): states or parameters lie on NVMe. states_swap():
  * states do. */
 bool updates_swap(const struct planner *planner);
+int64_t planner_tile_bytes(const struct planner *planner, const struct op *op); /* of parameters, in the tile that `op` updates */
 bool states_swap(const struct planner *planner);
 void swapped_updates_write(struct planner *planner);
 void swapped_updates_pending(struct planner *planner, int at);

@@ -60,9 +60,9 @@ static bool planner_alloc(struct planner *planner, int units)
 /* The layout stays: it is the schedule's. */
 static void planner_release(struct planner *planner)
 {
-    gatherer_release(&planner->gatherer);
+    free(planner->gatherer.buffer);
     buckets_release(&planner->buckets);
-    walk_release(&planner->walk);
+    free(planner->walk.steps);
     free(planner->activations.output);
     free(planner->offload.arrivals);
 }

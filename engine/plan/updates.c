@@ -37,14 +37,6 @@ static struct op *begin_tile(struct planner *planner, enum op_kind kind, int u, 
     return op;
 }
 
-static int64_t tile_bytes(const struct planner *planner, const struct op *op)
-{
-    const struct model *model = planner->builder.model;
-    int64_t first, end;
-    update_range(planner->builder.schedule, model, op, 0, &first, &end);
-    return (end - first) * dtype_bytes(model->dtype);
-}
-
 void planner_updated(struct planner *planner, int op)
 {
     if (op >= 0) planner->updates.in_place[planner->builder.schedule->ops[op].lane] = op;
@@ -64,7 +56,7 @@ static int write_copy(struct planner *planner, enum op_kind kind, int u, int til
     struct op *op = begin_tile(planner, kind, u, tile);
     op->buffer[ROLE_SOURCE] = source;
     op->buffer[ROLE_OUTPUT] = builder->layout[u].parameters;
-    op->bytes = tile_bytes(planner, op);
+    op->bytes = planner_tile_bytes(planner, op);
     if (!builder->failed && !builder->schedule->buffers[source].lasting) builder_give(builder, source);
     builder_depend(builder, after, WAIT_DATA);
     const int copy = builder_end(builder);
@@ -94,7 +86,7 @@ static void take_parameters(struct planner *planner, struct op *op)
     if (!parameters_travel(builder, layout) || travels_from_master(builder, layout)) return;
     builder_take(builder, ROLE_PARAMETERS,
                  builder_bytes_in(builder, host ? TIER_HOST : TIER_DEVICE, "updated parameters",
-                                  host ? CATEGORY_STAGING : CATEGORY_BUCKETS, tile_bytes(planner, op)));
+                                  host ? CATEGORY_STAGING : CATEGORY_BUCKETS, planner_tile_bytes(planner, op)));
 }
 
 /* A tile has been made: the one before it travels meanwhile. */

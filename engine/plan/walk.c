@@ -144,8 +144,3 @@ bool walk_init(struct walk *walk, const struct model *model, const struct config
     for (int m = 0; walk->steps && m < micro_steps; m++) add_micro_step(walk, model, knobs, training, m);
     return walk->steps != NULL;
 }
-
-void walk_release(struct walk *walk)
-{
-    free(walk->steps);
-}

@@ -25,7 +25,6 @@ struct walk { struct walk_step *steps; int length; };
 
 /* Not training: forward only. Without memory, false. */
 bool walk_init(struct walk *walk, const struct model *model, const struct config_zero *knobs, bool training, int micro_steps);
-void walk_release(struct walk *walk);
 
 /* The gradient of the step's unit is complete with it: a tied use comes first in backward, and the unit's own use adds the rest. */
 static inline bool walk_completes_gradient(const struct walk_step *step)

@@ -6,22 +6,8 @@
 
 #include "kernels/kernels.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
-static int absent(struct error *err)
-{
-    return error_set(err, STATUS_USAGE, "zerolab was built without CUDA; install the CUDA toolkit and run make again");
-}
-
-#define ABSENT(name, ...)                                                                                              \
-    int name(__VA_ARGS__)                                                                                              \
-    {                                                                                                                  \
-        return absent(err);                                                                                            \
-    }
-#define NOTHING(name, ...)                                                                                             \
-    void name(__VA_ARGS__)                                                                                             \
-    {                                                                                                                  \
-    }
+#define ABSENT_WHY "zerolab was built without CUDA; install the CUDA toolkit and run make again"
+#include "kernels/cuda/absent.h"
 
 void device_build_text(char *text, size_t room)
 {

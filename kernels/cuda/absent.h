@@ -1,0 +1,13 @@
+/* For functions that a build lacks: ABSENT() defines one that fails with ABSENT_WHY, which the includer defines, and
+ * NOTHING() one that does nothing. */
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+#define ABSENT(name, ...)                                                                                              \
+    int name(__VA_ARGS__)                                                                                              \
+    {                                                                                                                  \
+        return error_set(err, STATUS_USAGE, ABSENT_WHY);                                                               \
+    }
+#define NOTHING(name, ...)                                                                                             \
+    void name(__VA_ARGS__)                                                                                             \
+    {                                                                                                                  \
+    }
