@@ -2,8 +2,7 @@
  * kernels/cuda. kernels.c forwards every call of kernels.h to the table's function of the same name, with the same
  * arguments and results. The three products with a `row` serve two calls each, kernels_linear_* and kernels_logits_*:
  * rows of y or dy lie `row` elements apart, which is `out` except for logits. */
-#ifndef KERNELS_BACKEND_H
-#define KERNELS_BACKEND_H
+#pragma once
 
 #include "kernels/kernels.h"
 
@@ -27,5 +26,3 @@ struct kernels {
     int threads;
     const char *isa;
 };
-
-#endif

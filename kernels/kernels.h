@@ -17,8 +17,7 @@
  * order of sums. In products the bits may depend on the number of threads (oneDNN), never on the run.
  *
  * Shapes are given with each call; N is B*T rows. `accumulate` adds to the old values, with one rounding of the sum. */
-#ifndef KERNELS_KERNELS_H
-#define KERNELS_KERNELS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -109,5 +108,3 @@ void kernels_quantize(enum dtype to, void *blocks, enum dtype dtype, const void 
                       struct quantize_error *error);
 /* y [n] of blocks, rounded once to type `to`. */
 void kernels_dequantize(enum dtype to, void *y, enum dtype from, const void *blocks, int64_t n);
-
-#endif

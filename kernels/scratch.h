@@ -1,6 +1,5 @@
 /* Scratch sizes of the kernels, in bytes. The plan and the kernels both call these functions, so that they agree. */
-#ifndef KERNELS_SCRATCH_H
-#define KERNELS_SCRATCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,5 +43,3 @@ static inline int64_t embed_scratch_cuda_bytes(int64_t N)
 {
     return 2 * N * 8 + (N + 2047) / 2048 * 16 * 4;
 }
-
-#endif

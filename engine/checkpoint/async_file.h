@@ -10,8 +10,7 @@
  *     async_file_release(&file)
  *
  * Addresses, lengths and offsets are multiples of 4096. */
-#ifndef ENGINE_CHECKPOINT_ASYNC_FILE_H
-#define ENGINE_CHECKPOINT_ASYNC_FILE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -54,5 +53,3 @@ void async_file_start(struct async_file *file, int slot, void *at, size_t bytes,
 
 /* Waits for the slot's piece; returns at once if none is pending. STATUS_RUN: a system error, or the file ended during a read. */
 int async_file_wait(struct async_file *file, int slot, struct error *err);
-
-#endif

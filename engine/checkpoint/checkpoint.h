@@ -16,8 +16,7 @@
  *
  * Errors: STATUS_INPUT: a file is missing, damaged or of another kind (the text names file, block and bytes);
  * STATUS_USAGE: the checkpoint does not fit the caller's model; STATUS_RUN: the disk or memory fails. */
-#ifndef ENGINE_CHECKPOINT_CHECKPOINT_H
-#define ENGINE_CHECKPOINT_CHECKPOINT_H
+#pragma once
 
 #include "engine/config/command.h"
 #include "engine/data/fingerprint.h"
@@ -134,5 +133,3 @@ int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err);
 /* Frees the writer. Removes an incomplete shard; after an error, leaves a note with the reason for checkpoint_gather(). */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
 uint64_t checkpoint_writer_bytes(const struct checkpoint_writer *writer); /* bytes of values so far */
-
-#endif

@@ -1,8 +1,7 @@
 /* Converts models between forms. The *origin* is a checkpoint of zerolab or a file of weights. The result is a file of
  * weights (weights_write()) or a checkpoint with any number of shards. Both stream through the caller's buffers.
  * Besides them only the tables of both files are in memory: some bytes for each tensor, range and block. */
-#ifndef ENGINE_CHECKPOINT_CONVERT_H
-#define ENGINE_CHECKPOINT_CONVERT_H
+#pragma once
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/checkpoint/weights.h"
@@ -55,5 +54,3 @@ struct io_buffers {
 int io_buffers_open(struct io_buffers *buffers, int count, struct error *err);
 void io_buffers_close(struct io_buffers *buffers); /* accepts a zeroed struct */
 uint64_t io_buffers_peak_bytes(const struct io_buffers *buffers); /* the allocator's peak */
-
-#endif

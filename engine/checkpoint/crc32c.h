@@ -1,6 +1,5 @@
 /* CRC-32C (Castagnoli's polynomial, as in iSCSI, ext4 and Btrfs), for which processors have an instruction. */
-#ifndef ENGINE_CHECKPOINT_CRC32C_H
-#define ENGINE_CHECKPOINT_CRC32C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,5 +9,3 @@ uint32_t crc32c(uint32_t crc, const void *bytes, size_t count);
 
 /* The same without special instructions. */
 uint32_t crc32c_plain(uint32_t crc, const void *bytes, size_t count);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names and folders of checkpoints on disk, and the renames that make a save atomic. */
-#ifndef ENGINE_CHECKPOINT_FOLDER_H
-#define ENGINE_CHECKPOINT_FOLDER_H
+#pragma once
 
 #include "engine/checkpoint/format.h"
 #include "engine/config/command.h"
@@ -36,5 +35,3 @@ void folder_drop_latest(const char *dir);
 
 /* Removes the oldest "step-N" checkpoints until `keep` are left; never the newest nor the one that `latest` names. */
 void folder_prune(const char *dir, int keep);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * The head is written last. The manifest has the head's checksum, the head the table's, the table those of the blocks.
  * So the manifest covers every byte, and a shard of another save is detected. */
-#ifndef ENGINE_CHECKPOINT_FORMAT_H
-#define ENGINE_CHECKPOINT_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -71,5 +70,3 @@ char *manifest_print(const struct checkpoint_info *info, const struct manifest_s
 /* Sets all of info but folder, model and has. The caller frees config_json and *shards, also after an error.
  * STATUS_INPUT: the text does not name the file. */
 int manifest_parse(struct checkpoint_info *info, struct manifest_shard **shards, const char *text, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Reads the blocks of shards, one shard at a time, through two buffers: ascending reads are prefetched. Checks every
  * block when it is read. */
-#ifndef ENGINE_CHECKPOINT_READER_H
-#define ENGINE_CHECKPOINT_READER_H
+#pragma once
 
 #include "engine/checkpoint/async_file.h"
 #include "engine/checkpoint/format.h"
@@ -49,5 +48,3 @@ const struct index_piece *index_find(const struct index *index, int unit, enum s
 /* Describes the contents of a block of a shard for the user: its first range ("weights of block 3"), and "and more" if needed. */
 enum { INDEX_NAME_BYTES = 80 };
 void index_name_block(const struct index *index, const struct model *model, int shard, int64_t block, char text[INDEX_NAME_BYTES]);
-
-#endif

@@ -1,8 +1,7 @@
 /* Reads the state of a model in other units than those of its source: for example a checkpoint with model.mlp_tiles 4 for a run with
  * 1, or a file of weights, which has no tiles, for either. The models differ only in their tiles; elements are found by their place
  * in the whole tensors. Reads are as long as rows allow and in nearly ascending order. */
-#ifndef ENGINE_CHECKPOINT_RETILE_H
-#define ENGINE_CHECKPOINT_RETILE_H
+#pragma once
 
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
@@ -18,5 +17,3 @@ struct retile {
 /* Changes `source`, which reads units of `from`, to read units of `wanted`; leaves it as it is if both have the same
  * tiles. `retile` and both models must live as long as the source is used. */
 void retile_source(struct retile *retile, struct state_source *source, const struct model *from, const struct model *wanted);
-
-#endif

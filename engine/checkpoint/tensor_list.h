@@ -5,8 +5,7 @@
  *     index    JSON beside several such files: {"metadata": ..., "weight_map": {"name": "file", ...}}
  *
  * Errors are STATUS_INPUT and name file and tensor. */
-#ifndef ENGINE_CHECKPOINT_TENSOR_LIST_H
-#define ENGINE_CHECKPOINT_TENSOR_LIST_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -44,5 +43,3 @@ void tensor_list_release(struct tensor_list *list);
 /* Finds a tensor by name, also with the prefix "transformer.": GPT2LMHeadModel has "transformer.wte.weight", GPT2Model
  * and the file on the hub "wte.weight". NULL: not found. */
 struct tensor_entry *tensor_list_find(const struct tensor_list *list, const char *name);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made
  * only from files that have every tensor of their model once, and no other bytes. */
-#ifndef ENGINE_CHECKPOINT_WEIGHTS_H
-#define ENGINE_CHECKPOINT_WEIGHTS_H
+#pragma once
 
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
@@ -80,5 +79,3 @@ int weights_write(const struct weights_target *target, const struct model *model
 
 /* The config.json that transformers reads beside model.safetensors; the caller frees. */
 char *weights_config_json(const struct config_model *shape, enum dtype dtype);
-
-#endif

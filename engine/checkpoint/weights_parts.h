@@ -1,6 +1,5 @@
 /* Internals that the formats of weights share; only weights*.c and the formats include this file. */
-#ifndef ENGINE_CHECKPOINT_WEIGHTS_PARTS_H
-#define ENGINE_CHECKPOINT_WEIGHTS_PARTS_H
+#pragma once
 
 #include "engine/base/bytes.h"
 #include "engine/checkpoint/weights.h"
@@ -70,5 +69,3 @@ int weights_open_file(const char *path, uint64_t *bytes, struct error *err);
 /* Read or write all of [offset, offset + bytes); false on error, with errno set. */
 bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset);
 bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset);
-
-#endif

@@ -22,8 +22,7 @@
  * Failure: a rank that lacks a buffer still enters the collective, with healthy = false. Then no rank moves data, all
  * ranks learn of it (stat.healthy), and none is left waiting. After a rank has died, collectives return STATUS_RUN and
  * name it: at once if a zerolab process started the ranks, within about a second under MPI. */
-#ifndef ENGINE_COMM_COMM_H
-#define ENGINE_COMM_COMM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -197,5 +196,3 @@ bool comm_has_failed(const struct comm *comm);
 /* Ends all waits with the failure "rank R: reason"; collectives of all ranks then return reason->status. Safe from any
  * thread; only the first failure of a run counts. */
 void comm_abort(struct comm *comm, const struct error *reason);
-
-#endif

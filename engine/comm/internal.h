@@ -4,8 +4,7 @@
  *     far ranks               (base NULL)       data goes through the wire (MPI)
  * Under MPI the ranks of a node are near to each other. If one zerolab process started the ranks (group.c), all are
  * near: virtual nodes then only decide how bytes are counted and paced. */
-#ifndef ENGINE_COMM_INTERNAL_H
-#define ENGINE_COMM_INTERNAL_H
+#pragma once
 
 #include "engine/comm/comm.h"
 #include "engine/comm/node.h"
@@ -134,5 +133,3 @@ static inline unsigned char *comm_place(const struct comm *comm, const struct co
 {
     return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * The barrier's word is also the futex: bit 0 says that the node has failed, the other bits count rounds. So a failure
  * changes the word, and no wake-up can be lost. */
-#ifndef ENGINE_COMM_NODE_H
-#define ENGINE_COMM_NODE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -82,5 +81,3 @@ int node_meet(struct node *node, struct barrier *barrier, int members, struct wa
 void node_fail_as(struct node *node, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 bool node_has_failed(const struct node *node);
 int node_error(const struct node *node, struct error *err); /* sets the reason; returns its status */
-
-#endif

@@ -4,8 +4,7 @@
  * the side channel (side.c) calls it too, and a mutex keeps the calls apart: every call here is made inside WIRE_CALL(), and none
  * blocks. A waiting thread tests its requests and looks for failures, then sleeps, longer each time. (Open MPI's blocking calls
  * would keep a core busy.) */
-#ifndef ENGINE_COMM_WIRE_H
-#define ENGINE_COMM_WIRE_H
+#pragma once
 
 #include <mpi.h>
 #include <pthread.h>
@@ -71,5 +70,3 @@ void wire_drop(struct wire *wire, MPI_Request *request, int count);
 /* side.c. Collective: opens the side channel (comm.h) if the ranks are on several machines. */
 int side_open(struct comm *comm, struct error *err);
 void side_close(struct wire *wire, bool healthy);
-
-#endif

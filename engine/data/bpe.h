@@ -7,8 +7,7 @@
  * token at first; then, repeatedly, the neighbours whose pair comes first in merges.txt become one token. So every text
  * has an encoding, also bytes that are not UTF-8, which are words of their own. The files write each byte as a visible
  * character: itself if it is printable Latin-1, else U+0100 and up. */
-#ifndef ENGINE_DATA_BPE_H
-#define ENGINE_DATA_BPE_H
+#pragma once
 
 #include "engine/base/bytes.h"
 #include "engine/base/error.h"
@@ -26,5 +25,3 @@ int bpe_end_of_text(const struct bpe *bpe); /* the token "<|endoftext|>", or -1 
  * token. Encoding a word of n bytes takes O(n log n) time. */
 int64_t bpe_encode(const struct bpe *bpe, const char *text, size_t bytes, bool last, struct bytes *tokens);
 bool bpe_decode(const struct bpe *bpe, int32_t token, struct bytes *text);
-
-#endif

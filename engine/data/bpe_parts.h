@@ -1,6 +1,5 @@
 /* Internals of struct bpe; only bpe*.c includes this file. */
-#ifndef ENGINE_DATA_BPE_PARTS_H
-#define ENGINE_DATA_BPE_PARTS_H
+#pragma once
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -22,5 +21,3 @@ struct bpe {
 
 /* The slot of a pair in `merges`: its merge, or the empty slot for it. */
 struct bpe_merge *bpe_merge_of(const struct bpe *bpe, int32_t left, int32_t right);
-
-#endif

@@ -2,8 +2,7 @@
  * token is a byte of a text, or a number of a token shard (shard.h). Files stay open and only the requested tokens are
  * read, so a corpus may be larger than memory. Files are not memory-mapped: a mapped file that shrinks ends the process
  * with SIGBUS, whereas a short read gives an error that names the file. */
-#ifndef ENGINE_DATA_CORPUS_H
-#define ENGINE_DATA_CORPUS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int corpus_bytes(const struct corpus *corpus, size_t file, uint64_t at, size_t b
 
 /* Adds the number of occurrences of each token in [0, end) to counts, which has 256 or 65,536 entries, by the width. */
 int corpus_count(const struct corpus *corpus, uint64_t end, uint64_t *counts, struct error *err);
-
-#endif

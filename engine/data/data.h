@@ -1,7 +1,6 @@
 /* Training data: tokens of a text or of token shards (corpus.h), or synthetic tokens. A sample is a pure function of
  * (seed, global sample index), so any number of ranks reads the same stream without communication. */
-#ifndef ENGINE_DATA_DATA_H
-#define ENGINE_DATA_DATA_H
+#pragma once
 
 #include "engine/config/config.h"
 #include "engine/data/fingerprint.h"
@@ -37,5 +36,3 @@ const struct data_fingerprint *data_fingerprint(const struct data *data);
 
 /* The tokenizer of its tokens. */
 const struct tokenizer *data_tokenizer(const struct data *data);
-
-#endif

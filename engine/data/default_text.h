@@ -1,7 +1,6 @@
 /* data/default.txt, assembled into the program. tools/freeze-text.sh makes the file and the two numbers here. Losses,
  * golden files and lab figures depend on every byte of it. */
-#ifndef ENGINE_DATA_DEFAULT_TEXT_H
-#define ENGINE_DATA_DEFAULT_TEXT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@
 #define DEFAULT_TEXT_CRC32 0x70e57b5a
 
 extern const uint8_t default_text[], default_text_end[];
-
-#endif

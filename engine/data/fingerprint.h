@@ -1,7 +1,6 @@
 /* A fingerprint of a corpus, by which a resumed run notices that its data changed: size, time of the last change, and a
  * hash of 64 evenly spaced blocks of 4,096 tokens. A corpus of at most 64 blocks is hashed as a whole. */
-#ifndef ENGINE_DATA_FINGERPRINT_H
-#define ENGINE_DATA_FINGERPRINT_H
+#pragma once
 
 #include "engine/data/corpus.h"
 
@@ -26,5 +25,3 @@ enum data_change {
 };
 enum data_change data_fingerprint_compare(const struct data_fingerprint *saved, const struct data_fingerprint *now,
                                           char *text, size_t room);
-
-#endif

@@ -4,8 +4,7 @@
  *     uint16 each the tokens
  *
  * all little-endian. corpus.h reads the tokens. The writer needs only the memory of a buffer, for any number of tokens. */
-#ifndef ENGINE_DATA_SHARD_H
-#define ENGINE_DATA_SHARD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ int shard_writer_end(struct shard_writer *writer, struct error *err);
 int shard_writer_shards(const struct shard_writer *writer); /* number of complete shards */
 /* Frees the writer and removes an incomplete shard. */
 void shard_writer_close(struct shard_writer *writer);
-
-#endif

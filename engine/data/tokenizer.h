@@ -1,7 +1,6 @@
 /* Converts between text and tokens. Three kinds: a token is a byte; a token is a piece of text, by a byte-pair encoding with the
  * user's vocabulary and merges (bpe.h); or the meaning of tokens is not known, and they are shown as numbers. */
-#ifndef ENGINE_DATA_TOKENIZER_H
-#define ENGINE_DATA_TOKENIZER_H
+#pragma once
 
 #include "engine/base/bytes.h"
 #include "engine/config/config.h"
@@ -27,5 +26,3 @@ int64_t tokenizer_encode(const struct tokenizer *tokenizer, const char *text, si
 
 /* Appends the text of one token; a token's bytes may be a part of a character. False: no memory. */
 bool tokenizer_decode(const struct tokenizer *tokenizer, int32_t token, struct bytes *text);
-
-#endif

@@ -8,8 +8,7 @@
  *     gpu_close(gpu)
  *
  * Errors are STATUS_RUN; errors of gpu_check() are STATUS_USAGE. */
-#ifndef ENGINE_DEVICE_GPU_H
-#define ENGINE_DEVICE_GPU_H
+#pragma once
 
 #include "engine/zero/zero.h"
 
@@ -44,5 +43,3 @@ bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *fr
 
 int gpu_rank_gpus(const struct gpu_rank *rank); /* number of GPUs of the run: 1 (shared), or one for each rank; 0 for NULL */
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank); /* NULL for NULL */
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals of engine/device/gpu.h: gpu.c opens GPUs and ranks, gpu_lanes.c implements a rank's lanes with streams,
  * gpu_ops.c implements the device operations of collectives, gpu_pages.c the memory. */
-#ifndef ENGINE_DEVICE_GPU_PARTS_H
-#define ENGINE_DEVICE_GPU_PARTS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -77,5 +76,3 @@ int gpu_lanes_open(struct gpu_rank *rank, struct error *err);
 void gpu_lanes_close(struct gpu_rank *rank);
 int gpu_ops_open(struct gpu_rank *rank, struct error *err);
 void gpu_ops_close(struct gpu_rank *rank);
-
-#endif

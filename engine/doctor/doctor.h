@@ -1,7 +1,6 @@
 /* The checks of `zerolab doctor`. A check is a row of the table in engine/cli/doctor.c and a function that tests one
  * thing. VERDICT_BAD: a run would stop; VERDICT_NOTE: a run works, but slower, with a simpler screen, or with a smaller model. */
-#ifndef ENGINE_DOCTOR_DOCTOR_H
-#define ENGINE_DOCTOR_DOCTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -48,5 +47,3 @@ int doctor_link_process(const char *folder);
 /* `zerolab doctor --storage`: measures the disk of a folder with the accesses of the NVMe tier. Takes some ten
  * seconds. progress: a terminal for one line that names the current measurement and is removed again; NULL: none. */
 int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, struct error *err);
-
-#endif

@@ -21,8 +21,7 @@
  *
  * Only the rounding of sums over tiles differs then. Every run gives the same bits at equal shapes, dtype, thread count and
  * instruction set. */
-#ifndef ENGINE_GPT_GPT_H
-#define ENGINE_GPT_GPT_H
+#pragma once
 
 #include "engine/plan/gpt2.h"
 
@@ -88,5 +87,3 @@ void gpt_initial_values(const struct model *model, int unit, uint64_t seed, int6
 
 /* By number of the use; forward.c and backward.c define them. */
 extern gpt_use *const gpt_forward[USES], *const gpt_backward[USES];
-
-#endif

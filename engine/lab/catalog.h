@@ -1,7 +1,6 @@
 /* The catalog of labs. The labs of the source's labs/ are embedded in the program, so that it works from any folder. A
  * catalog name always means the embedded lab, also if the current folder has a labs/NAME; a path opens that one. */
-#ifndef ENGINE_LAB_CATALOG_H
-#define ENGINE_LAB_CATALOG_H
+#pragma once
 
 #include "engine/lab/lab.h"
 
@@ -18,5 +17,3 @@ int lab_open(struct lab **out, const char *name, struct error *err);
 
 /* Whether the current folder has a labs/NAME/lab.md that differs from the embedded lab of that name. */
 bool lab_hides_own(const char *name);
-
-#endif

@@ -3,8 +3,7 @@
  *
  *     anna/.local/state/zerolab/labs/zero-1.json     is anna's, and so are
  *     anna/zerolab/labs/zero-1.json   anna/zero-1.json   anna-zero-1.json */
-#ifndef ENGINE_LAB_CLASS_H
-#define ENGINE_LAB_CLASS_H
+#pragma once
 
 #include <time.h>
 
@@ -29,5 +28,3 @@ struct class {
 /* STATUS_INPUT: the folder cannot be read. */
 int class_gather(struct class *class, const char *folder, struct error *err);
 void class_release(struct class *class);
-
-#endif

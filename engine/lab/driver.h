@@ -3,8 +3,7 @@
  *
  *     driver_begin(&driver, &step->before);
  *     on every new record: while (driver_tick(&driver, &scene) == DRIVER_SENDS) send driver.line */
-#ifndef ENGINE_LAB_DRIVER_H
-#define ENGINE_LAB_DRIVER_H
+#pragma once
 
 #include "engine/lab/lab.h"
 
@@ -37,5 +36,3 @@ enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *
 
 /* Whether the run is paused or out of memory: it then applies commands between two steps. */
 bool run_waits(const struct run_model *model);
-
-#endif

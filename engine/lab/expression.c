@@ -316,7 +316,7 @@ static struct lab_value combined(const struct expression *expression, const stru
 {
     struct lab_value left = evaluate(expression, node->left, scene), right = left;
     if (left.known && node->kind >= NODE_ADD && node->kind <= NODE_MAX)
-            right = evaluate(expression, node->right, scene);
+        right = evaluate(expression, node->right, scene);
     if (!left.known || !right.known) return left.known ? right : left;
     if (node->kind == NODE_DIVIDE && right.quantity.value == 0) return value_unknown("this divides by 0");
     double value = combine(node->kind, left.quantity.value, right.quantity.value);

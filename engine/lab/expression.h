@@ -6,8 +6,7 @@
  *
  * Units are checked when the lab is read: bytes are not compared with seconds. An evaluated value can be unknown (no
  * step has been trained yet); it then says why, and is never 0. */
-#ifndef ENGINE_LAB_EXPRESSION_H
-#define ENGINE_LAB_EXPRESSION_H
+#pragma once
 
 #include <stdint.h>
 
@@ -85,5 +84,3 @@ void contest_hold(struct contest *contest, const struct lab_tries *tries, const 
 
 /* STATUS_USAGE: a value that no combination can have, or too many combinations. */
 int contest_check(const struct lab_tries *tries, const char *const *sets, int set_count, struct error *err);
-
-#endif

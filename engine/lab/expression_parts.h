@@ -1,7 +1,6 @@
 /* Internals of expressions: parsing and values (expression.c), metrics by name (expression_metric.c), what was measured
  * (measured.c), plans (planned.c). */
-#ifndef ENGINE_LAB_EXPRESSION_PARTS_H
-#define ENGINE_LAB_EXPRESSION_PARTS_H
+#pragma once
 
 #include "engine/lab/expression.h"
 
@@ -92,5 +91,3 @@ int parse_plan(struct parser *parser);
 int metric_named(const char *name); /* -1: none */
 /* Fails for an unknown name; the error names the nearest known one. */
 int parse_unknown(struct parser *parser, const char *name);
-
-#endif

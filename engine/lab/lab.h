@@ -4,8 +4,7 @@
  *     lab_read(&lab, "labs/zero-1/lab.md", text, length, &err)  ...  lab_free(lab)
  *
  * A struct lab is constant afterwards. progress.h holds a learner's progress, play.h the state of a played lab. */
-#ifndef ENGINE_LAB_LAB_H
-#define ENGINE_LAB_LAB_H
+#pragma once
 
 #include "engine/lab/expression.h"
 
@@ -109,5 +108,3 @@ bool lab_saves_before(const struct lab *lab, int end, const char *tag);
 
 /* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */
 void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count);
-
-#endif

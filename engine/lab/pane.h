@@ -1,7 +1,6 @@
 /* The contents of a lab's pane at one moment. A lab that is played makes a pane from its play; a recorded lesson reads
  * one from the trace (LESSON records), so that the same code draws both. */
-#ifndef ENGINE_LAB_PANE_H
-#define ENGINE_LAB_PANE_H
+#pragma once
 
 #include "engine/lab/play.h"
 
@@ -31,5 +30,3 @@ char *lab_pane_json(const struct lab_pane *pane, bool with_time);
 /* Parses a pane into *pane, which holds a pane or is all-zero. False: not a pane; nothing was changed. */
 bool lab_pane_read(struct lab_pane *pane, const char *text);
 void lab_pane_release(struct lab_pane *pane);
-
-#endif

@@ -9,8 +9,7 @@
  * Steps before the learner's step are carried out without asking, so that the run has the same state when a learner
  * returns to the middle of a lab or resets a step. Settings that the learner changed (stage, any key) are restored
  * before the lab goes on, and the page says so; in a task the learner may change them. */
-#ifndef ENGINE_LAB_PLAY_H
-#define ENGINE_LAB_PLAY_H
+#pragma once
 
 #include "engine/lab/driver.h"
 #include "engine/lab/expression.h"
@@ -109,5 +108,3 @@ const struct lab_step *lab_play_step(const struct lab_play *play); /* the learne
 bool lab_play_holds(const struct lab_play *play);        /* a prediction is awaited: until then nothing is shown */
 bool lab_play_was_answered(const struct lab_play *play); /* it was answered before: `n` goes on with that answer */
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history);
-
-#endif

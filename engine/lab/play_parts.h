@@ -1,6 +1,5 @@
 /* Internals of a lab that is played: its steps (play.c), its page and verdicts (play_page.c). */
-#ifndef ENGINE_LAB_PLAY_PARTS_H
-#define ENGINE_LAB_PLAY_PARTS_H
+#pragma once
 
 #include "engine/lab/play.h"
 
@@ -18,5 +17,3 @@ bool play_findings(struct lab_play *play, const struct lab_step *step, const str
 /* Judges the answer or the run's state; sets play->right and the progress. */
 void play_judge(struct lab_play *play, const struct lab_scene *scene);
 void play_fold(struct lab_play *play, enum lab_input_kind kind, const char *said);
-
-#endif

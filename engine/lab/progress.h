@@ -1,6 +1,5 @@
 /* A learner's progress in a lab: a pure fold of inputs: equal inputs give equal progress. No files, no clock. */
-#ifndef ENGINE_LAB_PROGRESS_H
-#define ENGINE_LAB_PROGRESS_H
+#pragma once
 
 #include "engine/lab/lab.h"
 
@@ -70,5 +69,3 @@ int lab_refuse_tour(struct error *err); /* permanently */
 /* Deletes saved progress; none is no error. All: of every lab that was ever played, the learner's own too. */
 int lab_forget(const char *name, struct error *err);
 int lab_forget_all(struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers with units, as labs and learners type them: "5.3 MB", "25%", "198,272", "40 ms". GB: 1e9 bytes, GiB: 2^30. */
-#ifndef ENGINE_LAB_QUANTITY_H
-#define ENGINE_LAB_QUANTITY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool quantity_is_grouped(const char *text); /* whether it begins with a number i
 /* Formats as "5.34 MB", "198,272", "25.0%" in `unit`, or (NULL) in a suitable one; `decimals` -1: by size. */
 enum { QUANTITY_ROOM = 48 };
 char *quantity_format(char out[QUANTITY_ROOM], struct quantity quantity, const struct unit_name *unit, int decimals);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of the labs' reader: lines, steps (read.c), directives (read_directives.c), contents (read_text.c). */
-#ifndef ENGINE_LAB_READ_PARTS_H
-#define ENGINE_LAB_READ_PARTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -52,5 +51,3 @@ void *pool_take(struct lab_pool *pool, size_t bytes); /* zeroed */
 char *pool_text(struct lab_pool *pool, const char *text, size_t length);
 /* The pool frees the expression; false: no memory, and it has been freed. */
 int pool_owns(struct lab_pool *pool, struct expression *expression);
-
-#endif

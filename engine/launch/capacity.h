@@ -1,7 +1,6 @@
 /* The capacity check: compares the planned memory with the free memory of this machine and its GPUs before ranks are
  * started. The kernel ends a run that outgrows the machine's memory, and perhaps a neighbour with it. */
-#ifndef ENGINE_LAUNCH_CAPACITY_H
-#define ENGINE_LAUNCH_CAPACITY_H
+#pragma once
 
 #include "engine/advise/fit.h"
 
@@ -35,5 +34,3 @@ int capacity_check(const struct config *config, const struct capacity *room, str
  * change needs more than is free. */
 int capacity_check_change(const struct config *config, int ranks, const uint64_t held_bytes[TIERS], const struct capacity *room,
                       struct error *err);
-
-#endif

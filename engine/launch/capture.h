@@ -1,8 +1,7 @@
 /* Captures what the engine's processes print (mpirun's banners, a sanitizer's report): a thread reads their pipe into
  * a bounded buffer, which keeps the first and the last part, and into a file if one is wanted. The pipe ends when the
  * last process that could write to it has ended, so waiting for the end of the pipe waits for all of them. */
-#ifndef ENGINE_LAUNCH_CAPTURE_H
-#define ENGINE_LAUNCH_CAPTURE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ bool capture_wait(struct capture *capture, int timeout_ms);
 /* Stops, even if the pipe has not ended, and frees the capture. Returns the text (the caller frees it; NULL: no
  * memory). */
 char *capture_finish(struct capture *capture);
-
-#endif

@@ -1,7 +1,6 @@
 /* The hosts of a run and how many ranks each may have (its slots), read from the command line, a hostfile or Slurm's
  * environment. Functions of text alone; place.c (engine/cli) asks the system. */
-#ifndef ENGINE_LAUNCH_HOSTS_H
-#define ENGINE_LAUNCH_HOSTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,5 +33,3 @@ void hosts_put_first(struct hosts *hosts, int index);
 
 /* As hosts_parse() reads it, and mpirun --host. */
 void hosts_text(const struct hosts *hosts, char text[HOSTS_TEXT_BYTES]);
-
-#endif

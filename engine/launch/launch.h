@@ -9,8 +9,7 @@
  * No process outlives the run. The kernel ends a rank with SIGKILL when the process that started it is gone. Orphans
  * become children of the front end, which waits for them. Rank 0 ends the run when its owner is gone (director.h).
  * A launcher that does not end after its ranks is killed. */
-#ifndef ENGINE_LAUNCH_LAUNCH_H
-#define ENGINE_LAUNCH_LAUNCH_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -69,5 +68,3 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
 
 /* The same for processes that were ended by force, whose wait status says nothing. */
 int failure_explain_forced(const char *printed, struct error *err);
-
-#endif

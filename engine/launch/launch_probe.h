@@ -1,7 +1,6 @@
 /* Tests a launcher: starts two ranks as a run would, waits until each has heard from the other, and measures the
  * time. */
-#ifndef ENGINE_LAUNCH_LAUNCH_PROBE_H
-#define ENGINE_LAUNCH_LAUNCH_PROBE_H
+#pragma once
 
 #include "engine/base/error.h"
 
@@ -25,5 +24,3 @@ int launch_probe_folder(struct comm *comm, const char *dir, char *sees, struct e
 /* `zerolab --worker-hello LAUNCHER`: one rank that mpirun started, or the supervisor with all ranks. launcher: its
  * name. */
 int launch_probe_process(const char *launcher);
-
-#endif

@@ -8,8 +8,7 @@
  *                starts `zerolab --worker FOLDER`, which becomes rank 0 of that world; the others become ranks at once
  *
  * topology.ranks_as chooses between the first three. The last is found in the environment (launcher_outer()). */
-#ifndef ENGINE_LAUNCH_LAUNCHER_H
-#define ENGINE_LAUNCH_LAUNCHER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -44,5 +43,3 @@ const struct launcher *launcher_of(const struct run_spec *spec, const struct con
 /* Whether another launcher started this process as one of several ranks. */
 struct launcher_outer { int rank, ranks; };
 bool launcher_outer(struct launcher_outer *outer);
-
-#endif

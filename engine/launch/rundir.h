@@ -9,8 +9,7 @@
  *
  * A folder is stale when no process holds its lock. A process number would not do: the system may have given it to
  * another program since. Every start removes stale folders. */
-#ifndef ENGINE_LAUNCH_RUNDIR_H
-#define ENGINE_LAUNCH_RUNDIR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ int rundir_sweep(void);
  * is gone. */
 int home_listen(const struct rundir *dir, int *listen_fd, struct error *err);
 int home_call(const struct rundir *dir, int *connected_fd, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The order of the front end to the engine: run.json in the run's folder. Before a relaunch (relaunch.h) the engine
  * replaces it with the order for the next engine, and writes back.json: how to continue unchanged if that engine
  * cannot start. */
-#ifndef ENGINE_LAUNCH_SPEC_H
-#define ENGINE_LAUNCH_SPEC_H
+#pragma once
 
 #include "engine/base/text_list.h"
 #include "engine/config/config.h"
@@ -49,5 +48,3 @@ int spec_read(struct run_spec *spec, const struct rundir *dir, const char *file,
 /* Loads config_text, or the file config_path, and applies `sets`. */
 int spec_load_config(const struct run_spec *spec, struct config *config, struct error *err);
 void spec_release(struct run_spec *spec);
-
-#endif

@@ -5,8 +5,7 @@
  * trace; remaining ranks are then killed. SIGINT and SIGTERM are passed on to rank 0, which stops the run between two
  * steps. The ranks have SUPERVISE_GRACE_MS for it, or SUPERVISE_LAST_MS if the process that started the supervisor is
  * gone. The caller has blocked both signals, and has no threads. */
-#ifndef ENGINE_LAUNCH_SUPERVISE_H
-#define ENGINE_LAUNCH_SUPERVISE_H
+#pragma once
 
 #include "engine/comm/comm.h"
 
@@ -17,5 +16,3 @@ typedef int supervise_live(void *user, struct comm_group *group, int rank);
 
 /* Returns in the parent only, when all ranks have ended: STATUS_OK, or the status and the reason of the first that ended badly. */
 int supervise(int ranks, int ranks_per_node, supervise_live *live, void *user, struct error *err);
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Files are read and written directly (O_DIRECT) where that is possible, so addresses, offsets and lengths are multiples
  * of AIO_ALIGN_BYTES: the code that lays out a file pads to it. Not thread safe, except aio_flow(). */
-#ifndef ENGINE_MEMORY_AIO_H
-#define ENGINE_MEMORY_AIO_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ void aio_restart_flow(struct aio *aio); /* counts from 0 again; no aio_move() ma
  * error_number. error_number 0: they move only a part of their bytes. */
 struct aio_fault { uint64_t block; int error_number; uint64_t more; };
 void aio_inject(struct aio *aio, struct aio_fault fault);
-
-#endif

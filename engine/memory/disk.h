@@ -1,6 +1,5 @@
 /* Measures the speed of a disk with the I/O code of training, as `fio` does with the same block size and queue depth. */
-#ifndef ENGINE_MEMORY_DISK_H
-#define ENGINE_MEMORY_DISK_H
+#pragma once
 
 #include "engine/memory/storage.h"
 
@@ -23,5 +22,3 @@ void disk_close(struct disk *disk);
 
 /* Runs a job for about `seconds`. STATUS_RUN: no memory (64 MiB for each direction), or a transfer failed. */
 int disk_measure(struct disk *disk, const struct disk_job *job, double seconds, struct disk_rate *rate, struct error *err);
-
-#endif

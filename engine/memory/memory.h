@@ -12,8 +12,7 @@
  * A take fails when live bytes would exceed the budget (0: none): that is "out of memory", an outcome the engine handles,
  * and it depends on the plan's bytes alone. Committed pages that hold no live bytes are returned before the budget would be
  * passed, so reserved stays within it, except for the edges of pages. Thread safe: a rank's lanes take and give concurrently. */
-#ifndef ENGINE_MEMORY_MEMORY_H
-#define ENGINE_MEMORY_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -104,5 +103,3 @@ int memory_set_budget(struct memory *memory, enum tier tier, uint64_t bytes, str
 
 /* Makes the n-th next take fail (tests of the out-of-memory paths); 0: off. */
 void memory_fail_after(struct memory *memory, uint64_t takes);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of the tier allocator, shared by memory.c (live bytes and budgets) and commit.c (the pages under them). */
-#ifndef ENGINE_MEMORY_MEMORY_PARTS_H
-#define ENGINE_MEMORY_MEMORY_PARTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -59,5 +58,3 @@ int memory_commit(struct memory *memory, enum tier tier, enum category category,
 void memory_unpin(struct memory *memory, enum tier tier, enum category category);
 /* Under the lock: returns unused pages until `more` further bytes can be committed under the budget, as far as that is possible. */
 void memory_make_room(struct memory *memory, enum tier tier, uint64_t more);
-
-#endif

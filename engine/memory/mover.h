@@ -3,8 +3,7 @@
  *
  * Requests run in order and asynchronously; all have ended when mover_finish() returns. A mover belongs to one thread at a
  * time. Errors: STATUS_RUN, from the device. */
-#ifndef ENGINE_MEMORY_MOVER_H
-#define ENGINE_MEMORY_MOVER_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -37,5 +36,3 @@ static inline int mover_finish(const struct mover *mover, struct error *err)
 {
     return mover ? mover->finish(mover->user, err) : STATUS_OK;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * A range starts at a multiple of 2 MiB. Pages are committed explicitly, so that page faults happen when memory is taken and
  * not inside a compute kernel, and so that the committed bytes are known. Whole 2 MiB blocks are committed as huge pages, the
  * rest page by page with huge pages off; otherwise the system would commit more than is counted. */
-#ifndef ENGINE_MEMORY_PAGES_H
-#define ENGINE_MEMORY_PAGES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ struct pages {
     int (*pin)(void *user, void *host, uint64_t bytes, struct error *err);
     bool (*unpin)(void *user, void *host, uint64_t bytes);
 };
-
-#endif

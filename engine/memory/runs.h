@@ -1,8 +1,7 @@
 /* A set of byte addresses, kept as sorted, disjoint, non-touching runs [first, end). The allocator keeps three sets for each
  * category of a tier: live, committed and pinned. Sets are small (a run per group of neighbouring buffers), so an array with
  * binary search beats a tree. A set that cannot grow aborts the process: the machine has no memory left then. */
-#ifndef ENGINE_MEMORY_RUNS_H
-#define ENGINE_MEMORY_RUNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ bool runs_cover(const struct runs *runs, uint64_t first, uint64_t end); /* all o
 /* The first run at or after `from`, cut to [from, end), that is in the set (the gap: not in the set). False: none. */
 bool runs_next(const struct runs *runs, uint64_t from, uint64_t end, struct run *run);
 bool runs_next_gap(const struct runs *runs, uint64_t from, uint64_t end, struct run *gap);
-
-#endif

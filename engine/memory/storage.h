@@ -8,8 +8,7 @@
  *              ^ offset in the category's range, multiple of 4096
  *
  * Each direction has its own struct aio (aio.h), so one thread may read while another writes. */
-#ifndef ENGINE_MEMORY_STORAGE_H
-#define ENGINE_MEMORY_STORAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ struct aio_flow storage_flow(const struct storage *storage, enum aio_direction d
 struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction); /* of the last storage_move(), by its caller */
 void storage_restart_flows(struct storage *storage); /* counts from 0 again; no transfer may be running */
 void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault); /* for tests */
-
-#endif

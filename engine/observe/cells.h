@@ -2,8 +2,7 @@
  * the model's present moment (from the progress of the rank's lanes). A buffer exists from the begin of the operation
  * that takes it to the end of the one that gives it back, so the gathered bytes of a rank's cells equal its allocator's
  * (tests/unit/test_progress.c compares them at every record). Pure functions. */
-#ifndef ENGINE_OBSERVE_CELLS_H
-#define ENGINE_OBSERVE_CELLS_H
+#pragma once
 
 #include "engine/observe/progress.h"
 
@@ -81,5 +80,3 @@ struct filling filling_of(const struct progress *at, int op);
 /* All buckets of a step. */
 struct bucket_sums { int count, full, by_end; int64_t elems, bytes, largest_bytes; };
 struct bucket_sums bucket_sums_of(const struct schedule *ops);
-
-#endif

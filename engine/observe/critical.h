@@ -2,8 +2,7 @@
  * the end of the step's last operation. Before an operation on the path stands the one of its rank that ended last; of a collective,
  * whose ranks wait for each other, the path goes on at the rank that came last. Where nothing had ended just before, the time between
  * is idle. (Yang and Miller, Critical Path Analysis for the Execution of Parallel and Distributed Programs, 1988.) */
-#ifndef ENGINE_OBSERVE_CRITICAL_H
-#define ENGINE_OBSERVE_CRITICAL_H
+#pragma once
 
 #include "engine/observe/history.h"
 
@@ -23,5 +22,3 @@ struct critical {
 /* False: the step has not ended, or its operations are not all kept. */
 bool critical_path_of(struct critical *out, const struct history *history, const struct history_step *step);
 void critical_add(struct critical *sum, const struct critical *one);
-
-#endif

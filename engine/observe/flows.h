@@ -1,7 +1,6 @@
 /* Transfers between the tiers of a rank: bytes per step in each direction, the rate, and the link's limit. The limit is
  * the paced bandwidth if the link is paced, else the rate of the fastest step of this run, else unknown. */
-#ifndef ENGINE_OBSERVE_FLOWS_H
-#define ENGINE_OBSERVE_FLOWS_H
+#pragma once
 
 #include "engine/observe/questions.h"
 
@@ -40,5 +39,3 @@ bool flow_is_used(const struct run_model *model, enum flow flow);
 
 /* Whether a tier holds, held or is planned to hold bytes. The device tier is always in use. */
 bool tier_is_used(const struct run_model *model, enum tier tier);
-
-#endif

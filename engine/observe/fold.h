@@ -1,7 +1,6 @@
 /* Internals of the run model: model.c passes each record to the function for its kind, fold_NAME() by its row of kinds.def; each file
  * owns one part of the state. Only the files of engine/observe include this. */
-#ifndef ENGINE_OBSERVE_FOLD_H
-#define ENGINE_OBSERVE_FOLD_H
+#pragma once
 
 #include "engine/observe/questions.h"
 
@@ -54,5 +53,3 @@ char *text_copy(struct trace_text text);
 
 /* Copies into a fixed array, cut to fit. */
 void text_into(char *out, size_t room, struct trace_text text);
-
-#endif

@@ -11,8 +11,7 @@
  * with the run, so that a whole run can be drawn. All is kept in full from history_whole_from() on. To see an older
  * time in full, fold that part of the file into another history. A gap (lost records) is unknown, not idle. Times are
  * the trace's (clock_ns()). */
-#ifndef ENGINE_OBSERVE_HISTORY_H
-#define ENGINE_OBSERVE_HISTORY_H
+#pragma once
 
 #include "engine/observe/questions.h"
 #include "engine/observe/stall.h"
@@ -93,5 +92,3 @@ bool history_most(const struct history *history, int rank, enum tier tier, enum 
 
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */
 bool history_has_gap(const struct history *history, uint64_t from_ns, uint64_t to_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* Internals of the history: its data structures. Only history*.c include this. */
-#ifndef ENGINE_OBSERVE_HISTORY_PARTS_H
-#define ENGINE_OBSERVE_HISTORY_PARTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -153,5 +152,3 @@ void history_memory_ends(struct history *history, struct history_rank *rank, int
 void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span);
 void sums_hold(struct history *history, struct history_tier *tier, int ranks, uint64_t time_ns, uint64_t live_bytes); /* from time_ns on */
 struct tier_sum sums_fullest(const struct history *history, const struct history_tier *tier, uint64_t from_ns, uint64_t to_ns);
-
-#endif

@@ -8,8 +8,7 @@
  *     run_model_free(model);
  *
  * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, NULL. Never 0. */
-#ifndef ENGINE_OBSERVE_MODEL_H
-#define ENGINE_OBSERVE_MODEL_H
+#pragma once
 
 #include "engine/config/command.h"
 #include "engine/config/config.h"
@@ -345,5 +344,3 @@ struct run_model {
 struct run_model *run_model_new(const struct run_model_options *options); /* NULL: no memory */
 void run_model_free(struct run_model *model);
 void run_model_fold(struct run_model *model, const struct trace_record *record);
-
-#endif

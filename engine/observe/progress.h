@@ -3,8 +3,7 @@
  *
  *     struct progress at = progress_of(model, rank);
  *     if (at.plan && progress_state(&at, op) == PROGRESS_WAITING) wait = progress_wait(&at, op); */
-#ifndef ENGINE_OBSERVE_PROGRESS_H
-#define ENGINE_OBSERVE_PROGRESS_H
+#pragma once
 
 #include "engine/observe/questions.h"
 
@@ -37,5 +36,3 @@ const struct dependency *progress_wait(const struct progress *at, int op);
 
 /* Returns how many ranks have not begun this collective while `of` waits in it; *rank is the lowest of them. */
 int progress_missing(const struct run_model *model, const struct progress *at, int of, int op, int *rank);
-
-#endif

@@ -1,7 +1,6 @@
 /* Queries of the run's state that several readers need: pure functions of a struct run_model. Results point into the
  * model and are valid until the next record is folded. NULL or false: not known. */
-#ifndef ENGINE_OBSERVE_QUESTIONS_H
-#define ENGINE_OBSERVE_QUESTIONS_H
+#pragma once
 
 #include "engine/base/grouped.h"
 #include "engine/observe/model.h"
@@ -113,5 +112,3 @@ bool run_is_stuck(const struct run_model *model);
 
 /* "rank 2 has not come to gather block 2; 3 ranks wait there in step 4" */
 void run_waiting_text(char *text, size_t room, const struct run_model *model, const struct run_waiting *waiting);
-
-#endif

@@ -5,8 +5,7 @@
  *     struct run_model *then = run_snapshot_restore(snapshot, model);  a new model, as `model` was
  *
  * Steps and notices that the newer model has dropped (run_model_options) are missing in the restored one too. */
-#ifndef ENGINE_OBSERVE_SNAPSHOT_H
-#define ENGINE_OBSERVE_SNAPSHOT_H
+#pragma once
 
 #include "engine/observe/questions.h"
 
@@ -18,5 +17,3 @@ size_t run_snapshot_bytes(const struct run_snapshot *snapshot);
 
 /* NULL: no memory. */
 struct run_model *run_snapshot_restore(const struct run_snapshot *snapshot, const struct run_model *newest);
-
-#endif

@@ -1,6 +1,5 @@
 /* Why an operation waited (from its record and the schedule): for which operation, and the reason. Pure functions. */
-#ifndef ENGINE_OBSERVE_STALL_H
-#define ENGINE_OBSERVE_STALL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ struct stall_reason stall_inside(const struct span *span);
 const char *stall_name(enum stall why);
 char stall_letter(enum stall why);
 const char *stall_help(enum stall why);
-
-#endif

@@ -4,8 +4,7 @@
  *               compute counts as compute
  *   exposed   = communication that no compute hides: communication - overlapped
  * Operations that cross an edge of the window are clipped to it. Pure functions of a history or of intervals. */
-#ifndef ENGINE_OBSERVE_TOTALS_H
-#define ENGINE_OBSERVE_TOTALS_H
+#pragma once
 
 #include "engine/observe/history.h"
 
@@ -102,5 +101,3 @@ struct op_times {
 /* Counts the ranks that had ended it at `until_ns`; op_times_in_group(): of the group that takes part with a rank. */
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
 struct op_times op_times_in_group(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns, int of);
-
-#endif

@@ -1,6 +1,5 @@
 /* DeepSpeed's learning rate schedules, as pure functions of the number of updates. */
-#ifndef ENGINE_OPTIM_LEARNING_RATE_H
-#define ENGINE_OPTIM_LEARNING_RATE_H
+#pragma once
 
 #include "engine/config/config.h"
 
@@ -10,5 +9,3 @@ struct learning_rate { double rate, beta1, beta2; };
 /* The values of the step after `updates` updates. DeepSpeed steps a schedule after each update that was not skipped, and the
  * first step has the schedule's initial value. In DeepSpeed's count this is iteration updates - 1, which starts at -1. */
 struct learning_rate learning_rate_at(const struct config *config, int64_t updates);
-
-#endif

@@ -1,8 +1,7 @@
 /* The loss scale of fp16 training: a state machine with the transitions of DeepSpeed's DynamicLossScaler (of its static one where
  * loss_scale is given). The loss is multiplied by `scale` before backward, so that small gradients do not vanish in fp16. A step
  * with a gradient that overflows is skipped. */
-#ifndef ENGINE_OPTIM_LOSS_SCALE_H
-#define ENGINE_OPTIM_LOSS_SCALE_H
+#pragma once
 
 #include "engine/config/config.h"
 
@@ -29,5 +28,3 @@ bool loss_scaler_searches(const struct loss_scaler *scaler);
 
 /* After a step: overflow says whether its gradients overflowed, so that it was skipped. Sets the scale of the next step. */
 enum loss_scale_event loss_scaler_update(struct loss_scaler *scaler, bool overflow);
-
-#endif

@@ -1,7 +1,6 @@
 /* One update of a flat range of a unit by the configured optimizer, as PyTorch and DeepSpeed compute it: AdamW (Loshchilov
  * and Hutter 2019), Adam with L2, Lion (Chen et al. 2023), Adagrad, SGD. optimizers.def lists the states of each. */
-#ifndef ENGINE_OPTIM_OPTIMIZER_H
-#define ENGINE_OPTIM_OPTIMIZER_H
+#pragma once
 
 #include "engine/optim/learning_rate.h"
 #include "engine/plan/model.h"
@@ -20,5 +19,3 @@ struct optimizer_step {
  * bits do not depend on how a unit is cut into ranges. */
 void optimizer_update(struct kernels *kernels, const struct model *model, int unit, int64_t first, int64_t count,
                       const struct optimizer_step *step, enum dtype gradient, const struct update_arrays *arrays);
-
-#endif

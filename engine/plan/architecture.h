@@ -8,8 +8,7 @@
  * this shape is left out. Every use but the last has an output of [B * T, hidden] in the model's dtype, which
  * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
  * and keeps another. */
-#ifndef ENGINE_PLAN_ARCHITECTURE_H
-#define ENGINE_PLAN_ARCHITECTURE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -76,5 +75,3 @@ struct architecture {
 };
 
 extern const struct architecture *const architectures[]; /* up to a NULL; models are of the first */
-
-#endif

@@ -6,8 +6,7 @@
  * overlap_comm it puts the flush before that operation; the flush then waits for the operation that filled the bucket, also
  * when that operation made the tensor that did not fit.
  * Internal to engine/plan. */
-#ifndef ENGINE_PLAN_BUCKETS_H
-#define ENGINE_PLAN_BUCKETS_H
+#pragma once
 
 #include "engine/plan/builder.h"
 
@@ -42,5 +41,3 @@ void buckets_close(struct buckets *buckets);
 
 /* Adds one reduction to the schedule for every closed bucket. Each waits for operation `serial`; -1: it may overlap. */
 void buckets_write(struct buckets *buckets, int serial);
-
-#endif

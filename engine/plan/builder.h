@@ -1,8 +1,7 @@
 /* How a schedule is written down: operations are appended in canonical order, each with its buffers, pieces and
  * dependencies; builder_finish() adds the dependencies that keep memory within the canonical order and gives every buffer
  * its address. Internal to engine/plan. */
-#ifndef ENGINE_PLAN_BUILDER_H
-#define ENGINE_PLAN_BUILDER_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 
@@ -58,5 +57,3 @@ int builder_end_gather(struct builder *builder);
 int builder_finish(struct builder *builder, struct error *err);
 void placement_order(struct builder *builder);
 void placement_of_all(struct builder *builder);
-
-#endif

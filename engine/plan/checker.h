@@ -16,12 +16,9 @@
  *              elements above stage3_max_live_parameters
  *   lanes      collectives stand on one communicating lane, in one order for all ranks
  */
-#ifndef ENGINE_PLAN_CHECKER_H
-#define ENGINE_PLAN_CHECKER_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 
 /* STATUS_CHECK and the first violation in err, naming the operation. */
 int schedule_check(const struct schedule *schedule, const struct model *model, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files that prove a schedule share. Internal to engine/plan. */
-#ifndef ENGINE_PLAN_CHECKER_PARTS_H
-#define ENGINE_PLAN_CHECKER_PARTS_H
+#pragma once
 
 #include "engine/plan/checker.h"
 
@@ -32,5 +31,3 @@ int check_addresses(struct checker *checker);
 int check_groups(struct checker *checker);
 /* What has to be reduced, copied or refreshed is, once; and all is updated, once. */
 int check_coverage(struct checker *checker);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a schedule says about memory, traffic and arithmetic: its running sums. Predicted marks, `zerolab plan` and the tests that hold
  * the measured bytes against the plan all come from here. */
-#ifndef ENGINE_PLAN_FOOTPRINT_H
-#define ENGINE_PLAN_FOOTPRINT_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 
@@ -65,5 +64,3 @@ double op_flops(const struct schedule *schedule, const struct model *model, cons
 /* Of one rank in one step. */
 struct flops { double forward, backward, recomputed; };
 void flops_of(struct flops *flops, const struct schedule *schedule, const struct model *model);
-
-#endif

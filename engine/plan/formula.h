@@ -5,8 +5,7 @@
  * micro-batch, B x T; C: hidden; V: a row of logits, which is the vocabulary, on a GPU with what fills its last line; F: hidden
  * width of a tile of an MLP; heads. Of a model that is no GPT-2 also K: width of the keys; M and G: width of an MLP and of its gate; s:
  * statistics of a norm. */
-#ifndef ENGINE_PLAN_FORMULA_H
-#define ENGINE_PLAN_FORMULA_H
+#pragma once
 
 #include "engine/plan/model.h"
 
@@ -46,5 +45,3 @@ struct activation_terms {
 };
 
 void activation_terms_of(struct activation_terms *terms, const struct model *model, const struct config_zero *knobs, int B, int T);
-
-#endif

@@ -20,8 +20,7 @@
  *
  * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
  * Internal to engine/plan. */
-#ifndef ENGINE_PLAN_GATHER_H
-#define ENGINE_PLAN_GATHER_H
+#pragma once
 
 #include "engine/plan/builder.h"
 #include "engine/plan/walk.h"
@@ -66,5 +65,3 @@ bool gatherer_lets_go(struct gatherer *gatherer, int at);
  * gathered buffer, which it gives back in place of the use. Returns the operation. */
 bool gatherer_keeps(const struct gatherer *gatherer, int at);
 int gatherer_keep(struct gatherer *gatherer, int at, int buffer);
-
-#endif

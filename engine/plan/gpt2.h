@@ -14,8 +14,7 @@
  *   head:      losses, logits (turned into their gradient in place)
  *
  * Attention keeps one log-sum-exp per row and head, never T x T (FlashAttention, Dao et al. 2022). */
-#ifndef ENGINE_PLAN_GPT2_H
-#define ENGINE_PLAN_GPT2_H
+#pragma once
 
 #include "engine/plan/model.h"
 
@@ -51,5 +50,3 @@ int64_t activation_hidden(const struct model *model);
 /* Of what a tiled block's backward works in besides: the gradient of q, k and v, which elsewhere finds room in the MLP's. It stands at
  * the beginning of the scratch. */
 int64_t scratch_qkv_bytes(const struct model *model, int B, int T);
-
-#endif

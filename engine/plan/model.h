@@ -9,8 +9,7 @@
  * the MLP of a block, 8 of its 12 C x C parameters, is cut along its hidden width into k units behind the block's. A tile's
  * struct tensor says which elements of which whole tensor it has, so initial values, hashes and files do not depend on how a
  * model is tiled. */
-#ifndef ENGINE_PLAN_MODEL_H
-#define ENGINE_PLAN_MODEL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -110,5 +109,3 @@ int64_t unit_tail_from(const struct unit *unit, int64_t threshold, int64_t most)
 /* The same of unit `u` under stage 3's knobs: what all units keep gathered stays within the model's threshold, and units
  * take of it in their order. */
 int64_t persistent_from(const struct model *model, const struct config_zero *knobs, int u);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * Operations of a unit are forward, backward and recompute; which work that is says the use of the unit (struct use in
  * architecture.h). So an architecture with other kinds of units adds no kind of operation. */
-#ifndef ENGINE_PLAN_OPS_H
-#define ENGINE_PLAN_OPS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -43,5 +42,3 @@ bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
 bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
 const char *lane_name(enum lane lane);
 const char *phase_name(enum phase phase);
-
-#endif

@@ -1,8 +1,7 @@
 /* State and functions shared by the files that write a schedule: schedule.c follows the walk, use*.c write the uses, offload.c
  * the gradients that go to the host tier, updates.c the updates, step_end.c what follows the last use. Internal to
  * engine/plan. */
-#ifndef ENGINE_PLAN_PLANNER_H
-#define ENGINE_PLAN_PLANNER_H
+#pragma once
 
 #include "engine/plan/buckets.h"
 #include "engine/plan/builder.h"
@@ -131,5 +130,3 @@ int shard_swap_in(struct planner *planner, int unit);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */
 void step_end_write(struct planner *planner);
-
-#endif

@@ -12,8 +12,7 @@
  * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
  * the step. The extent of a buffer says which part of its unit it holds (a unit is its tensors in one array, model.h). A
  * shard and a secondary part differ by rank; every other extent is the same on all ranks. */
-#ifndef ENGINE_PLAN_SCHEDULE_H
-#define ENGINE_PLAN_SCHEDULE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -230,5 +229,3 @@ int schedule_agreement(const struct schedule *schedule);
  * parts the unit is updated. */
 void update_range(const struct schedule *schedule, const struct model *model, const struct op *op, int rank, int64_t *first, int64_t *end);
 int update_tiles(const struct schedule *schedule, const struct model *model, const struct op *op);
-
-#endif

@@ -1,6 +1,5 @@
 /* A schedule as JSON (what the trace stores, what `plan --schedule --json` prints) and as text for people. */
-#ifndef ENGINE_PLAN_SCHEDULE_IO_H
-#define ENGINE_PLAN_SCHEDULE_IO_H
+#pragma once
 
 #include <stdio.h>
 
@@ -17,5 +16,3 @@ void schedule_print(FILE *out, const struct schedule *schedule, const struct mod
 
 /* "gather block 2", "backward head", "reduce bucket 3", "agree": one operation in a sentence. */
 void op_describe(char *text, size_t room, const struct op *op, const struct model *model);
-
-#endif

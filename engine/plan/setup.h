@@ -1,7 +1,6 @@
 /* A configuration with the step that it leads to: what `zerolab plan` prints, what a shortage is weighed against, and what
  * "why" builds again with one knob changed. Fractions of a millisecond for nano, some milliseconds for gpt2-xl. */
-#ifndef ENGINE_PLAN_SETUP_H
-#define ENGINE_PLAN_SETUP_H
+#pragma once
 
 #include "engine/plan/footprint.h"
 
@@ -30,5 +29,3 @@ double paced_seconds(const struct setup *setup, const struct config *config);
 /* What moves or uses parameters and gradients; the rest (tokens, norms, agreement, updates) is bookkeeping beside it, which
  * slow motion does not draw out to be looked at. */
 bool op_is_followed(const struct op *op);
-
-#endif

@@ -1,7 +1,6 @@
 /* The sizes of zero_optimization, scaled to a model. DeepSpeed's defaults are meant for billions of parameters: at stage 3 they
  * keep a smaller model gathered from its forward to its backward, and one bucket holds all of its gradients. */
-#ifndef ENGINE_PLAN_SIZES_H
-#define ENGINE_PLAN_SIZES_H
+#pragma once
 
 #include "engine/config/config.h"
 
@@ -27,5 +26,3 @@ void sizes_default(struct config *config);
 
 /* A block's, whatever they were; with buffers for what is read from NVMe that hold the largest unit. */
 void sizes_scale(struct config *config);
-
-#endif

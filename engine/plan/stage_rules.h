@@ -9,8 +9,7 @@
  *     stage 3   shard        shard       shard
  *
  * The checker (checker.h) has its own statement of what a stage must do and may not include this file, or it would prove nothing. */
-#ifndef ENGINE_PLAN_STAGE_RULES_H
-#define ENGINE_PLAN_STAGE_RULES_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 
@@ -33,5 +32,3 @@ enum op_kind stage_reduction(const struct stage_rules *rules, const struct sched
 
 /* Gradients are reduced after each micro-step, because ranks keep only shards of them. False with no_sync: once a step. */
 bool stage_reduces_each(const struct stage_rules *rules, const struct config_zero *knobs);
-
-#endif

@@ -9,8 +9,7 @@
  * Where MLPs are tiled, the use of a block is followed by those of its tiles, which between them make its output, and its
  * backward stands behind theirs. A tile is made again just before its backward, unless the block's output is needed too.
  * Internal to engine/plan. */
-#ifndef ENGINE_PLAN_WALK_H
-#define ENGINE_PLAN_WALK_H
+#pragma once
 
 #include "engine/plan/model.h"
 
@@ -39,5 +38,3 @@ bool walk_offloads_output(const struct model *model, const struct config_zero *k
 /* Place of the checkpoint of the segment before that of the block at `place`, if it is the first of its segment; else -1. */
 int walk_checkpoint_before(const struct model *model, const struct config_zero *knobs, int place);
 bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part);
-
-#endif

@@ -1,7 +1,6 @@
 /* Checks a trace file: reads it from end to end, counts its records, and says which kinds of reader it suffices for.
  * Missing parts are reported; nothing is repaired. */
-#ifndef ENGINE_TRACE_CHECK_H
-#define ENGINE_TRACE_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -60,5 +59,3 @@ int trace_check_status(const struct trace_check *check);
 
 void trace_check_print(const struct trace_check *check, FILE *out);
 char *trace_check_json(const struct trace_check *check); /* the caller frees; NULL: no memory */
-
-#endif

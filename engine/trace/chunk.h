@@ -1,7 +1,6 @@
 /* Chunks: the unit of writing, checking and seeking (layout in format.h). A struct chunk collects encoded records;
  * chunk_seal() turns it into bytes for a file or a socket. A reader calls chunk_head_read(), then chunk_unpack(). */
-#ifndef ENGINE_TRACE_CHUNK_H
-#define ENGINE_TRACE_CHUNK_H
+#pragma once
 
 #include "engine/base/bytes.h"
 #include "engine/base/error.h"
@@ -41,5 +40,3 @@ enum chunk_verdict chunk_unpack(const struct chunk_head *head, const void *store
 /* The stream's head. Reading returns 0, or an error status if this version cannot read the stream. */
 void stream_head_write(uint32_t flags, void *bytes);
 int stream_head_read(const void *bytes, uint32_t *flags, struct error *err);
-
-#endif

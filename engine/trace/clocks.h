@@ -1,8 +1,7 @@
 /* The clock of another machine. CLOCK_MONOTONIC counts from the boot of each machine, and runs a little faster or slower there.
  * Messages back and forth measure the offset of that clock, and a map takes it out of the times of records; readers collect what the
  * records say of machines. No input or output. */
-#ifndef ENGINE_TRACE_CLOCKS_H
-#define ENGINE_TRACE_CLOCKS_H
+#pragma once
 
 #include "engine/trace/record.h"
 
@@ -52,5 +51,3 @@ const char *trace_host_of(const struct trace_machines *machines, int rank);
 
 /* "host b: ranks 2-3, clock +5.000 s, within 0.04 ms". */
 const char *trace_machine_text(char text[TRACE_MACHINE_TEXT_BYTES], const struct trace_machine *machine);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * An error (full disk) is returned once. The file is then cut back to its last whole chunk and later calls do nothing,
  * so a caller may ignore the results of later calls. */
-#ifndef ENGINE_TRACE_FILE_H
-#define ENGINE_TRACE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -45,5 +44,3 @@ int trace_file_close(struct trace_file *file, struct error *err);
 
 /* The same without the index: another process will continue the file with trace_file_append(). */
 int trace_file_leave(struct trace_file *file, struct error *err);
-
-#endif

@@ -33,8 +33,7 @@
  *
  * What a version promises: kinds may be added and fields appended (record.h says how old readers skip them); anything
  * else raises the version, and readers refuse versions that they do not know. */
-#ifndef ENGINE_TRACE_FORMAT_H
-#define ENGINE_TRACE_FORMAT_H
+#pragma once
 
 #define STREAM_MAGIC "zerolab\n"
 #define INDEX_MAGIC "zlindex\n"
@@ -65,5 +64,3 @@ enum chunk_flag {
 /* Bounds that let a reader allocate without trusting the file: the most raw bytes of a chunk, and the highest
  * compression ratio (the writer stores a chunk uncompressed rather than pass it). */
 enum { CHUNK_BYTES_MAX = 64 << 20, CHUNK_RATIO_MAX = 256 };
-
-#endif

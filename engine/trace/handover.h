@@ -6,8 +6,7 @@
  *     handover_send(fd, &all)         --->   handover_receive(fd, &all)
  *     (ends)                                 handover_send(fd, &all)    --->   handover_receive(fd, &all)
  *                                            handover_release(&all)            trace_writer_start({.handed = &all ...}) */
-#ifndef ENGINE_TRACE_HANDOVER_H
-#define ENGINE_TRACE_HANDOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ int handover_receive(int fd, struct handover *handover, struct error *err);
 
 /* Closes the descriptors that are still open, and frees the buffers. */
 void handover_release(struct handover *handover);
-
-#endif

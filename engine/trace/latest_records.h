@@ -1,7 +1,6 @@
 /* The latest record of each kind that holds until a newer one replaces it: run header, schedules, budgets, memory per
  * rank, tier and category, the run's state. A viewer that attaches in mid-run gets these first. */
-#ifndef ENGINE_TRACE_LATEST_RECORDS_H
-#define ENGINE_TRACE_LATEST_RECORDS_H
+#pragma once
 
 #include "engine/trace/record.h"
 
@@ -23,5 +22,3 @@ void latest_records_each_since(const struct latest_records *latest, uint64_t mom
 
 /* The highest step that a rank has begun and not ended; 0: all ranks are between steps. */
 uint32_t latest_records_open_step(const struct latest_records *latest);
-
-#endif

@@ -1,7 +1,6 @@
 /* Unix stream sockets: the writer listens, a viewer connects. A viewer that only watches binds a name to its own end
  * before it connects. The writer sees the name when it accepts, so it never takes such a viewer for a driver. */
-#ifndef ENGINE_TRACE_LISTEN_H
-#define ENGINE_TRACE_LISTEN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -19,5 +18,3 @@ int accept_from(int fd, bool *only_watches);
 
 /* STATUS_INPUT: no run listens, or its queue of connections is full and it has accepted none for two seconds. */
 int connect_to(int *fd, const char *path, bool only_watches, struct error *err);
-
-#endif

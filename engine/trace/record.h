@@ -1,7 +1,6 @@
 /* Trace records as structs, made from kinds.def. A struct trace_record is the decoded form of any record; `text` fields
  * point into the bytes they were decoded from (or, when encoding, to the caller's text) and are not NUL-terminated. */
-#ifndef ENGINE_TRACE_RECORD_H
-#define ENGINE_TRACE_RECORD_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -99,5 +98,3 @@ void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t t
 /* "op_end", or NULL for a number that this version does not know. */
 const char *trace_kind_name(enum trace_kind kind);
 unsigned trace_kind_traits(unsigned kind); /* of enum trace_trait; 0 for a number that this version does not know */
-
-#endif

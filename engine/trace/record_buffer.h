@@ -6,8 +6,7 @@
  *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(buffer, source_encoded(live));
  *     source_open_buffer(&source, buffer, &err);
  *     source_seek_step(source, 12, &err); */
-#ifndef ENGINE_TRACE_RECORD_BUFFER_H
-#define ENGINE_TRACE_RECORD_BUFFER_H
+#pragma once
 
 #include "engine/trace/source.h"
 
@@ -27,5 +26,3 @@ bool record_buffer_is_cut(const struct record_buffer *buffer);         /* record
 
 /* Reads the records kept, then those put later; SOURCE_END is not final. The buffer outlives the source. */
 int source_open_buffer(struct source **out, const struct record_buffer *buffer, struct error *err);
-
-#endif

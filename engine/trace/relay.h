@@ -1,8 +1,7 @@
 /* One trace of ranks on several machines. On each machine but that of the writer a thread, the relay, drains the rings of the
  * machine's ranks in time order, as the writer does, and sends the records to the writer. The writer's inlet receives them, takes the
  * offset of that machine's clock out of their times (clocks.h), and adds them to its own in time order (merge.h). */
-#ifndef ENGINE_TRACE_RELAY_H
-#define ENGINE_TRACE_RELAY_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/trace/merge.h"
@@ -52,5 +51,3 @@ struct relay_head {
     uint64_t sent_ns, there_ns, back_ns; /* of pings (clocks.h) */
     uint64_t whole_ns;                   /* all records before this time have been sent; 0: not with this message */
 };
-
-#endif

@@ -1,8 +1,7 @@
 /* A single-producer single-consumer ring of encoded records: each lane writes its trace into one. It lies in memory
  * that the node's writer maps too (shared between processes). Emitting never blocks, allocates or calls the kernel:
  * when the ring is full, the record is counted as lost, and a GAP record says so later. */
-#ifndef ENGINE_TRACE_RING_H
-#define ENGINE_TRACE_RING_H
+#pragma once
 
 #include "engine/trace/record.h"
 
@@ -22,5 +21,3 @@ size_t trace_ring_drain(struct trace_ring *ring, void *out, size_t room);
 
 /* Consumer: returns how many records were lost since the last call; *since_ns is the time of the first. */
 uint64_t trace_ring_lost(struct trace_ring *ring, uint64_t *since_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* Interface of a writer's outputs: the sinks of its options, the trace file, the viewers. The writer calls them one
  * after the other, on its own thread. */
-#ifndef ENGINE_TRACE_SINK_H
-#define ENGINE_TRACE_SINK_H
+#pragma once
 
 #include "engine/base/bytes.h"
 #include "engine/base/error.h"
@@ -22,5 +21,3 @@ enum { TRACE_LIMIT_LEAST_BYTES = 1 << 20 }; /* the lowest --trace-limit */
  * how fast it grows. Errors as of trace_file_create() and trace_file_append(). */
 struct file_sink_options { const char *path; bool append, tell_growth; uint64_t most_bytes; };
 int file_sink_open(struct sink *out, const struct file_sink_options *options, struct error *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     while (source_next(source, &record) == SOURCE_RECORD) run_model_fold(model, &record);
  *     source_close(source);
  */
-#ifndef ENGINE_TRACE_SOURCE_H
-#define ENGINE_TRACE_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -64,5 +63,3 @@ int source_send(struct source *source, const char *command_line, struct error *e
  * this. STATUS_USAGE: a replay; STATUS_RUN: the connection is gone. */
 int source_want_all(struct source *source, struct error *err);
 void source_close(struct source *source);
-
-#endif

@@ -1,8 +1,7 @@
 /* The interface of a kind of source. A new kind, such as an importer or a simulator, is a struct source_kind and a function that
  * opens it with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
  * kinds share: it takes blocks of records apart, checks them, and drops records that only_standing or after_ns exclude. */
-#ifndef ENGINE_TRACE_SOURCE_KIND_H
-#define ENGINE_TRACE_SOURCE_KIND_H
+#pragma once
 
 #include "engine/trace/source.h"
 
@@ -45,5 +44,3 @@ void *source_self(const struct source *source, const struct source_kind *kind);
 
 /* Says why the source is not usable any more; returns SOURCE_BAD. */
 enum source_result source_fail(struct source_block *block, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

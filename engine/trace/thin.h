@@ -8,8 +8,7 @@
  * When a kind is sent again, thin_settle() first adds the latest record of each thing that changed meanwhile (latest_records.h), each
  * once, and then a GAP record over the time that is missing. A reader that folds them has the present state of the run, and
  * knows what it does not know. Another GAP, of 0 records since its own time, stands where the missing time begins. */
-#ifndef ENGINE_TRACE_THIN_H
-#define ENGINE_TRACE_THIN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ bool thin_takes(struct thin *thin, const void *record);
 
 /* now_ns: time of the newest record. add is called with each encoded record that the viewer is to get next. */
 void thin_settle(struct thin *thin, size_t waiting_bytes, const struct latest_records *latest, uint64_t now_ns, latest_records_visit *add, void *user);
-
-#endif

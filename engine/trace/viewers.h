@@ -2,8 +2,7 @@
  * thread, inside viewers_poll() and its sink; no call waits for a viewer. Each has its own queue of bytes not yet
  * sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. One that has
  * asked for every record (STREAM_WANTS_ALL) has a queue without a bound, and viewers_lag() says when the run has to wait for it. */
-#ifndef ENGINE_TRACE_VIEWERS_H
-#define ENGINE_TRACE_VIEWERS_H
+#pragma once
 
 #include "engine/trace/writer.h"
 
@@ -26,5 +25,3 @@ bool viewers_lag(const struct viewers *viewers);
 
 /* Moves socket and connections, unchanged, to *handover. Afterwards only the sink's end() may be called. */
 void viewers_hand_over(struct viewers *viewers, struct handover *handover);
-
-#endif

@@ -3,8 +3,7 @@
  * viewer that attaches in mid-run first gets the run header, the last schedules and the memory of every category. A
  * viewer that reads too slowly is sent fewer records (thin.h); the file has all of them. A full disk ends the file with
  * one warning, never the run. */
-#ifndef ENGINE_TRACE_WRITER_H
-#define ENGINE_TRACE_WRITER_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/trace/handover.h"
@@ -55,5 +54,3 @@ void trace_writer_stop(struct trace_writer *writer);
 /* The same, but another writer will continue: the file gets no index; socket and connections move to *handover (the
  * caller releases it). False: the file had ended, because the disk is full. */
 bool trace_writer_hand_over(struct trace_writer *writer, struct handover *handover);
-
-#endif

@@ -11,8 +11,7 @@
  * end of the step.
  *
  * The director does not know the engine, only outcomes, so it can be tested alone. */
-#ifndef ENGINE_TRAIN_DIRECTOR_H
-#define ENGINE_TRAIN_DIRECTOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -77,5 +76,3 @@ void director_rest(const struct director *director, struct text_list *at, struct
  * again. */
 void director_applied(struct director *director, const struct command *command, const char *refusal);
 void director_short_of_memory(struct director *director, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* Lifecycle of one rank: open (rank_open.c, rank_trace.c), carry out orders, close (rank.c). worker.c
  * starts it, as a process or as a thread; apply_command.c carries out the commands. */
-#ifndef ENGINE_TRAIN_RANK_H
-#define ENGINE_TRAIN_RANK_H
+#pragma once
 
 #include "engine/launch/rundir.h"
 #include "engine/launch/spec.h"
@@ -119,5 +118,3 @@ int shared_check_input(struct rank *rank, struct error *err);
 
 /* STATUS_USAGE: the ranks of a host do not fit into its memory. */
 int shared_check_room(struct rank *rank, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Writes the records of a rank's control thread between two steps. (The engine writes the records within a step.) */
-#ifndef ENGINE_TRAIN_RECORDS_H
-#define ENGINE_TRAIN_RECORDS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,3 @@ struct process_told {
 };
 void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory,
                     struct process_told *told, bool at_once);
-
-#endif

@@ -8,8 +8,7 @@
  *     relaunch_go_back()     rank 0 of the next engine, when it cannot begin: asks the front end to start the engine before it
  *
  * The state is a checkpoint (engine/checkpoint), so any number of ranks can load it. */
-#ifndef ENGINE_TRAIN_RELAUNCH_H
-#define ENGINE_TRAIN_RELAUNCH_H
+#pragma once
 
 #include "engine/train/rank.h"
 
@@ -27,5 +26,3 @@ void relaunch_opened(struct rank *rank);        /* callable repeatedly; removes 
 
 /* False: there is no back.json or no writer. Else as relaunch_hand_over(), for the engine of back.json. */
 bool relaunch_go_back(struct rank *rank, const char *why);
-
-#endif

@@ -1,7 +1,6 @@
 /* The settings of a run, each key once: settings given at its start and settings that commands changed later. Rank 0
  * keeps them, so that a relaunched engine begins with the configuration with which this one ended. */
-#ifndef ENGINE_TRAIN_RELAUNCH_CONFIG_H
-#define ENGINE_TRAIN_RELAUNCH_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -22,5 +21,3 @@ void relaunch_config_release(struct relaunch_config *settings);
 
 /* "KEY=VALUE" texts, as for --set; they point into `settings`. */
 struct text_list relaunch_config_sets(const struct relaunch_config *settings);
-
-#endif

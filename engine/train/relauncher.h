@@ -9,8 +9,7 @@
  *
  * If the next engine cannot start, the one before it is started again, as it was. If that fails too, the run ends with a line that
  * says how to resume it. */
-#ifndef ENGINE_TRAIN_RELAUNCHER_H
-#define ENGINE_TRAIN_RELAUNCHER_H
+#pragma once
 
 #include "engine/launch/launch.h"
 #include "engine/launch/spec.h"
@@ -47,5 +46,3 @@ void relauncher_kill(struct relauncher *relauncher); /* as engine_kill(); no oth
 
 /* As engine_end(); STATUS_OK after RELAUNCHER_FAILED, because the trace says why. */
 int relauncher_end(struct relauncher *relauncher, int grace_ms, struct error *err);
-
-#endif

@@ -7,8 +7,7 @@
  *     saver_save()     collective, any number of times; returns when the copy is made, or the shard is written
  *     saver_finish()   collective: waits for a save in progress
  *     saver_free()     cancels a save in progress */
-#ifndef ENGINE_TRAIN_SAVE_H
-#define ENGINE_TRAIN_SAVE_H
+#pragma once
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/train/rank.h"
@@ -47,5 +46,3 @@ struct checkpoint_info save_info(const struct rank *rank);
 
 /* Writes the rank's own shard from a source (the state itself, or a copy), and ends the writer. */
 int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const bool has[STATE_ARRAYS], const struct state_source *source, struct error *err);
-
-#endif

@@ -5,8 +5,7 @@
  * A claim is exclusive until the run ends, also while the folder is empty. Claims are written into the run's folder (rundir.h), which
  * is locked while any process of the run lives. So a claim outlives a relaunch, and ends with a crash. Runs that cannot see each
  * other's run folders (another user, another machine, another $XDG_RUNTIME_DIR) are detected when both save. */
-#ifndef ENGINE_TRAIN_SAVE_CLAIMS_H
-#define ENGINE_TRAIN_SAVE_CLAIMS_H
+#pragma once
 
 #include "engine/base/text_list.h"
 #include "engine/launch/rundir.h"
@@ -33,5 +32,3 @@ int save_claims_take(const struct rundir *dir, const char *folder, struct error 
 
 /* The list for run_spec.own; it points into `claims`. */
 struct text_list save_claims_folders(const struct save_claims *claims);
-
-#endif

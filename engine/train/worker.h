@@ -2,8 +2,7 @@
  * FOLDER` (one rank, started by mpirun; folder NULL: the front end is another process of an mpirun that is not ours) and `zerolab --worker-threads FOLDER` (all ranks, as threads). Each returns
  * the exit status: not 0 only if the run ended without the agreement of all ranks. The trace's last record says how
  * the run ended. */
-#ifndef ENGINE_TRAIN_WORKER_H
-#define ENGINE_TRAIN_WORKER_H
+#pragma once
 
 #include "engine/comm/comm.h"
 #include "engine/config/config.h"
@@ -23,5 +22,3 @@ typedef int rank_threads_live(void *user, struct comm *comm, struct gpu_rank *gp
 /* Returns when all ranks have returned, with the status and error of the first that failed. gpu_settle() has been
  * called on config. If a thread cannot be started, the process ends with STATUS_RUN and a line that says so. */
 int rank_threads_run(const struct config *config, rank_threads_live *live, void *user, struct error *err);
-
-#endif

@@ -11,8 +11,7 @@
  * no operation computes any more, lanes still enter collectives (with healthy false), taken buffers are given back, and
  * executor_run() reports the failure when it returns. Other ranks learn of it in the next collective and do the same. A take
  * that fails after the agreement breaks the run, because the update has begun. */
-#ifndef ENGINE_ZERO_EXECUTOR_H
-#define ENGINE_ZERO_EXECUTOR_H
+#pragma once
 
 #include "engine/base/gate.h"
 #include "engine/memory/aio.h"
@@ -101,5 +100,3 @@ void executor_tell(struct executor *executor, struct trace_ring *const rings[LAN
 
 /* Drops the rest of the step: later operations marked droppable are skipped. Called by an operation. */
 void executor_drop_rest(struct executor *executor);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals of the executor: executor.c starts threads and runs schedules, lane.c runs the operations of a lane, ahead.c those of
  * a lane that runs ahead, pace.c adds time, records.c writes trace records. */
-#ifndef ENGINE_ZERO_EXECUTOR_PARTS_H
-#define ENGINE_ZERO_EXECUTOR_PARTS_H
+#pragma once
 
 #include <pthread.h>
 
@@ -128,5 +127,3 @@ void executor_record_begin(const struct executor *executor, const struct flight 
 void executor_record_end(const struct executor *executor, const struct flight *flight, uint64_t ended_ns, uint64_t paced_ns);
 /* Records the I/O counts of a transfer to or from NVMe, before a paced link adds time. */
 void executor_record_io(const struct executor *executor, const struct flight *flight);
-
-#endif

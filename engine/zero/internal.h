@@ -1,6 +1,5 @@
 /* Internals of a rank, shared by the files of engine/zero. */
-#ifndef ENGINE_ZERO_INTERNAL_H
-#define ENGINE_ZERO_INTERNAL_H
+#pragma once
 
 #include "engine/gpt/gpt.h"
 #include "engine/memory/mover.h"
@@ -252,5 +251,3 @@ void zero_record_budgets(struct zero *zero);
 void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held);
 void zero_record_step_begin(struct zero *zero, uint32_t schedule);
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t schedule, uint64_t paused_ns);
-
-#endif

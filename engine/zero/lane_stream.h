@@ -4,8 +4,7 @@
  *
  * The thread that sends to the lane calls mark() and await(); another thread calls reach(), only for recorded marks. Errors:
  * STATUS_RUN; reach() returns an error of the device. */
-#ifndef ENGINE_ZERO_LANE_STREAM_H
-#define ENGINE_ZERO_LANE_STREAM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ struct lane_stream {
     /* Sleeps until the mark is reached; *at_ns: when, on clock_ns(). */
     int (*reach)(void *user, int mark, uint64_t *at_ns, struct error *err);
 };
-
-#endif

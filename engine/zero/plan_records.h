@@ -1,7 +1,6 @@
 /* The records that say what a step is planned to do: its schedule, memory and traffic. The engine writes them when a schedule
  * comes into force, a simulation when it begins. */
-#ifndef ENGINE_ZERO_PLAN_RECORDS_H
-#define ENGINE_ZERO_PLAN_RECORDS_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
@@ -15,5 +14,3 @@ struct planned_step { const struct schedule *schedule; const struct model *model
 void records_of_schedule(const struct planned_step *step, const struct record_taker *taker);
 void records_of_memory(const struct planned_step *step, const struct record_taker *taker);
 void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_taker *taker);
-
-#endif

@@ -1,7 +1,6 @@
 /* The lasting state of a run outside the engine: arrays of fp32 values, unit by unit, neither sharded nor padded. Initial values,
  * checkpoints and files of other programs enter and leave the engine in this form. */
-#ifndef ENGINE_ZERO_STATE_H
-#define ENGINE_ZERO_STATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,5 +41,3 @@ struct state_source {
     /* Lends the source STATE_BUFFERS_BYTES before the first read; buffers NULL takes them back. lend NULL: it needs none. */
     void (*lend)(void *user, void *buffers);
 };
-
-#endif

@@ -11,8 +11,7 @@
  * arguments. A rank that cannot allocate stays in the step: it runs the rest of the list with an error flag, all ranks agree,
  * the step's memory is given back, the state from before the step remains, and the result says ZERO_OUT_OF_MEMORY. The same
  * step can then be taken again, after a switch or with another budget. */
-#ifndef ENGINE_ZERO_ZERO_H
-#define ENGINE_ZERO_ZERO_H
+#pragma once
 
 #include "engine/comm/comm.h"
 #include "engine/config/config.h"
@@ -171,5 +170,3 @@ void zero_buffers_give(struct zero *zero, enum zero_lot lot);
 int64_t zero_steps_done(const struct zero *zero);
 const struct schedule *zero_schedule(const struct zero *zero);
 const struct memory *zero_memory(const struct zero *zero);
-
-#endif

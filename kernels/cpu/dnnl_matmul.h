@@ -1,7 +1,6 @@
 /* Hides the differences between the C interfaces of oneDNN 2 and 3: in 3, memory descriptors are handles, and there are
  * no operation descriptors. All other calls that products need are the same. */
-#ifndef KERNELS_CPU_DNNL_MATMUL_H
-#define KERNELS_CPU_DNNL_MATMUL_H
+#pragma once
 
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
@@ -57,5 +56,3 @@ static inline dnnl_status_t append_sum(dnnl_post_ops_t ops)
     return dnnl_post_ops_append_sum(ops, 1.0f);
 #endif
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The interface between kernels.c, which checks arguments and splits work over threads, and the bodies, which compute. A body
  * gets its arguments and this thread's range [first, end); the comment beside each struct names the range's unit. */
-#ifndef KERNELS_CPU_ISA_H
-#define KERNELS_CPU_ISA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,5 +68,3 @@ struct update_args {                                                            
 #define update_adagrad_args  update_args
 #define update_sgd_args      update_args
 #define update_momentum_args update_args
-
-#endif

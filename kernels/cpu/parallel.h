@@ -1,6 +1,5 @@
 /* Splits a range over the threads of a rank. */
-#ifndef KERNELS_CPU_PARALLEL_H
-#define KERNELS_CPU_PARALLEL_H
+#pragma once
 
 #include "kernels/cpu/isa.h"
 
@@ -10,5 +9,3 @@ void parallel_run(int threads, isa_body *body, const void *arguments, int64_t co
 
 /* Makes OpenMP, and so oneDNN, use this many threads when called from this thread. */
 void parallel_limit(int threads);
-
-#endif

@@ -1,6 +1,5 @@
 /* Matrix products, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them. */
-#ifndef KERNELS_CPU_PRODUCT_H
-#define KERNELS_CPU_PRODUCT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ int products_create(struct products **out, int threads, bool native, struct erro
 void products_free(struct products *products);
 bool products_native(const struct products *products, enum dtype dtype);
 int products_run(struct products *products, const struct product *product, const struct product_data *data, struct error *err);
-
-#endif

@@ -19,8 +19,7 @@
  *
  * A tail is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
  * range it stands. */
-#ifndef KERNELS_CPU_VECTOR_H
-#define KERNELS_CPU_VECTOR_H
+#pragma once
 
 #include <stdint.h>
 
@@ -98,5 +97,3 @@ INLINE vec vec_exp(vec x)
     p = vec_fma(p, r, vec_set(1.0f));
     return vec_scale2(p, n);
 }
-
-#endif

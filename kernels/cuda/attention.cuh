@@ -1,6 +1,5 @@
 /* Shared by the attention kernels: the addresses of a (sequence, head), its tiles in shared memory, and scores of a tile. */
-#ifndef KERNELS_CUDA_ATTENTION_CUH
-#define KERNELS_CUDA_ATTENTION_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/mma.cuh"
@@ -186,5 +185,3 @@ __device__ __forceinline__ void rows_out(E *to, int64_t row, int first, int T, i
             *(uint4 *)(to + (int64_t)(first + r) * row + column) = *(const uint4 *)(tile + Tile::at(own + r, column));
     }
 }
-
-#endif

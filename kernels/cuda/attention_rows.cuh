@@ -1,8 +1,7 @@
 /* What attention does with scores between two products: a strip of 16 rows of them, as a warp holds it (fragments of mma.cuh, which
  * a warpgroup's warps hold, too). With g = lane / 4 and t = lane % 4, a lane has columns 2t and 2t + 1 of each eight, of rows g and
  * g + 8. */
-#ifndef KERNELS_CUDA_ATTENTION_ROWS_CUH
-#define KERNELS_CUDA_ATTENTION_ROWS_CUH
+#pragma once
 
 #include "kernels/cuda/mma.cuh"
 
@@ -148,5 +147,3 @@ __device__ __forceinline__ void slopes_by_query(fragment_c (&dp)[N], const fragm
 #pragma unroll
         for (int i = 0; i < 4; i++) dp[n].r[i] = p[n].r[i] * (dp[n].r[i] - delta[i / 2]);
 }
-
-#endif

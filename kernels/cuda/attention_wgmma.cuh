@@ -1,6 +1,5 @@
 /* Shared by the attention kernels that use warpgroups: tiles in the layout of Hopper's tensor cores, and products with them. */
-#ifndef KERNELS_CUDA_ATTENTION_WGMMA_CUH
-#define KERNELS_CUDA_ATTENTION_WGMMA_CUH
+#pragma once
 
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/attention_rows.cuh"
@@ -73,5 +72,3 @@ __device__ __forceinline__ void tiles_arrived()
     shared_written();
     __syncthreads();
 }
-
-#endif

@@ -10,8 +10,7 @@
  * If a rank fails, the others would wait for it for ever, on their GPUs or in communicator_open(). clique_break() ends
  * all such waits, now and later. clique_open() loads the library, libnccl.so.2, which is not linked because it has 200
  * MB. Errors are STATUS_RUN; in a build without NCCL, STATUS_USAGE. */
-#ifndef KERNELS_CUDA_CLIQUE_H
-#define KERNELS_CUDA_CLIQUE_H
+#pragma once
 
 #ifdef __cplusplus
 extern "C" {
@@ -45,6 +44,4 @@ int communicator_pass(struct communicator *communicator, const struct transfer *
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

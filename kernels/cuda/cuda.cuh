@@ -1,7 +1,6 @@
 /* The kernels of one rank on a GPU, and the functions that launch them; backend.cu puts those into the table of
  * kernels/backend.h. Each .cu file has kernels and, below them, the functions declared here. */
-#ifndef KERNELS_CUDA_CUDA_CUH
-#define KERNELS_CUDA_CUDA_CUH
+#pragma once
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/runtime.cuh"
@@ -58,5 +57,3 @@ void cuda_rest_backward_weight(struct kernels *kernels, enum dtype dtype, void *
 
 /* sort.cu: order[p] = token << 32 | n, ascending, for tokens below 2^20. scratch: embed_scratch_cuda_bytes(N); order lies in it. */
 const uint64_t *sort_tokens(struct device_stream *stream, const int32_t *tokens, int64_t N, void *scratch);
-
-#endif

@@ -17,8 +17,7 @@
  * sends work returns before the work is done. A later call reports an error of the GPU and names the stream and the
  * work that was sent to it last. After such an error all calls on that device fail. All functions may be called from
  * any thread, one thread at a time for each stream. Errors are STATUS_RUN. */
-#ifndef KERNELS_CUDA_DEVICE_H
-#define KERNELS_CUDA_DEVICE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -144,6 +143,4 @@ int device_reduce(struct device_stream *stream, enum dtype dtype, enum dtype to,
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,8 +1,7 @@
 /* Elementwise kernels. An operation is a struct with its arrays and run<W>(i), which handles W elements from i on. Each
  * thread handles WIDTH of them at a time, 8 or 4; at the end, and where arrays are not aligned, one after the other. An
  * element's arithmetic is the same in all. */
-#ifndef KERNELS_CUDA_EACH_CUH
-#define KERNELS_CUDA_EACH_CUH
+#pragma once
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/runtime.cuh"
@@ -25,5 +24,3 @@ void each(struct device_stream *stream, const char *name, const Operation &opera
     launch(stream, name, each_kernel<Operation>, blocks_for(n, EACH_THREADS * Operation::WIDTH), EACH_THREADS, 0,
            operation, n, wide);
 }
-
-#endif

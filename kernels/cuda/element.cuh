@@ -1,7 +1,6 @@
 /* Elements of tensors, one at a time or eight: stored as float, bf16 or fp16, computed with as float, rounded once to nearest
  * even. */
-#ifndef KERNELS_CUDA_ELEMENT_CUH
-#define KERNELS_CUDA_ELEMENT_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -142,5 +141,3 @@ template <class F> void with_type(enum dtype dtype, F f)
     else if (dtype == DTYPE_F16) f(fp16());
     else f(float());
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* GELU in tanh form, of one number. */
-#ifndef KERNELS_CUDA_GELU_CUH
-#define KERNELS_CUDA_GELU_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -18,5 +17,3 @@ __device__ __forceinline__ float gelu_slope(float x)
     const float slope = x * x * (3 * twice * 0.044715f) + twice; /* 2 du/dx */
     return gate + x * gate * ((1 - gate) * slope);
 }
-
-#endif

@@ -7,8 +7,7 @@
  *     A: [g][2t], [g + 8][2t], [g][2t + 8], [g + 8][2t + 8]        C: [g][2t], [g][2t + 1], [g + 8][2t], [g + 8][2t + 1]
  *     B: [2t][g], [2t + 8][g]   (neighbours along k)
  * So two C fragments side by side, rounded, are an A fragment: what attention uses to multiply probabilities with values. */
-#ifndef KERNELS_CUDA_MMA_CUH
-#define KERNELS_CUDA_MMA_CUH
+#pragma once
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -156,5 +155,3 @@ __device__ __forceinline__ void load_b_columns(fragment_b (&b)[2], const T *tile
     b[0] = {{r[0], r[1]}};
     b[1] = {{r[2], r[3]}};
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Pointers to the functions of the NCCL library, which is opened at run time. */
-#ifndef KERNELS_CUDA_NCCL_CUH
-#define KERNELS_CUDA_NCCL_CUH
+#pragma once
 
 #include <nccl.h>
 
@@ -38,5 +37,3 @@ struct nccl {
 
 int nccl_open(struct nccl *nccl, struct error *err); /* on an error nothing stays open */
 void nccl_close(struct nccl *nccl);
-
-#endif

@@ -1,6 +1,5 @@
 /* What both ways of layer norm's backward do with an element once its row's sums are known. */
-#ifndef KERNELS_CUDA_NORM_CUH
-#define KERNELS_CUDA_NORM_CUH
+#pragma once
 
 #include "kernels/cuda/cuda.cuh"
 #include "kernels/cuda/warp.cuh"
@@ -10,5 +9,3 @@ __device__ __forceinline__ float norm_gradient(float g, float h, float rstd, flo
 {
     return (g - mean_g - h * mean_gh) * rstd;
 }
-
-#endif

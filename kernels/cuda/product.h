@@ -1,7 +1,6 @@
 /* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them; sums in fp32 (never in
  * TF32), rounded once. Implemented by cuBLASLt (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
-#ifndef KERNELS_CUDA_PRODUCT_H
-#define KERNELS_CUDA_PRODUCT_H
+#pragma once
 
 #include "kernels/cuda/device.h"
 
@@ -59,6 +58,4 @@ void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1" */
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  *
  * replaces kernel<<<blocks, threads, shared_bytes, stream>>>(arguments...). It records the name of the last kernel and
  * the first failure. Tests use another launch() to run kernels on the CPU (tests/support/fake_cuda). */
-#ifndef KERNELS_CUDA_RUNTIME_CUH
-#define KERNELS_CUDA_RUNTIME_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -97,6 +96,4 @@ static inline unsigned blocks_for(int64_t n, int64_t each)
 extern __shared__ __align__(1024) uint4 launched_shared[];
 #else
 #define launched_shared fake_this_block.shared
-#endif
-
 #endif

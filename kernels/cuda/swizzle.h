@@ -8,8 +8,7 @@
  *
  * A product takes 16 of the depth k at a time. In a tile with k along its rows ("K-major") the next 16 are 32 bytes
  * further; in one with a row for each k ("MN-major") they are 16 rows further. */
-#ifndef KERNELS_CUDA_SWIZZLE_H
-#define KERNELS_CUDA_SWIZZLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -59,5 +58,3 @@ HOST_AND_DEVICE uint32_t down_rows_bytes(int k)
 {
     return (uint32_t)(k * PANEL_ROW_BYTES);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Sums and maxima over the threads of a warp and of a block, always in the same order. */
-#ifndef KERNELS_CUDA_WARP_CUH
-#define KERNELS_CUDA_WARP_CUH
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -32,5 +31,3 @@ template <class T> __device__ __forceinline__ T block_sum(T x, T *room)
     for (int i = 1; i < warps; i++) sum += room[i];
     return sum;
 }
-
-#endif

@@ -12,8 +12,7 @@
  * In between no thread may access c, a, or B's shared memory. group_wait() takes c and a, because the compiler believes that c is
  * written and a is read when the product is sent; it must not use c, nor reuse a's registers, before the wait. A product sees copies
  * and stores into shared memory after the thread that made them has called shared_written(), and after a barrier. */
-#ifndef KERNELS_CUDA_WGMMA_CUH
-#define KERNELS_CUDA_WGMMA_CUH
+#pragma once
 
 #include "kernels/cuda/mma.cuh"
 #include "kernels/cuda/swizzle.h"
@@ -174,5 +173,3 @@ template <int N> __device__ __forceinline__ void hidden(const fragment_c (&c)[N]
         for (int i = 0; i < 4; i++) signs |= __float_as_uint(c[n].r[i]);
     hidden((int32_t)signs < 0);
 }
-
-#endif

@@ -4,8 +4,7 @@
  *     app_run(&(struct app_options){.source = source, .owner = true, .trace_file = path}, &err)   live
  *     app_run(&(struct app_options){.replay_file = path}, &err)                                   recorded
  */
-#ifndef TUI_APP_APP_H
-#define TUI_APP_APP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -119,5 +118,3 @@ char *app_keys_list(void); /* the same for a test that presses all keys: keys_as
 
 /* "default light projector mono" */
 const char *app_theme_names(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* State and functions that the files of the app share: app.c (the loop), actions.c (keys and mouse), act_time.c (keys
  * that move in time), compared.c (a second run), typing.c (the line at the bottom), playing.c (a lab), lesson.c (recorded lessons). */
-#ifndef TUI_APP_APP_PARTS_H
-#define TUI_APP_APP_PARTS_H
+#pragma once
 
 #include "engine/advise/analysis.h"
 #include "tui/app/app.h"
@@ -135,5 +134,3 @@ bool lesson_key(struct app *app, uint32_t key); /* true: it was a key of the les
 /* Whether the theme is mono, in which patterns replace colours: by option, by NO_COLOR, or because the terminal has
  * no colours. */
 bool look_is_mono(const struct app_look *look, bool can_colour);
-
-#endif

@@ -9,8 +9,7 @@
  *     feed_go_step(&feed, 12); feed_newest(&feed);
  *
  * Functions get the time as an argument, so a test can set it. */
-#ifndef TUI_APP_FEED_H
-#define TUI_APP_FEED_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/observe/snapshot.h"
@@ -155,5 +154,3 @@ bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reade
 void part_release(struct part *part);
 void pace_advance(struct feed *feed, uint64_t now_ns);
 int64_t pace_wait_ns(const struct feed *feed, uint64_t now_ns); /* -1: it does not play */
-
-#endif

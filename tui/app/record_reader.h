@@ -1,7 +1,6 @@
 /* Folds the records of a source into a run model, and into a history beside it. It reads one record ahead, so that it can stop
  * before a moment instead of after it. To go back, feed.h opens another record reader. */
-#ifndef TUI_APP_RECORD_READER_H
-#define TUI_APP_RECORD_READER_H
+#pragma once
 
 #include "engine/observe/history.h"
 #include "engine/observe/questions.h"
@@ -42,5 +41,3 @@ bool record_reader_until_op(struct record_reader *reader, uint32_t step, uint32_
 bool record_reader_until_shortage(struct record_reader *reader);
 
 uint32_t record_reader_steps_done(const struct record_reader *reader);
-
-#endif

@@ -1,8 +1,7 @@
 /* Settings of the screen that are kept between runs: lines "key = value" in $XDG_CONFIG_HOME/zerolab/settings.
  * Reading and printing are pure. Environment (ZEROLAB_THEME ...) and command-line options override the file and are
  * not saved. */
-#ifndef TUI_APP_SETTINGS_H
-#define TUI_APP_SETTINGS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -30,5 +29,3 @@ int settings_load(struct settings *settings, struct error *err);
 int settings_from_environment(struct settings *settings, struct error *err);
 /* Replaces the file atomically; makes its folder if needed. */
 int settings_save(const struct settings *settings, struct error *err);
-
-#endif

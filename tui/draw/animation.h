@@ -6,8 +6,7 @@
  *     char *text = animation_end(animation, until_s);
  *
  * Texts are UTF-8 and may hold anything: they are escaped. */
-#ifndef TUI_DRAW_ANIMATION_H
-#define TUI_DRAW_ANIMATION_H
+#pragma once
 
 #include "tui/draw/surface.h"
 
@@ -21,5 +20,3 @@ struct animation *animation_begin(enum animation_as as, const struct surface *li
 bool animation_add(struct animation *animation, const struct surface *surface, double at_s, const char *label);
 /* Frees the animation, which may be NULL. until_s: when the last frame's time is over. The caller frees the text; NULL: no memory. */
 char *animation_end(struct animation *animation, double until_s);
-
-#endif

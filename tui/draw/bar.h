@@ -1,6 +1,5 @@
 /* Bars, sparklines and heat rows. */
-#ifndef TUI_DRAW_BAR_H
-#define TUI_DRAW_BAR_H
+#pragma once
 
 #include "tui/draw/surface.h"
 
@@ -30,5 +29,3 @@ void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style 
 
 /* A cell of a heat row: five shades from empty to full. */
 void draw_heat(struct canvas canvas, int x, int y, enum style style, uint64_t value, uint64_t scale);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Places are equally far apart, whatever their values, so ranks that double are a logarithmic axis. The y axis of bars is linear from 0;
  * that of lines is logarithmic where the values span more than a factor of 30. */
-#ifndef TUI_DRAW_CHART_H
-#define TUI_DRAW_CHART_H
+#pragma once
 
 #include "tui/draw/drawing.h"
 
@@ -32,5 +31,3 @@ int chart_columns(const struct chart *chart);
 bool chart_draw(const struct chart *chart, struct drawing *drawing);
 
 double chart_step(double least); /* between two ticks: 1, 2 or 5 times a power of 10, at least `least` */
-
-#endif

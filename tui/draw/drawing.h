@@ -3,8 +3,7 @@
  * overlap in one does not in the other.
  *
  * Every area and line has a letter or a mark besides its style: colours only repeat what these say. */
-#ifndef TUI_DRAW_DRAWING_H
-#define TUI_DRAW_DRAWING_H
+#pragma once
 
 #include <stdio.h>
 
@@ -41,5 +40,3 @@ void drawing_svg(FILE *out, const struct drawing *drawing, const char *title, co
 int drawing_width(const struct drawing *drawing);
 int drawing_height(const struct drawing *drawing);
 void drawing_css(FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* Numbers as text: always with a unit, of fixed width so that columns do not jitter. */
-#ifndef TUI_DRAW_FORMAT_H
-#define TUI_DRAW_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ char *format_time(char out[FORMAT_ROOM], uint64_t ns);     /* "123.4 ms", 8 colu
 char *format_time_bare(char out[FORMAT_ROOM], uint64_t ns); /* ... without the padding */
 char *format_count(char out[FORMAT_ROOM], uint64_t count); /* "1,234,567" */
 char *format_short(char out[FORMAT_ROOM], uint64_t count); /* "834.3 k", "1.234 M" */
-
-#endif

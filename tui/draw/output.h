@@ -1,6 +1,5 @@
 /* Writes a surface as text, ANSI or SVG, without a terminal. The caller frees the result; NULL: no memory. */
-#ifndef TUI_DRAW_OUTPUT_H
-#define TUI_DRAW_OUTPUT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -25,5 +24,3 @@ struct look_colours look_colours(struct look look, enum theme theme);
 
 void put_escaped(FILE *out, const char *text); /* as the text of an element of XML or HTML */
 void utf8_encode(char out[5], uint32_t character);
-
-#endif

@@ -1,6 +1,5 @@
 /* Looks by meaning: a view asks for STYLE_WARN, and the theme and the number of colours say how that looks. */
-#ifndef TUI_DRAW_STYLE_H
-#define TUI_DRAW_STYLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool same_look(struct look a, struct look b);
 
 const char *theme_name(enum theme theme);
 int theme_named(const char *name); /* -1: no such theme */
-
-#endif

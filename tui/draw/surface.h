@@ -2,8 +2,7 @@
  * rectangle of a surface. Drawing through a canvas is clipped at its edges, so a view cannot draw outside its place.
  * Every character takes one column: code points of other widths, and control characters, become '?'. On an ASCII
  * surface each code point is replaced by an ASCII character, so views write one text for both. */
-#ifndef TUI_DRAW_SURFACE_H
-#define TUI_DRAW_SURFACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -89,5 +88,3 @@ struct head {
 };
 #define pen_heads(pen, ...) pen_write_heads(pen, (const struct head[]){__VA_ARGS__, {0, NULL}})
 void pen_write_heads(struct pen *pen, const struct head *heads); /* ended by a NULL text */
-
-#endif

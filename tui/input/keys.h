@@ -1,6 +1,5 @@
 /* Codes of keys, independent of any terminal library, and the table of their actions (keys.def). */
-#ifndef TUI_INPUT_KEYS_H
-#define TUI_INPUT_KEYS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -63,5 +62,3 @@ char *keys_as_markdown(void);
 /* The table for programs, one key a line: label, "live", "replay" or "always", action, argument, separated by tabs.
  * As above. */
 char *keys_as_list(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* Pictures of the parts of a unit that a rank holds: parameters, gradient and optimizer state, each as a row of
  * slots. A slot is one rank's shard of the unit's flat array (or a share of it). So the picture shows that a rank
  * owns a slice of every unit, not whole layers. Pure functions. */
-#ifndef TUI_MEMORY_SLOTS_H
-#define TUI_MEMORY_SLOTS_H
+#pragma once
 
 #include "engine/observe/cells.h"
 #include "tui/draw/surface.h"
@@ -36,5 +35,3 @@ struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_ce
 /* Legends of slots and of letters, in three rows; all: letters of all three arrays; false: of the parameters only. */
 void draw_slot_legend(struct canvas canvas, int y);
 void draw_letter_legend(struct canvas canvas, int y, bool all);
-
-#endif

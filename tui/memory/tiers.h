@@ -1,7 +1,6 @@
 /* The parts of the views memory and tiers: tables by category; one rank's device, host and NVMe side by side with arrows
  * between them, the flows as a table, and the tiers of all ranks. */
-#ifndef TUI_MEMORY_TIERS_H
-#define TUI_MEMORY_TIERS_H
+#pragma once
 
 #include "engine/observe/flows.h"
 #include "tui/view/tier_bar.h"
@@ -47,5 +46,3 @@ int bars_rows(const struct run_model *model, int columns, int rows);
 int bars_flow_rows(const struct run_model *model);
 /* The legend of categories and of the plan's mark, in one row; staging and secondary only if they are used. */
 void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);
-
-#endif

@@ -1,6 +1,5 @@
 /* The screen: a header (what the run is, where the cursor is), a view with a lab beside it, and a footer with keys. */
-#ifndef TUI_SCREEN_SCREEN_H
-#define TUI_SCREEN_SCREEN_H
+#pragma once
 
 #include "engine/advise/analysis.h"
 #include "tui/view/view.h"
@@ -79,5 +78,3 @@ struct overview_layout {
 };
 
 void overview_layout(struct overview_layout *layout, int columns, int rows, const struct overview_needs *needs);
-
-#endif

@@ -1,8 +1,7 @@
 /* Turns the difference of two screens into bytes for a terminal (moves, looks, characters), by the terminal's
  * description. ncurses could do that too, but it writes to the terminal at every move of the cursor, some ninety
  * times a frame. */
-#ifndef TUI_TERM_PAINTER_H
-#define TUI_TERM_PAINTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ void painter_release(struct painter *painter);
  * plain before and after them. False: no memory. */
 bool painter_paint(struct painter *painter, const struct surface *before, const struct surface *surface);
 void painter_leave(struct painter *painter, int y); /* moves to the beginning of row y and clears it */
-
-#endif

@@ -5,8 +5,7 @@
  *   TSTP, CONT, WINCH     set a flag: restore_stop_asked(), restore_continued(), restore_resized()
  *   all others that end   restore the terminal in the handler, then take their default action, so that the shell sees the signal
  * Handlers only set flags or make calls that POSIX permits in a handler. */
-#ifndef TUI_TERM_RESTORE_H
-#define TUI_TERM_RESTORE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ void restore_stop_here(void); /* stops this process as SIGTSTP does by default; 
 
 void stderr_keep(void); /* later writes to standard error are kept in memory */
 void stderr_show(void); /* writes what was kept to standard error; async-signal-safe */
-
-#endif

@@ -1,8 +1,7 @@
 /* The terminal; only tui/term uses ncurses. Shows surfaces, sending the differences in one write, and reads keys.
  * However the program ends, the terminal gets its screen, cursor and modes back. Standard error is buffered meanwhile
  * and printed then. One terminal at a time, because ncurses and signal handlers have global state. */
-#ifndef TUI_TERM_TERM_H
-#define TUI_TERM_TERM_H
+#pragma once
 
 #include <poll.h>
 #include <stdbool.h>
@@ -63,5 +62,3 @@ bool terminfo_leave(char *out, size_t room, bool mouse);
 
 /* How many colours TERM has; -1: TERM is not known here. */
 int terminfo_colours(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* The parts of the timeline: its window of time, the content of each column of each lane, the layout on the screen,
  * and the drawing. Window, columns, marks and layout are pure functions and tested as such. */
-#ifndef TUI_TIMELINE_TIMELINE_H
-#define TUI_TIMELINE_TIMELINE_H
+#pragma once
 
 #include "engine/observe/totals.h"
 #include "tui/view/view.h"
@@ -150,5 +149,3 @@ const struct span *timeline_selected(const struct scene *scene); /* NULL: none i
 bool timeline_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
 /* Selects the operation of a lane that runs at time_ns, else the nearest one in the window. */
 void timeline_choose(struct view_state *state, const struct scene *scene, int rank, enum lane lane, uint64_t time_ns);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names of operations, units and moments. */
-#ifndef TUI_VIEW_OP_TEXT_H
-#define TUI_VIEW_OP_TEXT_H
+#pragma once
 
 #include "engine/observe/progress.h"
 #include "tui/view/view.h"
@@ -31,5 +30,3 @@ const char *quantized_text(char out[QUANTIZED_ROOM], const struct run_quantized 
 
 /* "step 7, going on", "step 7, done", "before the first step". */
 const char *moment_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at);
-
-#endif

@@ -1,7 +1,6 @@
 /* Draws a rank's memory in one tier as a bar by category. Also the names, looks and scale that all pictures of memory
  * share. */
-#ifndef TUI_VIEW_TIER_BAR_H
-#define TUI_VIEW_TIER_BAR_H
+#pragma once
 
 #include "engine/observe/cells.h"
 #include "tui/draw/bar.h"
@@ -48,5 +47,3 @@ struct bucket_look {
 extern const struct bucket_look bucket_looks[BUCKET_STATES];
 void bucket_draw_cell(struct canvas canvas, int x, int y, enum bucket_state state);
 void bucket_draw_legend(struct canvas canvas, int y);
-
-#endif

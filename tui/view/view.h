@@ -4,8 +4,7 @@
  *
  * The screen is a header (the run and the cursor), a view, and a footer with keys. The overview's panes are small
  * versions of the other views. */
-#ifndef TUI_VIEW_VIEW_H
-#define TUI_VIEW_VIEW_H
+#pragma once
 
 #include "engine/lab/pane.h"
 #include "engine/observe/history.h"
@@ -181,5 +180,3 @@ struct filter filter_of(const char *line);
 bool filter_shows_lane(const struct filter *filter, enum lane lane);
 bool filter_shows_text(const struct filter *filter, const char *text); /* ignores case */
 bool text_contains(const char *text, const char *part);                /* ignores case; false for an empty part */
-
-#endif

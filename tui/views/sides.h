@@ -1,7 +1,6 @@
 /* What several files of this folder draw. First a table of two sides: a row has a name, both values and their
  * difference (n/a if one is not known). */
-#ifndef TUI_VIEWS_SIDES_H
-#define TUI_VIEWS_SIDES_H
+#pragma once
 
 #include "engine/observe/progress.h"
 #include "tui/view/view.h"
@@ -32,5 +31,3 @@ void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const
 
 /* "done", "running", "wait #12"; of one rank. */
 const char *state_text(char out[24], const struct progress *at, int op);
-
-#endif

@@ -1,6 +1,5 @@
 /* Functions that the files of the view "why" share. */
-#ifndef TUI_VIEWS_WHY_H
-#define TUI_VIEWS_WHY_H
+#pragma once
 
 #include "engine/advise/why.h"
 #include "tui/view/view.h"
@@ -9,5 +8,3 @@
 void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why, const char *name,
                      const struct why_tenant *tenant);
 void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change);
-
-#endif

@@ -5,8 +5,7 @@
  * Below the tiles: what moves between ranks and tiers now, gathered copies, gradient buckets, saved activations, memory bars;
  * then the operations of the step so far on an axis of moments (begins and ends in order), and a sentence about the newest
  * one. All of it is of the model's present moment. Internal to tui/whiteboard. */
-#ifndef TUI_WHITEBOARD_BOARD_H
-#define TUI_WHITEBOARD_BOARD_H
+#pragma once
 
 #include "engine/observe/cells.h"
 #include "tui/view/view.h"
@@ -139,5 +138,3 @@ void board_sentence(char out[SENTENCE_ROOM], const struct board *board);
 
 /* observed.c: the ranks of another program's trace, which has no schedule. False: it is not such a trace; nothing was drawn. */
 bool board_observed(struct canvas canvas, const struct scene *scene);
-
-#endif
