@@ -3,8 +3,7 @@
  * holds their counts. Our side is no formula: it sums the buffers that a schedule keeps between steps, over all tiers.
  *
  *     accounting_find(&preset, "ds18", &err)  ->  accounting_hold(&held, preset, &setup)  ->  held.line[...] */
-#ifndef ENGINE_ADVISE_ACCOUNTING_H
-#define ENGINE_ADVISE_ACCOUNTING_H
+#pragma once
 
 #include <stdio.h>
 
@@ -53,5 +52,3 @@ void accounting_hold(struct accounting_held *held, const struct accounting *acco
 void accounting_print_list(FILE *out);
 int accounting_print(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
 int accounting_print_json(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
-
-#endif

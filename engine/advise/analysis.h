@@ -5,8 +5,7 @@
  *     if (analysis_read(&analysis, path, &options, &err)) ...
  *     analysis_print(&analysis, stdout);
  *     analysis_release(&analysis); */
-#ifndef ENGINE_ADVISE_ANALYSIS_H
-#define ENGINE_ADVISE_ANALYSIS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -135,5 +134,3 @@ int analysis_losses(struct analysis_losses **losses, const struct analysis *left
  * measured peaks are not compared. The caller frees the JSON; NULL: no memory. */
 bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
 char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);
-
-#endif

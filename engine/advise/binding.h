@@ -1,8 +1,7 @@
 /* Decides whether a key *binds*. A key of the step binds if the step planned at the key's neutral value (no limit,
  * nothing ahead, off) is another one; a budget is compared with the planned bytes, a pace with the links in use. So a
  * key that changes nothing is known to change nothing. */
-#ifndef ENGINE_ADVISE_BINDING_H
-#define ENGINE_ADVISE_BINDING_H
+#pragma once
 
 #include "engine/base/grouped.h"
 #include "engine/config/keys.h"
@@ -54,5 +53,3 @@ struct effect_run effect_run_of(const struct config *config, const struct setup 
 
 /* Writes the sentence to `text`; "": it would say no more than the key's help. */
 void effect_of(char *text, size_t room, const struct config_key *key, const struct effect_run *run);
-
-#endif

@@ -6,8 +6,7 @@
  *
  *     convention_find(&convention, "zero-states", &err)  ->  answer = convention_open(convention, &config, &with, &err)
  *     ->  answer->line[...]  ->  free(answer) */
-#ifndef ENGINE_ADVISE_CONVENTIONS_H
-#define ENGINE_ADVISE_CONVENTIONS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -85,5 +84,3 @@ int convention_print(FILE *out, const struct convention_row *convention, const s
                      const struct text_list *with, struct error *err);
 int convention_print_json(FILE *out, const struct convention_row *convention, const struct config *config,
                           const struct text_list *with, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a step costs, in words: the largest parts of its time, which rank the others wait for, and its critical path. Of any trace that
  * has operations, zerolab's own or another program's. */
-#ifndef ENGINE_ADVISE_COSTS_H
-#define ENGINE_ADVISE_COSTS_H
+#pragma once
 
 #include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
@@ -20,5 +19,3 @@ bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int
 
 /* The parts of the path, largest first, in one line. */
 void critical_text(char *out, size_t room, const struct critical *sum, double steps);
-
-#endif

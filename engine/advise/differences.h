@@ -1,7 +1,6 @@
 /* What DeepSpeed and PyTorch's FSDP2 do otherwise than this program: the rows of differences.def, with the lines of their
  * sources that settle each. `zerolab plan --explain`, the view of knobs, docs/KNOBS.md and the labs print them. */
-#ifndef ENGINE_ADVISE_DIFFERENCES_H
-#define ENGINE_ADVISE_DIFFERENCES_H
+#pragma once
 
 /* The releases that were read. Paths of sources are below deepspeed/ and torch/distributed/. */
 #define DEEPSPEED_READ "DeepSpeed 0.19.8"
@@ -22,5 +21,3 @@ const struct difference *difference_of_key(const char *path); /* the key's row; 
 enum { DIFFERENCE_MAX = 640 };
 /* "zerolab ... . DeepSpeed ... (stage3.py:2841). FSDP2 ... (_fsdp_api.py:239)."; of a row about a key only the second sentence. */
 void difference_say(char text[DIFFERENCE_MAX], const struct difference *row);
-
-#endif

@@ -1,7 +1,6 @@
 /* `zerolab plan --explain`: prints every configuration key, given ones first: its value, the value's source, whether it
  * binds (binding.h), what it does in this run (effect.c), and what DeepSpeed's own code does if that differs. */
-#ifndef ENGINE_ADVISE_EXPLAIN_H
-#define ENGINE_ADVISE_EXPLAIN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -31,5 +30,3 @@ struct explained {
 
 /* All keys but aliases, in the order of the page; sets *count. The caller frees the array. NULL: no memory. */
 struct explained *explain_keys(const struct config *config, const struct setup *setup, int *count);
-
-#endif

@@ -1,8 +1,7 @@
 /* `zerolab plan --fit`: which setups train a model within the budgets, and how deep a model of its width could be. The
  * engine runs by the same plans: a take fails when a tier's live bytes would pass its budget, and the plan's running
  * sums are those bytes. */
-#ifndef ENGINE_ADVISE_FIT_H
-#define ENGINE_ADVISE_FIT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -139,5 +138,3 @@ const char *fit_setup_text(char text[160], const struct fit_setup *setup);
 
 void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
 int fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer, struct error *err);
-
-#endif

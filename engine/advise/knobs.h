@@ -1,6 +1,5 @@
 /* Every configuration key of a run at the viewer's cursor: its value, its source, and whether it binds (binding.h). */
-#ifndef ENGINE_ADVISE_KNOBS_H
-#define ENGINE_ADVISE_KNOBS_H
+#pragma once
 
 #include "engine/advise/binding.h"
 #include "engine/observe/questions.h"
@@ -36,5 +35,3 @@ struct knobs {
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
 const char *knob_source_name(enum knob_source source);
-
-#endif

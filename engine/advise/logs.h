@@ -11,8 +11,7 @@
  *
  * Figures come from records; the configuration only chooses logs and gives the momenta. A step with lost records is in
  * no mean; an unknown figure prints as "n/a". */
-#ifndef ENGINE_ADVISE_LOGS_H
-#define ENGINE_ADVISE_LOGS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -32,5 +31,3 @@ void logs_print(struct logs *logs, FILE *out); /* prints the lines that are due,
 
 /* flops_profiler.output_file: writes the profiler's output to `path` instead. STATUS_RUN: it cannot be written. */
 int logs_write_profile(const struct logs *logs, const char *path, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Internals of the logs: measuring is apart from printing, so that tests can compare the figures with other counts.
  * Pure functions of model and history; only logs*.c and tests include this. */
-#ifndef ENGINE_ADVISE_LOGS_PARTS_H
-#define ENGINE_ADVISE_LOGS_PARTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -105,5 +104,3 @@ const struct span *log_span(const struct log_lane *lane, int64_t number);
 bool log_step_whole(const struct history *history, const struct history_step *step);
 /* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */
 const char *log_bytes(char text[24], uint64_t bytes);
-
-#endif

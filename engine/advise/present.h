@@ -1,6 +1,5 @@
 /* The configuration at the viewer's cursor: the header's, with the changes made since. */
-#ifndef ENGINE_ADVISE_PRESENT_H
-#define ENGINE_ADVISE_PRESENT_H
+#pragma once
 
 #include "engine/observe/questions.h"
 
@@ -14,5 +13,3 @@ enum { PRESENT_CHANGES_MAX = 64 };
 
 /* Writes the newest changes that fit, in the order in which they were made. Returns how many. */
 int present_changes(const struct run_model *model, struct present_change changes[PRESENT_CHANGES_MAX]);
-
-#endif

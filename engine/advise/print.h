@@ -1,8 +1,7 @@
 /* `zerolab plan`: prints the cost of a setup before it runs. Memory by category with each buffer's formula, traffic
  * compared with the paper's volume for each unit, and the operations of a step. All numbers come from the schedule that
  * the engine would run. */
-#ifndef ENGINE_ADVISE_PRINT_H
-#define ENGINE_ADVISE_PRINT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,5 +27,3 @@ int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct e
 
 /* print_memory.c: tiers, model states, activations, buffers. */
 void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config);
-
-#endif

@@ -2,8 +2,7 @@
  * traffic[].count is the operations of one rank over the run; *_per_step are means over steps and ranks. parts[] lists
  * the parts of a relaunched run with their first steps and ranks; steps[].sent_bytes has one element per rank of that
  * step; ranks, memory, peak, traffic and processes are those of the last part. */
-#ifndef ENGINE_ADVISE_REPORT_H
-#define ENGINE_ADVISE_REPORT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -25,5 +24,3 @@ bool report_step(FILE *out, const struct run_step *step);
 
 /* Writes the report. Steps go out one by one, so memory does not grow with the run. False: no memory, or out cannot take it. */
 bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen, const struct report_past *past);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A row is the configuration that --set KEY=VALUE gives for its values, planned as `zerolab plan` plans it, so the figures are
  * the same. Rows are in the order of the values, those of the first key outermost. */
-#ifndef ENGINE_ADVISE_SWEEP_H
-#define ENGINE_ADVISE_SWEEP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -79,5 +78,3 @@ int sweep_at(const struct sweep *sweep, int row, int key);
 void sweep_print(FILE *out, const struct sweep *sweep);
 void sweep_print_csv(FILE *out, const struct sweep *sweep);
 int sweep_print_json(FILE *out, const struct sweep *sweep, struct error *err);
-
-#endif

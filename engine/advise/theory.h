@@ -1,7 +1,6 @@
 /* Planned traffic compared with the paper's k x Psi x (N-1)/N (Psi parameters, N ranks, k sends per step), and the parts of the
  * difference. */
-#ifndef ENGINE_ADVISE_THEORY_H
-#define ENGINE_ADVISE_THEORY_H
+#pragma once
 
 #include "engine/observe/questions.h"
 #include "engine/plan/footprint.h"
@@ -25,5 +24,3 @@ const char *theory_formula(char *text, size_t room, const struct schedule *sched
 
 /* Fills *theory. `known` is false without operations, units, a second rank, or memory. */
 void theory_of(struct theory *theory, const struct run_model *model, const struct run_schedule *plan);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * The result keeps the plans; they are made again only when the run or its keys change. Measured bytes are read each
  * time. */
-#ifndef ENGINE_ADVISE_WHY_H
-#define ENGINE_ADVISE_WHY_H
+#pragma once
 
 #include "engine/base/grouped.h"
 #include "engine/observe/questions.h"
@@ -116,5 +115,3 @@ struct why_switch { uint32_t step; char text[112]; struct why_side before, after
 
 /* The last `room` switches, newest first; returns how many. */
 int why_switches(const struct run_model *model, struct why_switch out[], int room);
-
-#endif

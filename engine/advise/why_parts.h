@@ -1,6 +1,5 @@
 /* Internals of why.h, also for shortage.c: the terms of a category, the changes to offer, and what each would give. */
-#ifndef ENGINE_ADVISE_WHY_PARTS_H
-#define ENGINE_ADVISE_WHY_PARTS_H
+#pragma once
 
 #include "engine/advise/why.h"
 #include "engine/plan/setup.h"
@@ -27,5 +26,3 @@ void why_stages(struct why *why, const struct config *config);
 /* Planned bytes of a rank's tier: from a setup; from a configuration (`known` false: it cannot be planned). */
 struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tier);
 void why_plan_of(struct why_plan *plan, const struct config *config, int rank, enum tier tier);
-
-#endif

@@ -3,8 +3,7 @@
  * Factors stand side by side; an x between them is only for the eye. A division is by the next factor alone. Operators, the
  * tightest first: ^, then / and products, + and -, then the comparisons =, < and >=, which give 1 or 0. Functions: min(a, b),
  * max(a, b), floor(a), ceil(a), if(condition, a, b). A name is a letter with letters, digits and _ behind it. */
-#ifndef ENGINE_BASE_ARITHMETIC_H
-#define ENGINE_BASE_ARITHMETIC_H
+#pragma once
 
 #include <stddef.h>
 
@@ -16,5 +15,3 @@ double arithmetic_value(const char *formula, arithmetic_lookup *lookup, void *co
 
 /* The formula with the values in place of its names: "5×4×256×128 + (2+4)×4×256"; ?: unknown. */
 void arithmetic_numbers(char *text, size_t room, const char *formula, arithmetic_lookup *lookup, void *context);
-
-#endif

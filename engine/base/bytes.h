@@ -1,7 +1,6 @@
 /* A growing array of bytes. A zeroed struct is an empty array; bytes_release() frees the array and makes it empty
  * again. Functions that grow an array return false without memory; the array is then unchanged. */
-#ifndef ENGINE_BASE_BYTES_H
-#define ENGINE_BASE_BYTES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ static inline bool array_grow(void **items, int count, int *room, size_t size)
     *room = wanted;
     return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* One clock for every timestamp: nanoseconds of CLOCK_MONOTONIC, comparable over all processes of a machine.
  * Also CPU time of threads. */
-#ifndef ENGINE_BASE_CLOCK_H
-#define ENGINE_BASE_CLOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ static inline uint64_t clock_thread_ns(pthread_t thread)
     clockid_t clock;
     return pthread_getcpuclockid(thread, &clock) == 0 ? clock_read_ns(clock) : 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
  *
  * The quantized types hold blocks: of QUANT_BLOCK elements, one fp32 scale and then an integer of 8 or 4 bits each (ZeRO++, section 3.1).
  * The last block of an array may be short. So an array can be cut at any block, and each cut is an array. */
-#ifndef ENGINE_BASE_DTYPE_H
-#define ENGINE_BASE_DTYPE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ static inline const char *dtype_name(enum dtype dtype)
     static const char *const names[] = {"fp32", "bf16", "fp16", "fp64", "int32", "int8 blocks", "int4 blocks"};
     return names[dtype];
 }
-
-#endif

@@ -5,8 +5,7 @@
  *
  * The text is a clause for the user, without the program's name and without a newline: what was wrong and, after a
  * semicolon, what to do. The values of enum status are the program's exit codes. */
-#ifndef ENGINE_BASE_ERROR_H
-#define ENGINE_BASE_ERROR_H
+#pragma once
 
 enum status {
     STATUS_OK = 0,
@@ -26,5 +25,3 @@ int error_set(struct error *err, int status, const char *format, ...) __attribut
 
 /* Puts "prefix: " before the text that err already holds; returns err's status. */
 int error_prefix(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-#endif

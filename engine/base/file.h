@@ -7,8 +7,7 @@
  * No pipe makes the caller wait for ever: a pipe without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
  *
  * Descriptors are closed on exec; the caller owns what is returned. Errors are -1 or NULL, with errno set. */
-#ifndef ENGINE_BASE_FILE_H
-#define ENGINE_BASE_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -50,5 +49,3 @@ const char *file_why(int cause);
  * and devices, such as a shell's <(command). STATUS_INPUT: the file cannot be read, is not a file, or is longer than `most`
  * bytes; the text is a clause without the path. STATUS_RUN: no memory. *text is NULL only after an error. */
 int file_read(char **text, size_t *length, const char *path, size_t most, bool pipes, struct error *err);
-
-#endif

@@ -2,8 +2,7 @@
  * share. Waits may return early, on a signal or another waiter's wake-up, so callers test the word again:
  *
  *     while (atomic_load(&word) == seen) futex_wait(&word, seen, timeout_ns); */
-#ifndef ENGINE_BASE_FUTEX_H
-#define ENGINE_BASE_FUTEX_H
+#pragma once
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -25,5 +24,3 @@ static inline void futex_wake_all(_Atomic uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
-
-#endif

@@ -15,8 +15,7 @@
  * have, so results do not change.
  *
  * haste: once set, nothing is paced or slowed any more and no rank is held, because the run should end soon, at the next step boundary. */
-#ifndef ENGINE_BASE_GATE_H
-#define ENGINE_BASE_GATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -89,5 +88,3 @@ static inline void gate_wait(struct gate *gate, uint32_t number, uint64_t timeou
     uint32_t limit = gate_limit(gate);
     if (number >= limit) futex_wait(&gate->limit, limit, timeout_ns);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Process groups: which ranks take part in an operation. The plan names one for each collective, comm runs it, records and views show
  * it. */
-#ifndef ENGINE_BASE_GROUP_H
-#define ENGINE_BASE_GROUP_H
+#pragma once
 
 /* Groups of one kind are disjoint and together all ranks of the run, so that calls of different groups can run beside each other. */
 enum group {
@@ -39,5 +38,3 @@ static inline int member_rank(const struct process_group *group, int place)
 {
     return group->first + place * group->stride;
 }
-
-#endif

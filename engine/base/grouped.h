@@ -1,6 +1,5 @@
 /* Bytes and counts as people read them: 1234567 -> "1,234,567"; 1 rank, 2 ranks. */
-#ifndef ENGINE_BASE_GROUPED_H
-#define ENGINE_BASE_GROUPED_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,5 +33,3 @@ static inline void write_bytes(char out[32], uint64_t bytes)
     char digits[32];
     snprintf(out, 32, "%.28s B", grouped(digits, (int64_t)bytes));
 }
-
-#endif

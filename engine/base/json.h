@@ -1,6 +1,5 @@
 /* Helpers around cJSON: add and read members that may be unknown, add objects to lists, print. */
-#ifndef ENGINE_BASE_JSON_H
-#define ENGINE_BASE_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -41,5 +40,3 @@ double json_get_number(const cJSON *object, const char *name, double most, doubl
  * frees, or NULL without memory. json_print() prints one line; STATUS_RUN: no memory. */
 char *json_lines(cJSON *json);
 int json_print(FILE *out, cJSON *json, struct error *err);
-
-#endif

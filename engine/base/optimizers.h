@@ -1,6 +1,5 @@
 /* The table of optimizers: the name of each, and the states that it keeps for every element. */
-#ifndef ENGINE_BASE_OPTIMIZERS_H
-#define ENGINE_BASE_OPTIMIZERS_H
+#pragma once
 
 enum optimizer {
 #define OPTIMIZER(ID, name, states, first, second) OPTIMIZER_##ID,
@@ -18,5 +17,3 @@ struct optimizer_info {
 };
 
 extern const struct optimizer_info optimizer_table[OPTIMIZERS];
-
-#endif

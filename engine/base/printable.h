@@ -7,8 +7,7 @@
  * UTF-8; in another locale '?' replaces every non-ASCII character (x: the sign of multiplication): its bytes may be controls.
  *
  * The program's own control sequences (a frame, a carriage return) go to printable_below(). */
-#ifndef ENGINE_BASE_PRINTABLE_H
-#define ENGINE_BASE_PRINTABLE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -24,5 +23,3 @@ FILE *printable_below(FILE *out);
 /* Takes valid JSON from malloc(), or NULL, and returns the same JSON from malloc(). \u escapes replace what the filter
  * would replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing. NULL: no memory. */
 char *printable_json(char *text);
-
-#endif

@@ -1,8 +1,7 @@
 /* Counter-based random numbers: a value is a pure function of (seed, stream, index). So a tensor can be initialised
  * shard by shard, on any rank, at any stage, with the same result. The samples of a step are chosen in the same way.
  * The mixer is SplitMix64's finalizer (Steele, Lea, Flood 2014), applied to each of the three inputs in turn. */
-#ifndef ENGINE_BASE_RNG_H
-#define ENGINE_BASE_RNG_H
+#pragma once
 
 #include <math.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ static inline void rng_normal_pair(uint64_t seed, uint64_t stream, uint64_t pair
     normal[0] = radius * cos(angle);
     normal[1] = radius * sin(angle);
 }
-
-#endif

@@ -1,8 +1,5 @@
 /* A short list of borrowed strings (settings, commands, folders); the list does not own them. */
-#ifndef ENGINE_BASE_TEXT_LIST_H
-#define ENGINE_BASE_TEXT_LIST_H
+#pragma once
 
 enum { TEXT_LIST_MAX = 64 };
 struct text_list { int count; const char *at[TEXT_LIST_MAX]; };
-
-#endif

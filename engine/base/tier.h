@@ -1,6 +1,5 @@
 /* Memory tiers, memory categories, traffic and links, as the plan, allocator, trace and views name them (docs/design/memory.md). */
-#ifndef ENGINE_BASE_TIER_H
-#define ENGINE_BASE_TIER_H
+#pragma once
 
 enum tier { TIER_DEVICE, TIER_HOST, TIER_NVME, TIERS };
 
@@ -81,5 +80,3 @@ static inline const char *link_name(enum link link)
     static const char *const names[] = {"intra", "inter", "pcie", "nvme"};
     return names[link];
 }
-
-#endif

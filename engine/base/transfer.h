@@ -1,7 +1,6 @@
 /* One entry in a list of transfers between ranks that cannot read each other's memory. Each rank passes a list, and the lists match:
  * a rank's n-th send to a peer is the peer's n-th receive from it, and broadcasts and gathers have one order on all ranks. */
-#ifndef ENGINE_BASE_TRANSFER_H
-#define ENGINE_BASE_TRANSFER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ struct transfer {
     void *to;
     uint64_t bytes;
 };
-
-#endif

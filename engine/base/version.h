@@ -1,7 +1,4 @@
 /* The version of the program, as --version, traces and packages name it. */
-#ifndef ENGINE_BASE_VERSION_H
-#define ENGINE_BASE_VERSION_H
+#pragma once
 
 #define ZEROLAB_VERSION "0.1.0"
-
-#endif

@@ -1,6 +1,5 @@
 /* Little-endian numbers in files and on sockets, at any alignment. put_* and get_* return the address after the number. */
-#ifndef ENGINE_BASE_WIRE_H
-#define ENGINE_BASE_WIRE_H
+#pragma once
 
 #include <endian.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ WIRE_INTEGER(i64, int64_t, htole64, le64toh)
 WIRE_FLOAT(f32, float, u32, uint32_t)
 WIRE_FLOAT(f64, double, u64, uint64_t)
 #undef WIRE_FLOAT
-
-#endif

@@ -1,6 +1,5 @@
 /* Appends formatted text in an array, and prints text broken between words at 80 columns. */
-#ifndef ENGINE_BASE_WORDS_H
-#define ENGINE_BASE_WORDS_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,5 +21,3 @@ enum { PAGE_COLUMNS = 80 };
 /* Prints text on as many lines as it needs, then a newline. The first line continues at `column`, where the caller's
  * output ended; the other lines begin at `hang`. One byte counts as one column. */
 void words_print(FILE *out, int column, int hang, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * audiences alternate for many rounds, so other load of the machine affects all alike. Arrays, addresses and training
  * are the same for all. The first steps of a block do not count: in them the remaining records of the block before
  * are read. */
-#ifndef ENGINE_CLI_BENCH_ROUNDS_H
-#define ENGINE_CLI_BENCH_ROUNDS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -71,5 +70,3 @@ bool bench_view_alive(const struct bench_view *view);
 void bench_view_resize(const struct bench_view *view, int columns, int rows);
 uint64_t bench_view_processor_ns(const struct bench_view *view); /* used by the front end so far; 0: it has ended */
 void bench_view_stop(struct bench_view *view);
-
-#endif

@@ -1,7 +1,6 @@
 /* Parses the command line: subcommand, options, operands. Parser, help and docs/REFERENCE.md are made from two tables,
  * verbs.def and options.def, so a new option is one row (and its use). */
-#ifndef ENGINE_CLI_CLI_H
-#define ENGINE_CLI_CLI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ void cli_print_manual(FILE *out);
 /* Prints the completions of the last of `count` words, which follow the program's name: lines of "word TAB help". No
  * line: the shell offers files. */
 void cli_complete(FILE *out, int count, char *const words[]);
-
-#endif

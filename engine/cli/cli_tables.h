@@ -1,6 +1,5 @@
 /* The tables of verbs.def and options.def as data; for cli.c and cli_help.c only. */
-#ifndef ENGINE_CLI_CLI_TABLES_H
-#define ENGINE_CLI_CLI_TABLES_H
+#pragma once
 
 #include <stddef.h>
 
@@ -25,5 +24,3 @@ extern const char cli_exit_codes[]; /* one line */
 
 /* Whether a verb's name has two words and the first is `family`. */
 bool cli_is_of_family(enum verb verb, const char *family);
-
-#endif

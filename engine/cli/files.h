@@ -1,7 +1,6 @@
 /* Refuses commands that would write a file which they also read or write otherwise, because that file would be lost.
  * Files are compared by device and inode, so links and other spellings of a path are recognized. */
-#ifndef ENGINE_CLI_FILES_H
-#define ENGINE_CLI_FILES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -15,5 +14,3 @@ struct file_use { enum file_use_kind kind; const char *name, *path; };
 
 /* STATUS_USAGE: two uses name one file, and at least one of them writes it; the text names both. */
 int files_check(const struct file_use *uses, int count, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The subcommands in the process that the user started: the functions that verbs.def names. Each returns the exit
  * status and sets err, which main() prints. If the command has already printed the error, the text in err is empty. */
-#ifndef ENGINE_CLI_FRONT_H
-#define ENGINE_CLI_FRONT_H
+#pragma once
 
 #include "engine/cli/cli.h"
 #include "engine/config/config.h"
@@ -54,5 +53,3 @@ int attach_carry(const char *socket_path, bool watches, struct error *err);
 int front_difference(const struct cli *cli, const char *const file[2], const char *const name[2], struct error *err);
 /* look.c: the options of a frame, and printing it. `compare`: NULL, or the second of two traces. */
 int front_frame(const struct cli *cli, const char *file, const struct app_compare *compare, struct error *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Plays a lab against the engine: starts a run with each setup of the lab, and follows it until the lab wants another
  * run or has ended. On the screen a learner plays; without a screen the lab's own answers are played and checked. */
-#ifndef ENGINE_CLI_LAB_RUN_H
-#define ENGINE_CLI_LAB_RUN_H
+#pragma once
 
 #include "engine/cli/session.h"
 
@@ -33,5 +32,3 @@ struct lab_trial {
 /* Plays the lab from its first step to its last with its own answers. STATUS_CHECK: the lab has a fault
  * (first_fault). */
 int lab_trial_run(struct lab_trial *trial, const struct cli *cli, const struct lab *lab, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Shows the progress of a long operation: a line on a terminal, four times a second; elsewhere nothing. */
-#ifndef ENGINE_CLI_PROGRESS_H
-#define ENGINE_CLI_PROGRESS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ static inline void progress_end(struct progress *progress)
     if (progress->shown) fprintf(printable_below(stderr), "\r%*s\r", 60, "");
     progress->shown = false;
 }
-
-#endif

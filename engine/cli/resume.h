@@ -1,7 +1,6 @@
 /* Resumes from a checkpoint, or begins with weights of another program: finds the run's configuration, and which keys
  * follow from the saved state. */
-#ifndef ENGINE_CLI_RESUME_H
-#define ENGINE_CLI_RESUME_H
+#pragma once
 
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/launch/spec.h"
@@ -33,5 +32,3 @@ int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const c
 int resume_check_weights(const char *path, const struct config *config, struct error *err);
 
 void resume_release(struct resume *resume);
-
-#endif

@@ -1,7 +1,6 @@
 /* One training run on the side of the front end: starts the engine, reads its trace to the end (on the screen, or as
  * lines), writes the report, and cleans up. */
-#ifndef ENGINE_CLI_SESSION_H
-#define ENGINE_CLI_SESSION_H
+#pragma once
 
 #include <signal.h>
 
@@ -93,5 +92,3 @@ struct headless {
 
 /* Returns when the trace has ended. */
 void headless_run(struct headless *headless, struct source *source, struct run_model *model);
-
-#endif

@@ -1,7 +1,6 @@
 /* Commands that keys, --at, labs and the socket send to a running engine. The table commands.def gives name, argument,
  * class and help. A command is a line of text: "stage=3", "pause", "set zero_optimization.reduce_bucket_size=5e5". */
-#ifndef ENGINE_CONFIG_COMMAND_H
-#define ENGINE_CONFIG_COMMAND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ void command_format(const struct command *command, char *line, int room);
 /* Checks that a name can be a checkpoint's tag: letters, digits, - _ . and no dot first. STATUS_USAGE: it cannot. */
 enum { COMMAND_TAG_BYTES = 64 };
 int command_check_tag(const char *tag, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* The resolved configuration of a run. The file is a DeepSpeed JSON file, unchanged, plus zerolab's own sections
  * (model, data, memory, topology). config_keys.def is the one table of keys. struct config has the values after
  * defaults, "auto" and the batch triad are resolved. Sizes called *_elems are in elements, as in DeepSpeed. */
-#ifndef ENGINE_CONFIG_CONFIG_H
-#define ENGINE_CONFIG_CONFIG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -311,5 +310,3 @@ const struct config_model *config_model_at(int number);
  * 0: none. Sizes are 1 to INT_MAX; the keys of a configuration bound them further. STATUS_USAGE: another type, a size that is
  * missing or wrong, a switch that makes other tensors; STATUS_INPUT: unreadable. The text names file and key. */
 int config_model_file(struct config_model *model, const char *path, int *window, struct error *err);
-
-#endif

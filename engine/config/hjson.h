@@ -2,8 +2,7 @@
  * commas, unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first.
  * hjson_parse() and hjson_value() make every number a marked string with its text, because cJSON would keep it as a double;
  * hjson_number() returns that text. hjson_exact() removes the marks. */
-#ifndef ENGINE_CONFIG_HJSON_H
-#define ENGINE_CONFIG_HJSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int hjson_is_off(const cJSON *item);
 
 /* Formats a value for messages, cut to `room` bytes. */
 const char *hjson_show(const cJSON *item, char *text, size_t room);
-
-#endif

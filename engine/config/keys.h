@@ -1,6 +1,5 @@
 /* config_keys.def as a table of rows, and functions to find a row and to parse, store and print its value. */
-#ifndef ENGINE_CONFIG_KEYS_H
-#define ENGINE_CONFIG_KEYS_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
@@ -78,5 +77,3 @@ void key_show(const struct config_key *key, const struct config *config, char *t
 
 /* Whether an honoured key's values in a and b differ; if so, formats both. */
 bool key_differs(const struct config_key *key, const struct config *a, const struct config *b, char *in_a, char *in_b, size_t room);
-
-#endif

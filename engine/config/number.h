@@ -1,6 +1,5 @@
 /* Parses numbers from their text. cJSON keeps doubles, which lose integers past 2^53. */
-#ifndef ENGINE_CONFIG_NUMBER_H
-#define ENGINE_CONFIG_NUMBER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,5 +14,3 @@ bool number_integer(const char *text, bool *negative, uint64_t *magnitude);
 /* A JSON number with an optional unit: bytes ("256MiB", "1.5GB"), and seconds ("20us"). False if it is neither. */
 bool number_bytes(const char *text, uint64_t *bytes);
 bool number_seconds(const char *text, double *seconds);
-
-#endif

@@ -1,7 +1,6 @@
 /* The optimizer and the scheduler of a configuration: the parameters that each type has, their defaults, and the values
  * that follow from them. */
-#ifndef ENGINE_CONFIG_OPTIMIZER_H
-#define ENGINE_CONFIG_OPTIMIZER_H
+#pragma once
 
 #include "engine/config/resolve.h"
 
@@ -18,5 +17,3 @@ int optimizer_leave_out(struct config *config, cJSON *section, struct error *err
 /* False: a parameter of another optimizer or scheduler than the one in force. */
 bool optimizer_has(const struct config *config, const char *path);
 bool scheduler_has(const struct config *config, const char *path);
-
-#endif

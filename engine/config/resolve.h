@@ -1,6 +1,5 @@
 /* Resolves given values to final ones: "auto", the batch triad, the model's sizes, and the checks across keys. */
-#ifndef ENGINE_CONFIG_RESOLVE_H
-#define ENGINE_CONFIG_RESOLVE_H
+#pragma once
 
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
@@ -45,5 +44,3 @@ int config_check(const struct config *config, struct error *err);
 
 /* STATUS_USAGE: sizes whose product would not fit where it is computed (bounds.c); the text names the keys. */
 int config_check_bounds(const struct config *config, struct error *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     status = export_trace(&(struct export_options){.trace = "run.zlt", .format = format, .out = file}, &told, err);
  *
  * A format is a row of EXPORT_FORMATS and a file of this folder. */
-#ifndef ENGINE_EXPORT_EXPORT_H
-#define ENGINE_EXPORT_EXPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ const char *export_format_names(void); /* "perfetto, hta, ..." */
  * a write failed, no memory, or stopped: then the files in the folder are removed. A trace that was cut is written as far as it
  * goes: STATUS_OK, and told->defect. */
 int export_trace(const struct export_options *options, struct export_told *told, struct error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of this folder share: the state of an export, and how formats write. */
-#ifndef ENGINE_EXPORT_PARTS_H
-#define ENGINE_EXPORT_PARTS_H
+#pragma once
 
 #include <inttypes.h>
 #include <zlib.h>
@@ -70,5 +69,3 @@ bool export_op_of(struct export *export, const struct trace_record *record, stru
 /* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1"; or as another program calls it. */
 const char *export_label(char out[64], const struct run_model *model, uint32_t schedule, uint32_t number, const struct op *op);
 const char *export_unit(const struct run_model *model, int unit); /* NULL: none, or without a name */
-
-#endif

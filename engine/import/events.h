@@ -8,8 +8,7 @@
  *     event_reader_close(reader);
  *
  * Memory: a window of 1 MiB, which grows for one large event or member up to 64 MiB; and the kept top-level members. */
-#ifndef ENGINE_IMPORT_EVENTS_H
-#define ENGINE_IMPORT_EVENTS_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/import/text.h"
@@ -55,5 +54,3 @@ uint64_t event_reader_bytes(const struct event_reader *reader);
 bool event_arg(const struct event *event, const char *key, struct foreign_text *value);
 bool event_arg_int64(const struct event *event, const char *key, int64_t *value);
 bool event_arg_double(const struct event *event, const char *key, double *value);
-
-#endif

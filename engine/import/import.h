@@ -3,8 +3,7 @@
  *     if (import_is_foreign(path)) import_files(&import, paths, count, &err);
  *     import_write(&import, out, &err);
  *     import_release(&import); */
-#ifndef ENGINE_IMPORT_IMPORT_H
-#define ENGINE_IMPORT_IMPORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -45,5 +44,3 @@ char *import_json(const struct import *import); /* the caller frees; NULL: no me
 
 /* A trace of it in a file without a name, whose path is written to `path`; closed by close(*fd). */
 int import_to_unnamed(const struct import *import, char path[64], int *fd, struct error *err);
-
-#endif

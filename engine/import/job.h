@@ -9,8 +9,7 @@
  *
  * Times are nanoseconds of one clock for each rank, as its source counts them. A function that returns false or -1 has no memory;
  * job_failed() then says so once, so that a reader need not look at each. */
-#ifndef ENGINE_IMPORT_JOB_H
-#define ENGINE_IMPORT_JOB_H
+#pragma once
 
 #include <stdint.h>
 
@@ -96,5 +95,3 @@ void job_settle(struct job *job);
 
 /* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */
 int job_write(const struct job *job, const char *path, struct error *err);
-
-#endif

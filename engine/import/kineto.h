@@ -2,8 +2,7 @@
  * annotations, operators, collectives, kernels, copies, memory; 40 bytes each. kineto_job.c makes a job of it.
  *
  * Formats seen: PyTorch 2.15 with gloo (tests/foreign), Kineto's and HTA's sample traces (docs/IMPORT.md names them). */
-#ifndef ENGINE_IMPORT_KINETO_H
-#define ENGINE_IMPORT_KINETO_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/import/job.h"
@@ -60,5 +59,3 @@ void kineto_release(struct kineto *kineto);
 
 /* Adds what was read to the job, as rank `rank`. */
 void kineto_to_job(struct job *job, struct kineto *from, int rank);
-
-#endif

@@ -4,8 +4,7 @@
  * The tree borrows the file's bytes and lives until pickle_free(). A value may be a member of several others, as in Python
  * (a DAG); one that contains itself is refused. So visit only members that you know: the paths of a DAG can be too many.
  * Memory: the file, and at most about 70 bytes for each of its bytes (a list of Nones); 4 in snapshots. */
-#ifndef ENGINE_IMPORT_PICKLE_H
-#define ENGINE_IMPORT_PICKLE_H
+#pragma once
 
 #include "engine/base/error.h"
 #include "engine/import/text.h"
@@ -52,5 +51,3 @@ void pickle_free(struct pickle *pickle);
 
 /* The value of a key that is a text, the last of equal ones; NULL: no dict (or NULL), or no such key. */
 const struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
-
-#endif

@@ -1,6 +1,5 @@
 /* What trains in a job, from its collectives: a guess with its evidence. Several schemes send the same: then both are named. */
-#ifndef ENGINE_IMPORT_RECOGNISE_H
-#define ENGINE_IMPORT_RECOGNISE_H
+#pragma once
 
 #include "engine/import/job.h"
 
@@ -18,5 +17,3 @@ unsigned sign_of(const char *name); /* 0: none */
 
 /* Of rank 0's whole steps (or of the first rank that is there). Copies `what` into the job. */
 void job_recognise(struct job *job, unsigned signs, struct recognised *out);
-
-#endif

@@ -4,8 +4,7 @@
  * the caller reads more and begins again at the value's start. More lenient than JSON, as writers of traces need: the
  * words nan, inf, infinity in any case, raw control characters in strings, a comma after an
  * opening or before a closing bracket. */
-#ifndef ENGINE_IMPORT_SCAN_H
-#define ENGINE_IMPORT_SCAN_H
+#pragma once
 
 #include "engine/import/text.h"
 
@@ -26,5 +25,3 @@ bool scan_value(struct scan *scan, struct foreign_text *value, bool *is_string);
 bool scan_next(struct scan *scan, char close, bool first, bool *more);
 /* The same in an object, and takes the next member's key and its colon. */
 bool scan_key(struct scan *scan, struct foreign_text *key, bool first, bool *more);
-
-#endif

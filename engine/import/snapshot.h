@@ -4,8 +4,7 @@
  *
  * Allocated bytes are what the program asked for, without the allocator's rounding: the trace records no other size.
  * Memory that is freed while another stream still uses it no longer counts. Reserved bytes are those of the segments. */
-#ifndef ENGINE_IMPORT_SNAPSHOT_H
-#define ENGINE_IMPORT_SNAPSHOT_H
+#pragma once
 
 #include "engine/import/pickle.h"
 
@@ -63,5 +62,3 @@ int snapshot_read(const struct pickle *pickle, const struct snapshot_sink *sink,
  * STATUS_INPUT also: none of them has a time, or known bytes. */
 struct job;
 int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* What a running job writes of itself as lines of JSON (docs/STREAM.md; tools/zerolab_torch.py), as a source of records: of files that grow or
  * have ended, or of a Unix socket to which the job connects. Lines of all ranks are merged by time: a record comes HOLD_NS after its
  * time, or when no line has come for that long. The job is never waited for, and never asked anything. */
-#ifndef ENGINE_IMPORT_STREAM_H
-#define ENGINE_IMPORT_STREAM_H
+#pragma once
 
 #include "engine/import/job.h"
 #include "engine/trace/source.h"
@@ -23,5 +22,3 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
 
 /* Of a source that stream_open() made, as far as it was read. */
 void stream_told(const struct source *source, struct stream_found *out);
-
-#endif

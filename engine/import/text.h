@@ -1,8 +1,7 @@
 /* Strings of a foreign file: where they lie, what they say as clean UTF-8, and decimal numbers without rounding by a double.
  *
  * A foreign_text borrows bytes of a reader's memory; the reader says how long they stay valid. It may hold any bytes, NUL too. */
-#ifndef ENGINE_IMPORT_TEXT_H
-#define ENGINE_IMPORT_TEXT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,5 +34,3 @@ bool foreign_is_number(struct foreign_text text);
 bool foreign_integer(struct foreign_text text, int64_t *value);
 /* False: the text is no number, or longer than 63 bytes. Also reads nan, inf and infinity, in any case. */
 bool foreign_double(struct foreign_text text, double *value);
-
-#endif

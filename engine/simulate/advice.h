@@ -3,8 +3,7 @@
  * simulated, and nothing else decides. Where overlap_comm is not given it is on, at every stage.
  *
  *     advice_find(&advice, &config, &hardware, &err)  ->  advice_print(...)  ->  advice_release(&advice) */
-#ifndef ENGINE_SIMULATE_ADVICE_H
-#define ENGINE_SIMULATE_ADVICE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -41,5 +40,3 @@ void advice_release(struct advice *advice);
 /* Text, with a DeepSpeed file and FSDP2's calls for the setup that is taken; and JSON. */
 int advice_print(FILE *out, const struct advice *advice, struct error *err);
 int advice_print_json(FILE *out, const struct advice *advice, struct error *err);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and
  * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way. */
-#ifndef ENGINE_SIMULATE_COST_H
-#define ENGINE_SIMULATE_COST_H
+#pragma once
 
 #include "engine/plan/schedule.h"
 #include "engine/simulate/hardware.h"
@@ -45,5 +44,3 @@ uint64_t op_touched_bytes(const struct cost_input *input, const struct op *op);
 
 /* STATUS_USAGE: the hardware lacks a figure that the schedule needs. */
 int cost_check(const struct cost_input *input, struct error *err);
-
-#endif

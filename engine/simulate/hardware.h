@@ -1,7 +1,6 @@
 /* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (a word of ways), and
  * the figures of figures.def, each as [value, "source of the value"]. configs/hardware has those that are built in. */
-#ifndef ENGINE_SIMULATE_HARDWARE_H
-#define ENGINE_SIMULATE_HARDWARE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int calibrate_machine(struct hardware *hardware, const char *disk, struct error 
 
 /* FLOP/s at the peak of this type; 0: the profile does not say it. */
 uint64_t hardware_flops(const struct hardware *hardware, enum dtype dtype);
-
-#endif

@@ -6,8 +6,7 @@
  *     recorder_step(recorder, step, begin_ns, err) ...     after each simulation_step()
  *     recorder_close(recorder, err)
  * */
-#ifndef ENGINE_SIMULATE_RECORD_H
-#define ENGINE_SIMULATE_RECORD_H
+#pragma once
 
 #include "engine/config/config.h"
 #include "engine/plan/setup.h"
@@ -29,5 +28,3 @@ int recorder_open(struct recorder **out, const char *path, const struct recorder
 int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, struct error *err);
 /* Ends the trace and frees. */
 int recorder_close(struct recorder *recorder, struct error *err);
-
-#endif

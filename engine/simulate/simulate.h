@@ -9,8 +9,7 @@
  * class.
  *
  * Pure: no files, no clock. The same input gives the same times on every machine. */
-#ifndef ENGINE_SIMULATE_SIMULATE_H
-#define ENGINE_SIMULATE_SIMULATE_H
+#pragma once
 
 #include "engine/simulate/cost.h"
 
@@ -54,5 +53,3 @@ int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input 
 /* Of a step that takes so long: FLOPs of a device, without and with those made again, as shares of its peak; tokens of all ranks. */
 struct rates { double flops, recomputed, mfu, hfu, tokens, tokens_per_s; };
 struct rates rates_of(const struct cost_input *cost, double step_s);
-
-#endif

@@ -1,8 +1,7 @@
 /* The files of DeepSpeed's csv_monitor, which rank 0 writes: output_path/job_name/Train_Samples_lr.csv and the like, a line
  * "samples,value" after each step. Names, heads and line ends are those of deepspeed/monitor/csv_monitor.py (0.19); a file that is
  * there is continued, with another head. docs/LOGS.md says what differs. */
-#ifndef ENGINE_TRAIN_CSV_MONITOR_H
-#define ENGINE_TRAIN_CSV_MONITOR_H
+#pragma once
 
 #include <stdio.h>
 
@@ -21,5 +20,3 @@ int csv_monitor_open(struct csv_monitor *monitor, const struct config *config, b
  * STATUS_RUN: a write failed; then the monitor is off. */
 int csv_monitor_step(struct csv_monitor *monitor, const struct config *config, const struct zero_result *result, int64_t updates, struct error *err);
 void csv_monitor_close(struct csv_monitor *monitor);
-
-#endif

@@ -1,7 +1,6 @@
 /* One rank of an engine for benchmarks of a step's lanes, and when each of its operations ran: by its own records. Ranks are
  * threads; whatever goes wrong ends the benchmark. */
-#ifndef TESTS_BENCH_RANK_H
-#define TESTS_BENCH_RANK_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,5 +73,3 @@ static inline double bench_step(struct bench_rank *rank, struct bench_span *span
     }
     return 1e-9 * (double)result.total_ns;
 }
-
-#endif

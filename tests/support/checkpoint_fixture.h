@@ -1,6 +1,5 @@
 /* A checkpoint of made-up values, written by so many shards: for tests of the format. A value says where it stands. */
-#ifndef TESTS_CHECKPOINT_FIXTURE_H
-#define TESTS_CHECKPOINT_FIXTURE_H
+#pragma once
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -89,5 +88,3 @@ static inline void remove_tree(const char *path)
 {
     nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
-
-#endif

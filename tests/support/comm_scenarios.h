@@ -1,8 +1,7 @@
 /* What the tests of communication let ranks do: the same functions run on threads and on processes, so that the backends
  * are held against one scalar reference and against each other. A rank that finds a mistake says so and ends the
  * process: cmocka's assertions only work on the main thread. */
-#ifndef TESTS_COMM_SCENARIOS_H
-#define TESTS_COMM_SCENARIOS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -281,5 +280,3 @@ static inline void scenario_share(struct comm *comm)
         CHECK(theirs && theirs[4999] == r + 1, "rank %d", r);
     }
 }
-
-#endif

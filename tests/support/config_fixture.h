@@ -1,6 +1,5 @@
 /* For the tests of configurations: text is written to a file and read, which succeeds, or is refused in so many words. */
-#ifndef TESTS_CONFIG_FIXTURE_H
-#define TESTS_CONFIG_FIXTURE_H
+#pragma once
 
 #include "engine/config/config.h"
 
@@ -57,5 +56,3 @@ static inline void refused(const char *text, const char *set, int status, const 
     assert_int_equal(got, status);
     assert_int_equal(err.status, status);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Configurations as people write them for DeepSpeed, one of each kind: what the fuzzer of the reader begins with, besides our
  * own configs/. Written for this purpose. */
-#ifndef TESTS_CONFIG_SEEDS_H
-#define TESTS_CONFIG_SEEDS_H
+#pragma once
 
 static const char *const config_seeds[] = {
     "{\"train_batch_size\": 8, \"steps_per_print\": 2000, \"optimizer\": {\"type\": \"Adam\", \"params\": {\"lr\": "
@@ -56,5 +55,3 @@ static const char *const config_seeds[] = {
     "\"compression_training\": {}, \"zero_optimization\": {\"stage\": 2, \"zero_quantized_gradients\": false, "
     "\"zero_hpz_partition_size\": 1, \"model_persistence_threshold\": 9223372036854775807}}",
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* How much a test does, by the environment: SHORT=1 (sanitizer builds), neither, or FULL=1 (make test-full). */
-#ifndef TESTS_EFFORT_H
-#define TESTS_EFFORT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,5 +19,3 @@ static inline int effort(int in_short, int usual, int in_full)
 {
     return effort_is_short() ? in_short : effort_is_full() ? in_full : usual;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Single elements of a tensor of any type, written apart from the kernels that are tested with them. */
-#ifndef TESTS_ELEMENTS_H
-#define TESTS_ELEMENTS_H
+#pragma once
 
 #include <string.h>
 
@@ -33,5 +32,3 @@ static inline void element_put(enum dtype dtype, void *x, int64_t i, float value
     else if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
     else ((float *)x)[i] = value;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* A device that stands in for a GPU: its memory is this machine's, but out of reach for whoever is not working on it (by a
  * protection key, where the processor has them), its pages are large, and what its movers are asked to do they do only when
  * they have to. Kernels are the CPU's, so bits must be those of a run without it. */
-#ifndef TESTS_FAR_DEVICE_H
-#define TESTS_FAR_DEVICE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -307,5 +306,3 @@ static inline void far_close(struct far_device *far)
     kernels_free(far->kernels.inner);
     for (int lane = 0; lane < LANES; lane++) pthread_mutex_destroy(&far->streams[lane].lock);
 }
-
-#endif

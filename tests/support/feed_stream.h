@@ -1,7 +1,6 @@
 /* A live run for the front end's own feed, without an engine: a thread writes chunks of records into a socket as fast as they are
  * read. */
-#ifndef TESTS_FEED_STREAM_H
-#define TESTS_FEED_STREAM_H
+#pragma once
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -78,5 +77,3 @@ static inline void feed_stream_join(struct feed_stream *stream)
     chunk_release(&stream->chunk);
     bytes_release(&stream->sealed);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What test_foreign.c plants and how it looks at what is printed: running the program on pipes and on a terminal, the bytes
  * that a terminal would obey, and JSON texts of which one string is replaced. */
-#ifndef TESTS_FOREIGN_H
-#define TESTS_FOREIGN_H
+#pragma once
 
 #include <fcntl.h>
 #include <poll.h>
@@ -327,5 +326,3 @@ static inline int remove_all(void **state)
     snprintf(command, sizeof command, "rm -rf '%s'", root);
     return chdir("/") || system(command);
 }
-
-#endif

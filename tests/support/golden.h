@@ -1,6 +1,5 @@
 /* Screens against files in tests/golden/views, which people can look at: cat them. */
-#ifndef TESTS_GOLDEN_H
-#define TESTS_GOLDEN_H
+#pragma once
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -84,5 +83,3 @@ static inline bool golden_all_used(bool (*used)(const char *name))
     if (folder) closedir(folder);
     return all;
 }
-
-#endif

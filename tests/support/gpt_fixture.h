@@ -1,7 +1,6 @@
 /* One rank's whole model in plain memory, for tests and the benchmark: no stages, no shards, one micro-step at a time.
  * Buffers come with guard bytes behind them, so that a test can tell when code wrote further than the plan said. */
-#ifndef TESTS_GPT_FIXTURE_H
-#define TESTS_GPT_FIXTURE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -196,5 +195,3 @@ static inline void fixture_backward(struct fixture *f, const int32_t *tokens, bo
     if (!failed) failed = fixture_use(f, OP_BACKWARD, USE_EMBED, 0, (struct gpt_call){.accumulate = accumulate, .tokens = tokens});
     if (failed) abort();
 }
-
-#endif

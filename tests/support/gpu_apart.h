@@ -5,8 +5,7 @@
  *
  * work(first, say_next) opens the GPU and does the tests from `first` on, telling before each which one it is and its name; it
  * returns false where there is no GPU. That is no failure, but for one that was there before. */
-#ifndef TESTS_GPU_APART_H
-#define TESTS_GPU_APART_H
+#pragma once
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -63,5 +62,3 @@ static int tests_run_apart(int count, int limit_s, bool (*work)(int first, void 
     printf("1..%d\n", apart->tests);
     return apart->failures > 0;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* What programs that test a GPU share: opening one, arrays that lie both on the host and on the device, and TAP. They run on a real
  * GPU, and with `make CUDA=fake` on a CUDA device emulated on the CPU (fake_cuda); they need no test library, because a machine
  * with a GPU may have none. */
-#ifndef TESTS_GPU_CHECK_H
-#define TESTS_GPU_CHECK_H
+#pragma once
 
 #include <math.h>
 #include <stdarg.h>
@@ -220,5 +219,3 @@ static inline const char *array_faults(const struct array *array, const void *fo
              (long long)(worst % columns), element_at(dtype, found, worst), element_at(dtype, expected, worst));
     return text;
 }
-
-#endif

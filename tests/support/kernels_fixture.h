@@ -1,6 +1,5 @@
 /* Numbers for tests of kernels, and how far a result may be from what a plain account in double says. */
-#ifndef TESTS_KERNELS_FIXTURE_H
-#define TESTS_KERNELS_FIXTURE_H
+#pragma once
 
 #include <math.h>
 #include <stdlib.h>
@@ -55,5 +54,3 @@ static inline double allowed_for(enum dtype dtype)
 {
     return dtype == DTYPE_BF16 ? 0x1p-8 : dtype == DTYPE_F16 ? 0x1p-11 : 2e-6;
 }
-
-#endif

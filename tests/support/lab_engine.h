@@ -1,8 +1,7 @@
 /* Stands in for the engine where a lab is to be seen and not to be measured: it answers commands with the records that an
  * engine's trace would hold, of steps that follow the real schedule in made-up time. What the plan knows (bytes, counts,
  * traffic, peaks, running out of memory) comes out as in life; times and losses are round figures, equal on every machine. */
-#ifndef TESTS_LAB_ENGINE_H
-#define TESTS_LAB_ENGINE_H
+#pragma once
 
 #include <math.h>
 #include <setjmp.h>
@@ -467,5 +466,3 @@ static inline void le_hear(struct lab_engine *engine, const char *line)
     default: le_command(engine, line, NULL);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Four buffers of STATE_BUFFERS_BYTES, which tests give to code that reads or writes state: one for each caller at a time. */
-#ifndef TESTS_LENT_H
-#define TESTS_LENT_H
+#pragma once
 
 #include "engine/zero/state.h"
 
@@ -11,5 +10,3 @@ static inline void *lent(int lot)
     static _Alignas(4096) unsigned char buffers[LENT_LOTS][STATE_BUFFERS_BYTES];
     return buffers[lot % LENT_LOTS];
 }
-
-#endif

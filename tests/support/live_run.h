@@ -1,7 +1,6 @@
 /* A run without an engine, for tests of its viewers: a writer with one ring and a socket in a folder of its own, records that
  * are emitted by hand, and reading that waits for a record to come. */
-#ifndef TESTS_LIVE_RUN_H
-#define TESTS_LIVE_RUN_H
+#pragma once
 
 #include <poll.h>
 #include <setjmp.h>
@@ -163,5 +162,3 @@ static inline void emit_memory(struct run *run, uint8_t category, uint64_t live_
 {
     emit(run, (struct trace_record){.kind = TRACE_MEMORY, .memory = {.category = category, .live_bytes = live_bytes}});
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Operations by what they do with GPT-2's units. */
-#ifndef TESTS_OP_USES_H
-#define TESTS_OP_USES_H
+#pragma once
 
 #include "engine/plan/gpt2.h"
 #include "engine/plan/schedule.h"
@@ -22,5 +21,3 @@ static inline const struct use *use_made_up(enum op_kind kind)
 {
     return kind < USE_KINDS ? &gpt2_uses[USE_BLOCK] : NULL;
 }
-
-#endif

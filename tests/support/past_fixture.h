@@ -1,6 +1,5 @@
 /* A hand-made past: a plan of a few operations and records with round times, folded into a model and a history. */
-#ifndef TESTS_PAST_FIXTURE_H
-#define TESTS_PAST_FIXTURE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,5 +101,3 @@ static inline void past_hold(struct record_buffer *past, int rank, enum category
 {
     past_fold(past, rank, time_ns, (struct trace_record){.kind = TRACE_MEMORY, .memory = {TIER_DEVICE, (uint8_t)category, bytes, bytes, bytes}});
 }
-
-#endif

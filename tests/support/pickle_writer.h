@@ -1,6 +1,5 @@
 /* Writes a snapshot of PyTorch's memory as pickle.dump() of protocol 4 does, but without its memo. */
-#ifndef TESTS_PICKLE_WRITER_H
-#define TESTS_PICKLE_WRITER_H
+#pragma once
 
 #include <assert.h>
 #include <stdint.h>
@@ -88,5 +87,3 @@ static inline void put_action(struct written *out, const char *action, int64_t a
     }
     put_raw(out, "u", 1);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A run that has been planned and not begun: a setting as a configuration, and what its trace begins with. */
-#ifndef TESTS_PLANNED_RUN_H
-#define TESTS_PLANNED_RUN_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -66,5 +65,3 @@ static struct run_model *planned_run(const struct config *config, const char *gi
     setup_release(&setup);
     return model;
 }
-
-#endif

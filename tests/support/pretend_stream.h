@@ -1,7 +1,6 @@
 /* Streams of a device that is not there: each a thread that does what was sent to it in order, a little later, at random. For the
  * executor's tests: what it leaves to the device's order, marks and awaits, is all that keeps streams in order here. */
-#ifndef TESTS_PRETEND_STREAM_H
-#define TESTS_PRETEND_STREAM_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -145,5 +144,3 @@ static inline void pretend_close(struct pretend_stream *stream)
     pthread_cond_destroy(&stream->changed);
     pthread_mutex_destroy(&stream->lock);
 }
-
-#endif

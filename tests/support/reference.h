@@ -1,6 +1,5 @@
 /* Reads tests/reference/tiny_gpt.bin; make_reference.py says what is in it. */
-#ifndef TESTS_REFERENCE_H
-#define TESTS_REFERENCE_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,5 +43,3 @@ static inline void reference_release(struct reference *r)
 {
     free(r->all);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* The report of a run model as text. Steps that the model has dropped are not in it. */
-#ifndef TESTS_SUPPORT_REPORT_TEXT_H
-#define TESTS_SUPPORT_REPORT_TEXT_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -17,5 +16,3 @@ static inline char *report_json(const struct run_model *model, const struct repo
     if (fclose(out) == 0 && written) return text;
     return free(text), NULL;
 }
-
-#endif

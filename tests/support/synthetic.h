@@ -1,7 +1,6 @@
 /* A run that never was: the records that an engine of a few ranks would write, with round figures, so that tests of the
  * model and of screens know what must come out. Deterministic; no clock. */
-#ifndef TESTS_SYNTHETIC_H
-#define TESTS_SYNTHETIC_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -479,5 +478,3 @@ static inline void synthetic_story(struct synthetic *run, int ranks, enum synthe
     for (int i = 0; i < 4; i++) synthetic_step(run, ++step);
     synthetic_close(run, step);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A run folded for a test: a recorded one, up to a step, or one that never was (tests/support/synthetic.h). */
-#ifndef TESTS_TIMELINE_FIXTURE_H
-#define TESTS_TIMELINE_FIXTURE_H
+#pragma once
 
 #include "engine/trace/source.h"
 #include "tests/support/synthetic.h"
@@ -51,5 +50,3 @@ static inline struct folded folded_story(int ranks, enum synthetic_place until)
     synthetic_story(&story, ranks, until, folded_fold, &run);
     return run;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A trace that is folded record by record, and the whiteboard drawn of it. */
-#ifndef TESTS_TOLD_H
-#define TESTS_TOLD_H
+#pragma once
 
 #include "engine/trace/source.h"
 #include "tui/screen/screen.h"
@@ -58,5 +57,3 @@ static inline void read_row(char text[COLUMNS + 1], const struct surface *surfac
     }
     text[surface->columns] = '\0';
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Any record as a line of text, and the table of kinds as a page of documentation: both from kinds.def. */
-#ifndef TESTS_TRACE_DUMP_H
-#define TESTS_TRACE_DUMP_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,5 +78,3 @@ static inline void trace_document(FILE *out)
 #undef TRACE_KIND
 #undef F
 }
-
-#endif

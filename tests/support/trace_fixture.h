@@ -1,6 +1,5 @@
 /* What the tests of traces share: a folder, whole files in and out, a record, and whether two are equal. */
-#ifndef TESTS_TRACE_FIXTURE_H
-#define TESTS_TRACE_FIXTURE_H
+#pragma once
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -93,5 +92,3 @@ static inline bool same(const struct trace_record *a, const struct trace_record 
     }
     return true;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What a trace says of the steps up to one, read the plain way for truth.c: every operation of every step is kept. Shares
  * nothing with the program but the reader of traces and the names of kinds. */
-#ifndef TESTS_TRUTH_H
-#define TESTS_TRUTH_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <inttypes.h>
@@ -282,5 +281,3 @@ static bool read_record(const struct trace_record *record)
     }
     return true;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *     flow.rankR.KIND.*   of the step: count, bytes, rate (bytes/s while it moved), own_rate (without pacing; of NVMe while requests
  *                         were under way), best (the most of any step so far), best_percent, exposed_ns, and of NVMe requests,
  *                         depth, deepest, latency_ns, longest_ns */
-#ifndef TESTS_TRUTH_FLOWS_H
-#define TESTS_TRUTH_FLOWS_H
+#pragma once
 
 #include "tests/support/truth.h"
 
@@ -85,5 +84,3 @@ static void print_flow(int rank, size_t d, double exposed_ns)
            sum.deepest);
     printf("%s.latency_ns %.0f\n%s.longest_ns %.0f\n", name, sum.latency_ns / sum.requests, name, sum.longest_ns);
 }
-
-#endif

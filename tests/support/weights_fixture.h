@@ -1,7 +1,6 @@
 /* A small GPT-2 of made-up weights, as a source: for tests of files of weights, and tests/reference/make_weights.py. Every
  * weight has at most 8 significant bits, so that it is the same number in fp32, bf16 and fp16. */
-#ifndef TESTS_WEIGHTS_FIXTURE_H
-#define TESTS_WEIGHTS_FIXTURE_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -47,5 +46,3 @@ static inline unsigned char *file_bytes(const char *path, size_t *count)
     fclose(file);
     return bytes;
 }
-
-#endif

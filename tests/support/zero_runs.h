@@ -1,7 +1,6 @@
 /* Runs of the engine with ranks as threads, for tests: what a run does (struct plan_of_run) and what came of it. The model is that of
  * tests/support/small.json. FULL=1, or a plan that says so, takes nano. */
-#ifndef TESTS_ZERO_RUNS_H
-#define TESTS_ZERO_RUNS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdio.h>
@@ -321,5 +320,3 @@ static inline uint64_t slices_bytes(int bits, int ranks)
     config_release(&config);
     return bytes;
 }
-
-#endif

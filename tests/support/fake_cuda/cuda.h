@@ -1,6 +1,5 @@
 /* The driver's calls for memory behind addresses, as cuda.h has them. They are reached through cudaGetDriverEntryPoint(). */
-#ifndef TESTS_FAKE_CUDA_H
-#define TESTS_FAKE_CUDA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -37,5 +36,3 @@ CUresult cuMemUnmap(CUdeviceptr at, size_t bytes);
 CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *desc, size_t count);
 CUresult cuMemGetAllocationGranularity(size_t *out, const CUmemAllocationProp *prop,
                                        CUmemAllocationGranularity_flags flags);
-
-#endif

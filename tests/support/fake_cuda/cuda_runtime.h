@@ -4,8 +4,7 @@
  * What is meant to go wrong here as it would there: threads of a block run as fibers in an order that tests choose, and meet only
  * at barriers and warp operations; streams are threads, so what is not ordered by events happens in any order; memory of the device
  * is closed to the host, and pages around it are closed to all; launches with a bad geometry fail. See fake.h for the knobs. */
-#ifndef TESTS_FAKE_CUDA_RUNTIME_H
-#define TESTS_FAKE_CUDA_RUNTIME_H
+#pragma once
 
 #include <math.h>
 #include <stddef.h>
@@ -256,5 +255,3 @@ void fake_launch_kernel(const char *name, void (*kernel)(P...), dim3 grid, dim3 
     std::tuple<P...> copied(static_cast<P>(arguments)...);
     fake_launch(name, (const void *)kernel, grid, block, shared_bytes, stream, [=] { std::apply(kernel, copied); });
 }
-
-#endif

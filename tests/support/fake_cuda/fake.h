@@ -1,6 +1,5 @@
 /* What tests can ask of the fake device, over what CUDA offers. Plain C. */
-#ifndef TESTS_FAKE_CUDA_FAKE_H
-#define TESTS_FAKE_CUDA_FAKE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +34,4 @@ FAKE_KNOB void fake_break(const char *kernel);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

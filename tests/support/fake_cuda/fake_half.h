@@ -1,7 +1,6 @@
 /* 16-bit numbers as the GPU's conversion instructions treat them; written apart from the CPU's kernels that they are compared
  * with. */
-#ifndef TESTS_FAKE_CUDA_HALF_H
-#define TESTS_FAKE_CUDA_HALF_H
+#pragma once
 
 #include <math.h>
 #include <string.h>
@@ -67,5 +66,3 @@ static inline void from_float(fp16 *y, float x)
     const int steps = (int)rintf(size * fake_power_of_two(11 - exponent)); /* 1024 .. 2048, or fewer where subnormal */
     y->bits = (uint16_t)(sign | (((exponent + 13) << 10) + steps));
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What kernels/cuda/mma.cuh offers, without tensor cores: the lanes of a warp meet, and the last to come does the work of all, out
  * of and into what each lane holds. Copies into shared memory stay away until they are waited for. */
-#ifndef TESTS_FAKE_CUDA_MMA_H
-#define TESTS_FAKE_CUDA_MMA_H
+#pragma once
 
 template <class T> float half_of(uint32_t reg, int which)
 {
@@ -88,5 +87,3 @@ static inline float exp2_fast(float x)
 {
     return exp2f(x);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* What kernels/cuda/wgmma.cuh offers, without Hopper's tensor cores: the 128 threads of a warpgroup meet, and what their product
  * gives comes into their registers when they wait for it, and not before (groups.cc). */
-#ifndef TESTS_FAKE_CUDA_WGMMA_H
-#define TESTS_FAKE_CUDA_WGMMA_H
+#pragma once
 
 /* A thread's part of C [64, columns] += A [64, 16] B [16, columns]. */
 struct fake_product {
@@ -69,5 +68,3 @@ template <class E, bool transposed, int N> void group_multiply(fragment_c (&c)[N
     const fake_product mine = {c[0].r, 8 * N, nullptr, a, b, add != 0, transposed, fake_element<E>};
     fake_group_multiply(&mine);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Between the parts of the fake device. */
-#ifndef TESTS_FAKE_CUDA_INSIDE_H
-#define TESTS_FAKE_CUDA_INSIDE_H
+#pragma once
 
 #include "tests/support/fake_cuda/cuda_runtime.h"
 #include "tests/support/fake_cuda/fake.h"
@@ -48,5 +47,3 @@ bool fake_is_border(const void *at, size_t bytes);   /* some of it is pinned, bu
 bool fake_send(cudaStream_t stream, std::function<void()> work);
 
 cudaError_t fake_fail(cudaError_t error); /* what cudaGetLastError() then says on this thread */
-
-#endif

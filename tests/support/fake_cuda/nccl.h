@@ -1,6 +1,5 @@
 /* What zerolab uses of nccl.h, for the fake devices: nccl.cc. */
-#ifndef TESTS_FAKE_CUDA_NCCL_H
-#define TESTS_FAKE_CUDA_NCCL_H
+#pragma once
 
 #include <cuda_runtime.h>
 
@@ -37,5 +36,3 @@ ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataTyp
                            cudaStream_t stream);
 ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream);
-
-#endif
