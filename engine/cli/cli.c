@@ -229,7 +229,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
 
 /* ---- files: options and operands say of themselves what they are ---- */
 
-enum { USES_MOST = 32, NAME_BYTES = 32 };
+enum { USES_MOST = TEXT_LIST_MAX + 32, NAME_BYTES = 32 };
 
 struct uses {
     struct file_use at[USES_MOST];
@@ -240,7 +240,7 @@ struct uses {
 static void add(struct uses *uses, enum file_use_kind kind, const char *path, const char *before, const char *name)
 {
     if (!path || uses->count == USES_MOST) return;
-    snprintf(uses->name[uses->count], NAME_BYTES, "%s%.*s", before, (int)strcspn(name, "]"), name);
+    snprintf(uses->name[uses->count], NAME_BYTES, "%s%.*s", before, (int)strcspn(name, "]."), name);
     uses->at[uses->count] = (struct file_use){kind, uses->name[uses->count], path};
     uses->count++;
 }
@@ -249,8 +249,8 @@ int cli_check_files(const struct cli *cli, struct error *err)
 {
     const struct verb_info *verb = &cli_verbs[cli->verb];
     struct uses uses = {.count = 0};
-    if (verb->operand) add(&uses, verb->operand, cli->operand, "", verb->operands + (*verb->operands == '['));
-    if (verb->operand && cli->second) add(&uses, verb->operand, cli->second, "", "B");
+    for (int i = 0; verb->operand && i < cli->operands.count; i++)
+        add(&uses, verb->operand, cli->operands.at[i], "", i && verb->most == 2 ? "B" : verb->operands + (*verb->operands == '['));
     for (int o = 0; o < cli_option_count; o++) {
         const struct option_info *option = &cli_options[o];
         const bool written = option->type == OPTION_WRITES;

@@ -49,6 +49,8 @@ static void test_files_say_what_is_done_with_them(void **state)
     assert_int_equal(PARSE("replay", "/proc/self/exe", "--frame", "80x24", "-o", "/proc/self/exe"), STATUS_OK);
     assert_int_equal(cli_check_files(&cli, &err), STATUS_USAGE);
     assert_string_equal(err.text, "/proc/self/exe cannot be both FILE and --output; give two files");
+    assert_int_equal(PARSE("import", "a", "b", "/proc/self/exe", "-o", "/proc/self/exe"), STATUS_OK); /* any of several */
+    assert_int_equal(cli_check_files(&cli, &err), STATUS_USAGE);
     assert_int_equal(PARSE("lab", "print", "/proc/self/exe", "-o", "/proc/self/exe"), STATUS_OK); /* a name may be a file's */
     assert_int_equal(cli_check_files(&cli, &err), STATUS_USAGE);
     assert_int_equal(PARSE("lab", "print", "tour", "-o", "/proc/self/exe"), STATUS_OK);
@@ -106,9 +108,9 @@ static void test_names_what_was_meant(void **state)
     assert_string_equal(err.text, "no option --headles of train; did you mean --headless?");
     assert_int_equal(PARSE("--frame", "80x24"), STATUS_USAGE);
     assert_string_equal(err.text, "--frame is an option of zerolab replay");
-    assert_int_equal(PARSE("check", "a", "b"), STATUS_USAGE);
+    assert_int_equal(PARSE("train", "a", "b"), STATUS_USAGE);
     assert_string_equal(err.text, "one operand too many: b");
-    assert_int_equal(PARSE("check", "a", "b", "c", "--json"), STATUS_USAGE);
+    assert_int_equal(PARSE("train", "a", "b", "c", "--headless"), STATUS_USAGE);
     assert_string_equal(err.text, "one operand too many: b");
     assert_int_equal(PARSE("replay"), STATUS_USAGE);
     assert_int_equal(PARSE("train", "--ranks", "0"), STATUS_USAGE);
