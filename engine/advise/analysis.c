@@ -59,6 +59,7 @@ static struct analysis_section *section_of(struct analysis *analysis, const stru
     *section = (struct analysis_section){.schedule = step->schedule,
                                          .stage = step->stage,
                                          .ranks = analysis->model->ranks,
+                                         .missing = analysis->model->header.missing,
                                          .first_step = step->step,
                                          .rank = calloc((size_t)analysis->model->ranks, sizeof *section->rank),
                                          .peak = calloc((size_t)analysis->model->ranks, sizeof *section->peak)};
@@ -200,10 +201,19 @@ int analysis_read(struct analysis *analysis, const char *path, const struct anal
     return status;
 }
 
+bool analysis_has_rank(const struct analysis_section *section, int rank)
+{
+    return !section->missing || section->rank[rank].temporal.window_ns > 0;
+}
+
 double analysis_sum(struct totals *sum, const struct analysis_section *section, int rank)
 {
     const int first = rank < 0 ? 0 : rank, end = rank < 0 ? section->ranks : rank + 1;
     *sum = (struct totals){.rank = rank, .known = section->timed > 0};
-    for (int r = first; r < end; r++) totals_add(sum, &section->rank[r]);
-    return (double)section->timed * (end - first);
+    int there = 0; /* of another program's trace ranks may be missing */
+    for (int r = first; r < end; r++) {
+        totals_add(sum, &section->rank[r]);
+        there += analysis_has_rank(section, r);
+    }
+    return (double)section->timed * there;
 }

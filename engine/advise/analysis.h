@@ -21,6 +21,7 @@ struct analysis_loss { uint32_t step; float loss; };
 struct analysis_section {
     uint32_t schedule, first_step, last_step;
     int stage, ranks;
+    int missing;                     /* ranks of which another program's trace has no records */
     int64_t steps, skipped, timed;   /* steps with an update; without; with an update and no lost record */
     uint64_t total_ns, tokens;       /* sums over `steps`; total_ns: of the slowest rank */
     float first_loss, last_loss;
@@ -64,6 +65,8 @@ struct source;
 int analysis_begin(struct analysis *analysis, const char *path, struct error *err);
 int analysis_take(struct analysis *analysis, struct source *source, const struct analysis_options *options,
                   struct error *err);
+
+bool analysis_has_rank(const struct analysis_section *section, int rank); /* false: the trace has no records of it */
 
 /* Sums of one rank, or (-1) of all. Returns the divisor that makes them means per rank and step; 0: every step has lost
  * records. */

@@ -100,6 +100,7 @@ static void print_temporal(const struct printer *printer)
     for (int rank = 0; rank < printer->section->ranks; rank++) {
         char name[16];
         struct totals sum;
+        if (!analysis_has_rank(printer->section, rank)) continue;
         double parts = analysis_sum(&sum, printer->section, rank);
         snprintf(name, sizeof name, "rank %d", rank);
         print_temporal_row(printer, name, &sum.temporal, parts);

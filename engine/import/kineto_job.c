@@ -551,7 +551,7 @@ static void emit_copy(struct shape *s, const struct kineto_event *event, enum la
     const char *name = s->k->names[event->name];
     if (strstr(name, "HtoD") || strstr(name, "Host -> Device")) emit_kernel(s, event, LANE_H2D, OP_COPY_H2D);
     else if (strstr(name, "DtoH") || strstr(name, "Device -> Host")) emit_kernel(s, event, LANE_D2H, OP_COPY_D2H);
-    else emit_kernel(s, event, compute, OP_WORK);
+    else emit_kernel(s, event, compute, OP_COPY);
 }
 
 /* When a step's kernels run: from the first that was launched in it. */

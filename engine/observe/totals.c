@@ -133,7 +133,7 @@ static bool window_open(struct window *window)
                       &window->end[lane]);
         count[lane_kind((enum lane)lane)] += window->end[lane] - window->first[lane];
     }
-    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++) moving += count[lane];
+    for (int lane = 0; lane < LANES; lane++) moving += count[lane];
     return make_room(&window->compute, count[LANE_COMPUTE]) && make_room(&window->communication, count[LANE_COMM]) &&
            make_room(&window->moving, moving);
 }
@@ -153,7 +153,7 @@ static void collect(struct window *window, enum lane lane)
         struct interval busy = clipped(window->out, span->started_ns, span->ended_ns);
         window->out->busy_ns[lane] += length(busy);
         if (span->kind == OP_HOST_WORK) continue; /* HTA counts what runs on the device */
-        if (lane_kind(lane) == LANE_COMPUTE) {
+        if (lane_kind(lane) == LANE_COMPUTE && span->kind != OP_COPY) {
             window->compute.at[window->compute.count++] = busy;
             window->out->phase_ns[span->phase] += length(busy);
             continue;

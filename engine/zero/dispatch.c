@@ -40,6 +40,7 @@ static int run_kind(struct zero *zero, const struct schedule *schedule, const st
     case OP_BROADCAST:
     case OP_ALL_TO_ALL:
     case OP_EXCHANGE:
+    case OP_COPY:
     case OP_COPY_D2H:
     case OP_COPY_H2D:
     case OP_KINDS: break;
