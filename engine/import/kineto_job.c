@@ -61,9 +61,10 @@ struct shape {
     struct job *job;
     struct kineto *k;
     struct job_rank *rank;
-    unsigned *traits; /* by name */
-    int *unit;        /* by name: the unit it tells of; JOB_NO_UNIT */
-    int *first;       /* by thread: of its events; [thread_count + 1] */
+    unsigned *traits;    /* by name */
+    int *unit;           /* by name: the unit it tells of; JOB_NO_UNIT */
+    bool *backward_only; /* by thread: backward goes on there, and it begins no step */
+    int *first;          /* by thread: of its events; [thread_count + 1] */
     struct stretches phases, marks, windows, prefetches;
     struct {
         int64_t begun_ns, ended_ns, backward_ends_ns, gpu_begun_ns, gpu_ended_ns;
@@ -166,6 +167,7 @@ static void find_phases(struct shape *s)
             if (!traits || event->kind == KINETO_LAUNCH ||
                 (last && last->thread == event->thread && event->begun_ns < last->to_ns))
                 continue;
+            if (traits & NAME_BACKWARD) s->backward_only[t] = true;
             add_stretch(s, &s->phases,
                         (struct stretch){event->begun_ns, event->ended_ns, event->thread,
                                          traits & NAME_BACKWARD ? PHASE_BACKWARD : PHASE_OPTIMIZER});
@@ -280,12 +282,13 @@ static void find_steps(struct shape *s)
     }
 }
 
-/* After the last backward of a step comes the optimizer, with norms and clipping. */
+/* After the last backward of a step comes the optimizer, with norms and clipping. With a GPU, autograd has a thread of its own. */
 static enum phase phase_at(const struct shape *s, uint32_t thread, int64_t time_ns)
 {
     const struct stretch *at = stretch_at(&s->phases, thread, time_ns);
     const int step = step_at(s, time_ns);
     if (at) return (enum phase)at->what;
+    if (s->k->gpu && s->backward_only[thread]) return PHASE_BACKWARD;
     return step >= 0 && s->steps[step].backward_ends_ns != INT64_MIN && time_ns >= s->steps[step].backward_ends_ns
                ? PHASE_OPTIMIZER
                : PHASE_FORWARD;
@@ -327,7 +330,8 @@ static struct sighting *sightings_of(struct shape *s, enum kineto_kind kind, int
                 found.count++;
                 found.busy_ns += (uint64_t)(event_at(s, i)->ended_ns - event_at(s, i)->begun_ns);
             }
-        if (found.count && kind == KINETO_OPERATOR && has_kind(s, found.thread, KINETO_STEP)) found.busy_ns = UINT64_MAX;
+        if (found.count && kind == KINETO_OPERATOR && has_kind(s, found.thread, KINETO_STEP))
+            found.busy_ns = UINT64_MAX;
         if (found.count) list[(*count)++] = found;
     }
     if (*count) qsort(list, (size_t)*count, sizeof *list, by_busy);
@@ -626,8 +630,9 @@ void kineto_to_job(struct job *job, struct kineto *from, int rank)
                       .rank = job_rank(job, rank),
                       .traits = calloc((size_t)from->name_count + 1, sizeof *s.traits),
                       .unit = calloc((size_t)from->name_count + 1, sizeof *s.unit),
+                      .backward_only = calloc((size_t)from->thread_count + 1, sizeof *s.backward_only),
                       .first = malloc(((size_t)from->thread_count + 1) * sizeof *s.first)};
-    if (s.rank && s.traits && s.unit && s.first) {
+    if (s.rank && s.traits && s.unit && s.backward_only && s.first) {
         memset(s.first, -1, ((size_t)from->thread_count + 1) * sizeof *s.first);
         snprintf(s.rank->host, sizeof s.rank->host, "%s", from->host);
         snprintf(job->program, sizeof job->program, "%s", from->program);
@@ -640,6 +645,8 @@ void kineto_to_job(struct job *job, struct kineto *from, int rank)
         find_units(&s);
         find_modules(&s);
         find_steps(&s);
+        for (int i = 0; i < from->event_count; i++)
+            if (from->events[i].kind == KINETO_STEP) s.backward_only[from->events[i].thread] = false;
         if (from->gpu) put_kernels(&s);
         put_threads(&s);
         put_gloo(&s);
@@ -651,6 +658,7 @@ void kineto_to_job(struct job *job, struct kineto *from, int rank)
     job->failed |= s.failed;
     free(s.traits);
     free(s.unit);
+    free(s.backward_only);
     free(s.first);
     free(s.phases.at);
     free(s.marks.at);

@@ -63,6 +63,7 @@ enum mark {
     MARK_QUANTIZE,
     MARK_DEQUANTIZE,
     MARK_AGREE,
+    MARK_OTHER,
     MARK_OFFLOAD,
     MARK_FETCH,
     MARK_SWAP_IN,

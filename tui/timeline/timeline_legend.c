@@ -67,11 +67,12 @@ static bool has_lane_of_its_own(enum mark mark)
 
 int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
 {
-    const struct run_schedule *schedule = run_training(scene->model);
+    const struct run_schedule *training = run_training(scene->model),
+                              *schedule = training ? training : run_schedule_numbered(scene->model, TRACE_OBSERVED);
     bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
     memset(can, !known, sizeof can);
     for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, &schedule->ops, i);
-    for (enum mark mark = MARK_WAIT; known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
+    for (enum mark mark = MARK_WAIT; training && known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
         can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
                                                               : mark != MARK_WAIT + (enum mark)STALL_NVME;
     const bool brief = canvas.at.columns < NAMED_IN_FULL;

@@ -32,6 +32,7 @@ static const struct mark_look looks[MARK_WAIT] = {
     [MARK_DEQUANTIZE] = {'K', 0x25a6, ')', STYLE_LANE_REFRESH, "dequantize", "dequant.",
                          "gathered blocks of int8 become parameters"},
     [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
+    [MARK_OTHER] = {'X', 0x25aa, ':', STYLE_LANE_AGREE, "other", "other", "another collective or message of another program"},
 };
 
 static const struct {
@@ -93,6 +94,9 @@ enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
     case OP_QUANTIZE: return MARK_QUANTIZE;
     case OP_DEQUANTIZE: return MARK_DEQUANTIZE;
     case OP_AGREE: return MARK_AGREE;
+    case OP_BROADCAST:
+    case OP_ALL_TO_ALL:
+    case OP_EXCHANGE: return MARK_OTHER;
     default: return MARK_FORWARD + (enum mark)phase;
     }
 }
