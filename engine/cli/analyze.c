@@ -158,10 +158,10 @@ int front_analyze(const struct cli *cli, struct error *err)
         return error_set(err, STATUS_USAGE, "--from %lld comes after --to %lld", (long long)cli->from,
                          (long long)cli->to);
     const char *const files[2] = {cli->operand, cli->diff};
-    if (cli->diff) return front_difference(cli, files, files, err);
+    if (cli->diff) return front_difference(cli, files, (const char *const[]){cli->given[0], cli->given[2]}, err);
     int status = read_trace(&analysis, cli->operand, cli, err);
     if (status) return status;
-    if (cli->given[0]) rename_trace(&analysis, cli->given[0]);
+    rename_trace(&analysis, cli->given[0]);
     status = write_figures(cli, &analysis, err);
     analysis_release(&analysis);
     return status;

@@ -29,7 +29,7 @@ struct cli {
     const char *operand; /* NULL: none */
     const char *second;  /* the second operand; NULL: none */
     struct text_list operands; /* all of them */
-    const char *given[2]; /* operand and second as they were typed, where front_take_foreign() has replaced them; NULL: it has not */
+    const char *given[3]; /* operand, second and --diff as they were typed */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/cli/options.def"
 #undef OPTION

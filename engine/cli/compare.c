@@ -154,10 +154,11 @@ static bool is_run(const char *name)
     return !name[strspn(name, "0123456789")] && access(name, F_OK) != 0;
 }
 
-static int open_side(struct side *side, const char *name, const struct cli *cli, struct error *err)
+/* given: as it was typed; another program's trace has been imported into a file of another name. */
+static int open_side(struct side *side, const char *name, const char *given, const struct cli *cli, struct error *err)
 {
-    const char *slash = strrchr(name, '/');
-    snprintf(side->name, NAME_ROOM, is_run(name) ? "run %s" : "%s", slash ? slash + 1 : name);
+    const char *slash = strrchr(given, '/');
+    snprintf(side->name, NAME_ROOM, is_run(name) ? "run %s" : "%s", slash && slash[1] ? slash + 1 : given);
     if (!is_run(name)) return side->file = name, STATUS_OK;
     if (cli->frame || cli->json)
         return error_set(err, STATUS_USAGE, "run %s goes on; --frame and --json are for traces", name);
@@ -200,7 +201,7 @@ static int show(const struct side sides[2], const struct cli *cli, struct error 
     if (cli->json)
         return front_difference(
             cli, (const char *const[]){sides[0].file, sides[1].file},
-            (const char *const[]){named ? cli->operand : sides[0].name, named ? cli->second : sides[1].name}, err);
+            (const char *const[]){named ? cli->given[0] : sides[0].name, named ? cli->given[1] : sides[1].name}, err);
     if (cli->frame) return front_frame(cli, sides[0].file, &compare, err);
     const int status = front_look(&options.look, cli, err);
     return status ? status : app_run(&options, err);
@@ -212,7 +213,7 @@ int front_compare(const struct cli *cli, struct error *err)
     int status = check_options(cli, err);
     if (!status && !cli->second) status = record_both(sides, cli, err);
     for (int s = 0; s < 2 && !status && cli->second; s++)
-        status = open_side(&sides[s], s ? cli->second : cli->operand, cli, err);
+        status = open_side(&sides[s], s ? cli->second : cli->operand, cli->given[s], cli, err);
     if (!status) status = show(sides, cli, err);
     for (int s = 0; s < 2; s++) {
         if (sides[s].source) source_close(sides[s].source);

@@ -1,5 +1,5 @@
 /* `zerolab import`, and traces of other programs wherever a trace is read. */
-#include <string.h>
+#include <stdlib.h>
 
 #include "engine/cli/front.h"
 #include "engine/import/import.h"
@@ -19,36 +19,39 @@ int front_import(const struct cli *cli, struct error *err)
     return status;
 }
 
-static int take(struct cli *cli, const char **operand, const char **given, const char *const *paths, int count,
-                struct error *err)
+/* The operand, the second, or --diff. A configuration that compare trains is JSON, too. */
+static int take(const char **path, const char *const *paths, int count, struct error *err)
 {
-    static char path[2][64]; /* of the process: the subcommand keeps the names */
+    enum { ROOM = 64 };
     struct import import;
-    int fd; /* open until the process ends: the file has no other name */
+    char *name = malloc(ROOM); /* for as long as the process: the subcommand keeps it */
+    int fd;                    /* open until the process ends: the file has no other name */
     int status = import_files(&import, paths, count, err);
-    if (status) return status;
-    char *name = path[given - cli->given];
-    status = import_to_unnamed(&import, name, &fd, err);
+    if (status) return free(name), status;
+    status =
+        name ? import_to_unnamed(&import, name, &fd, err) : error_set(err, STATUS_RUN, "no memory to read %s", *path);
     import_release(&import);
-    *given = *operand;
-    if (!status) *operand = name;
+    if (status) free(name);
+    else *path = name;
     return status;
 }
 
 int front_take_foreign(struct cli *cli, struct error *err)
 {
-    const bool several = cli->verb == VERB_REPLAY || cli->verb == VERB_ANALYZE;
-    if ((!several && cli->verb != VERB_COMPARE) || !cli->operand) return STATUS_OK;
+    const char **const paths[3] = {&cli->operand, &cli->second, &cli->diff};
+    const bool several = cli->verb == VERB_REPLAY || cli->verb == VERB_ANALYZE,
+               compares = cli->verb == VERB_COMPARE && cli->second;
     int status = STATUS_OK;
-    const bool foreign = import_is_foreign(cli->operand);
-    if (several && cli->operands.count > 1 && !foreign)
-        return error_set(err, STATUS_USAGE,
-                         "%s is one run; several files are the ranks of a job that another program recorded",
-                         cli->operand);
-    if (foreign && cli->verb == VERB_COMPARE && !cli->second) return STATUS_OK; /* a configuration */
-    if (foreign)
-        status = take(cli, &cli->operand, &cli->given[0], cli->operands.at, several ? cli->operands.count : 1, err);
-    if (!status && cli->verb == VERB_COMPARE && cli->second && import_is_foreign(cli->second))
-        status = take(cli, &cli->second, &cli->given[1], cli->operands.at + 1, 1, err);
+    for (int p = 0; p < 3; p++) cli->given[p] = *paths[p];
+    for (int p = 0; p < 3 && (several || compares) && !status; p++) {
+        const bool all = several && p == 0, foreign = *paths[p] && import_is_foreign(*paths[p]);
+        if (several && p == 1) continue; /* a rank of the first */
+        if (all && cli->operands.count > 1 && !foreign)
+            return error_set(err, STATUS_USAGE,
+                             "%s is one run; several files are the ranks of a job that another program recorded",
+                             cli->operand);
+        if (foreign)
+            status = take(paths[p], all ? cli->operands.at : &cli->given[p], all ? cli->operands.count : 1, err);
+    }
     return status;
 }

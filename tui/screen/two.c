@@ -20,10 +20,14 @@ static void write_pieces(char piece[PIECES][PIECE_ROOM], const struct scene *sce
     const struct run_step *step = run_last_step(model);
     const bool within = model->step_count > 0 && step != &model->steps[model->step_count - 1];
     char number[FORMAT_ROOM];
-    snprintf(piece[0], PIECE_ROOM, "%.40s", header->model_name[0] ? header->model_name : "unnamed model");
+    snprintf(piece[0], PIECE_ROOM, "%.40s",
+             header->model_name[0] ? header->model_name
+             : header->program[0]  ? header->program
+                                   : "unnamed model");
     snprintf(piece[1], PIECE_ROOM, "%d rank%s%s", run_world(model), plural(run_world(model)),
              header->simulated ? ", simulated" : "");
-    snprintf(piece[2], PIECE_ROOM, plan ? "ZeRO stage %d" : "ZeRO stage n/a", plan ? plan->stage : 0);
+    if (!plan && header->recognised[0]) snprintf(piece[2], PIECE_ROOM, "%s", header->recognised);
+    else snprintf(piece[2], PIECE_ROOM, plan ? "ZeRO stage %d" : "ZeRO stage n/a", plan ? plan->stage : 0);
     if (within) snprintf(piece[3], PIECE_ROOM, "within step %u", model->steps[model->step_count - 1].step);
     else if (step) snprintf(piece[3], PIECE_ROOM, "after step %s", format_count(number, step->step));
     else snprintf(piece[3], PIECE_ROOM, "no step yet");
