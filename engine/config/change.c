@@ -27,7 +27,8 @@ bool config_is_live(const char *typed)
     return key && key->live;
 }
 
-static const char *const places[] = {"checkpoint.path", "flops_profiler.output_file"};
+static const char *const places[] = {"checkpoint.path", "flops_profiler.output_file", "csv_monitor.output_path",
+                                     "csv_monitor.enabled"};
 enum { PLACES = sizeof places / sizeof *places };
 
 bool config_is_place(const char *typed)
@@ -42,7 +43,7 @@ bool config_is_place(const char *typed)
 const char *config_place(const struct config *config)
 {
     for (int p = 0; p < PLACES; p++)
-        if (((const char *)config)[config_keys[key_index(places[p])].offset]) return places[p]; /* a text */
+        if (((const char *)config)[config_keys[key_index(places[p])].offset]) return places[p]; /* a text, or a truth */
     return NULL;
 }
 

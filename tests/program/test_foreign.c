@@ -21,6 +21,8 @@ static const struct {
     [VERB_COMPARE] = {"run.zlt", {"run.zlt", "--frame", "80x24"}, true},
     [VERB_ANALYZE] = {"run.zlt", {NULL}, true},
     [VERB_CHECK] = {"run.zlt", {NULL}, true},
+    [VERB_IMPORT] = {"trace.json", {NULL}, true},
+    [VERB_EXPORT] = {"run.zlt", {"--to", "jsonl", "-o", "run.jsonl"}, true},
     [VERB_PLAN] = {"config.json", {NULL}, true},
     [VERB_SIMULATE] = {"config.json", {"--hardware", "a100"}, true},
     [VERB_CHECKPOINT_INSPECT] = {"saves", {NULL}, true},

@@ -64,7 +64,8 @@ check "a model that outgrows the machine" refuses 2 "do not fit into" train --he
 check "a micro-batch that outgrows the machine" refuses 2 "do not fit into" train --headless --set train_micro_batch_size_per_gpu=1000000
 check "one file for trace and report" refuses 2 "two files" train --headless --steps 1 -n 1 --trace same --report same
 check "a missing trace" refuses 3 "nosuch.zlt" replay nosuch.zlt --frame 80x24
-check "replay without a terminal" refuses 2 "terminal" replay bad.json
+echo plain >plain.txt
+check "replay without a terminal" refuses 2 "terminal" replay plain.txt
 check "a report that cannot be written" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --report /nosuch/r.json
 check "a trace that cannot be written" refuses 2 "/nosuch/t.zlt" train --headless --steps 1 -n 1 --trace /nosuch/t.zlt
 check "a refused run" refuses 2 "/nosuch/r.json" train --headless --steps 1 -n 1 --trace left.zlt --report /nosuch/r.json

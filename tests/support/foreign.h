@@ -309,6 +309,7 @@ static inline int set_up(void **state)
     signal(SIGPIPE, SIG_IGN);
     write_text("config.json", config);
     write_text("text.txt", "a text to be encoded");
+    write_text("trace.json", "{\"traceEvents\":[{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1,\"dur\":2}]}");
     write_text("vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2}");
     write_text("merges.txt", "a b\n");
     mkdir("learners", 0755);
