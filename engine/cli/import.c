@@ -39,8 +39,8 @@ static int take(const char **path, const char *const *paths, int count, struct e
 int front_take_foreign(struct cli *cli, struct error *err)
 {
     const char **const paths[3] = {&cli->operand, &cli->second, &cli->diff};
-    const bool several = cli->verb == VERB_REPLAY || cli->verb == VERB_ANALYZE,
-               compares = cli->verb == VERB_COMPARE && cli->second;
+    const bool several = cli->verb == VERB_REPLAY || cli->verb == VERB_ANALYZE || cli->verb == VERB_EXPORT;
+    const bool compares = cli->verb == VERB_COMPARE && cli->second;
     int status = STATUS_OK;
     for (int p = 0; p < 3; p++) cli->given[p] = *paths[p];
     for (int p = 0; p < 3 && (several || compares) && !status; p++) {

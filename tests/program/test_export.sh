@@ -77,7 +77,11 @@ check "a trace that was cut, as far as it goes" ends 0 "$said_cut" cut.zlt --to 
 check "... is valid" valid cut.json
 check "... as tables" ends 0 "$said_cut" cut.zlt --to csv -o cut
 echo '{"traceEvents": []}' >foreign.json
-check "what is no trace" ends 3 "foreign.json: not a zerolab trace" foreign.json --to perfetto -o never
+check "a job without an event" ends 3 "foreign.json is Chrome JSON without an event of a training job (steps, operators, kernels, collectives)" foreign.json --to perfetto -o never
+check "another program's trace" ends 0 "" "$root/tests/foreign/traces/ddp-2" --to jsonl -o job.jsonl
+check "... by the names it has" grep -q '"name":"all_reduce"' job.jsonl
+echo none >none.txt
+check "what is no trace" ends 3 "none.txt: not a zerolab trace" none.txt --to perfetto -o never
 check "... leaves nothing" [ ! -e never ]
 check "... nor a folder" eval '! export_ foreign.json --to csv -o never && [ ! -e never ]'
 check "what is not there" eval '! export_ absent.zlt --to hta -o never && [ ! -e never ]'
