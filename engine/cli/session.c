@@ -9,6 +9,7 @@
 #include "engine/base/file.h"
 #include "engine/base/printable.h"
 #include "engine/base/words.h"
+#include "engine/observe/states.h"
 #include "engine/trace/check.h"
 #include "engine/trace/file.h"
 #include "engine/train/save_claims.h"
@@ -300,6 +301,8 @@ int session_run(struct session *session, struct error *err)
         status = session_finish(session, status, err);
         session_find_losses(session);
         session_report(session);
+        if (session->spec.trace && session->model->ended) /* the trace is whole without */
+            run_states_write(session->spec.trace, (uint64_t)session->spec.trace_limit_bytes, NULL);
     }
     rundir_close(&session->dir, true);
     close(session->signal_fd);

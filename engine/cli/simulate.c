@@ -8,6 +8,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/cli/front.h"
+#include "engine/observe/states.h"
 #include "engine/plan/checker.h"
 #include "engine/simulate/record.h"
 
@@ -165,6 +166,7 @@ static int simulate(struct trial *trial, struct error *err)
     if (recorder) {
         const int closed = recorder_close(recorder, status ? NULL : err);
         if (!status) status = closed;
+        if (!status) run_states_write(trial->cli->simulated, 0, NULL);
     }
     simulation_free(simulation);
     return status;

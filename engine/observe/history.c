@@ -52,6 +52,13 @@ void history_dropped_before(struct history *history, uint64_t time_ns)
     if (time_ns > history->whole_from_ns) history->whole_from_ns = time_ns;
 }
 
+void history_begin(struct history *history, uint64_t first_ns, uint64_t from_ns)
+{
+    history->first_ns = history->grid.origin_ns = first_ns;
+    history_gap_add(history, TRACE_RANK_ALL, first_ns, from_ns);
+    history_dropped_before(history, from_ns);
+}
+
 static bool know_ranks(struct history *history, int ranks)
 {
     if (ranks <= history->rank_room) return true;

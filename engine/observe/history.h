@@ -37,6 +37,8 @@ enum { HISTORY_BYTES = 64 << 20 }; /* kept when the caller says 0 */
 
 struct history *history_new(size_t bytes); /* NULL: no memory */
 void history_free(struct history *history);
+/* For a new history that begins in mid-run, at from_ns: the run before it is unknown. */
+void history_begin(struct history *history, uint64_t first_ns, uint64_t from_ns);
 /* After run_model_fold() with the same record: the model has the schedule that the record names. */
 void history_fold(struct history *history, const struct run_model *model, const struct trace_record *record);
 

@@ -273,7 +273,8 @@ struct run_model_options {
     void *user;
 };
 
-/* snapshot.c must copy or share everything that this struct points to. */
+/* snapshot.c must copy or share everything that this struct points to. states.c stores what no standing record and no news say:
+ * pace, reason, ranks, and the fields from training_schedule to best_busbw and from traffic_doubt on. */
 struct run_model {
     struct run_model_options options;
     struct run_header header; /* of the present part */

@@ -8,6 +8,7 @@
 
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
+#include "engine/trace/format.h"
 #include "engine/trace/source.h"
 
 enum { RANKS = TRACE_RANK_ALL + 1 };
@@ -171,6 +172,18 @@ static void conclude(struct walk *walk)
     check->usable[TRACE_USE_TRAFFIC] = all && has[TRACE_TRAFFIC];
 }
 
+static void check_states(struct trace_check *check, struct source *source)
+{
+    struct trace_state *states;
+    size_t bytes;
+    const int count = source_states(source, &states);
+    for (int i = 0; i < count; i++) {
+        check->states += (states[i].flags & CHUNK_STATE) != 0;
+        check->states_damaged |= !source_state(source, &states[i], &bytes);
+    }
+    free(states);
+}
+
 int trace_check(struct trace_check *check, const char *path, struct error *err)
 {
     struct source *source;
@@ -188,6 +201,7 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
         if (result == SOURCE_BAD) snprintf(check->damage, sizeof check->damage, "%s", source_error(source));
         check->torn = source_torn(source);
         conclude(&walk);
+        check_states(check, source);
     } else {
         status = error_set(err, STATUS_RUN, "no memory to check %s", path);
     }
@@ -273,6 +287,10 @@ void trace_check_print(const struct trace_check *check, FILE *out)
     if (check->ended) fprintf(out, "; the run ended: %s", outcome_text(check->outcome));
     fputs("\n", out);
     if (check->simulated) fputs("  SIMULATED: times are computed from a hardware profile, losses are unknown\n", out);
+    if (check->states)
+        fprintf(out, check->states_damaged ? "  %u states, some damaged: a replay may read all records before it shows a step\n"
+                                           : "  %u states: a replay opens at any step without reading all records before it\n",
+                check->states);
     for (int i = 0; check->parts > 1 && i < check->parts; i++) print_part(&check->part[i], i, out);
     const struct trace_machine *machine;
     char text[TRACE_MACHINE_TEXT_BYTES];
@@ -301,7 +319,8 @@ char *trace_check_json(const struct trace_check *check)
              TRUTH("damaged", check->damage[0]), NUMBER("gaps", check->gaps), NUMBER("lost", check->lost),
              NUMBER("steps_unfinished", check->steps_unfinished), NUMBER("operations_open", check->ops_open),
              NUMBER("operations_without_schedule", check->ops_homeless), NUMBER("out_of_order", check->out_of_order),
-             NUMBER("unknown_kinds", check->unknown_kinds));
+             NUMBER("unknown_kinds", check->unknown_kinds), NUMBER("states", check->states),
+             TRUTH("states_damaged", check->states_damaged));
     cJSON *usable = cJSON_AddObjectToObject(json, "usable"), *kinds = cJSON_AddObjectToObject(json, "kinds"),
           *parts = cJSON_AddArrayToObject(json, "parts");
     for (int use = 0; use < TRACE_USES; use++) json_put(usable, TRUTH(uses[use].name, check->usable[use]));

@@ -42,6 +42,8 @@ struct trace_check {
     bool simulated;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
+    uint32_t states;    /* moments from which a reader can begin (format.h) */
+    bool states_damaged;
     uint8_t outcome;    /* enum outcome; valid if `ended` */
     char damage[256];   /* why reading stopped before the end; "": it did not */
     bool usable[TRACE_USES];

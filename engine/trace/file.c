@@ -89,13 +89,18 @@ int trace_file_create(struct trace_file **out, const char *path, struct error *e
     return status;
 }
 
-static bool index_chunk(struct trace_file *file, const struct chunk_head *head)
+static bool add_entry(struct bytes *index, uint64_t offset, const struct chunk_head *head)
 {
-    uint8_t entry[INDEX_ENTRY_BYTES], *at = put_u64(entry, file->written);
+    uint8_t entry[INDEX_ENTRY_BYTES], *at = put_u64(entry, offset);
     at = put_u64(at, head->first_ns);
     at = put_u32(at, head->step);
     put_u32(at, head->flags);
-    return bytes_append(&file->index, entry, sizeof entry);
+    return bytes_append(index, entry, sizeof entry);
+}
+
+static bool index_chunk(struct trace_file *file, const struct chunk_head *head)
+{
+    return add_entry(&file->index, file->written, head);
 }
 
 /* Rebuilds the index from the chunks in the file; `written` becomes the end of the last whole one. The previous writer
@@ -209,15 +214,22 @@ int trace_file_tick(struct trace_file *file, uint64_t now_ns, struct error *err)
     return flush(file, err);
 }
 
-static int write_index(struct trace_file *file, struct error *err)
+/* Appends the index chunk, which will lie at `offset`, to *out. */
+static bool seal_index(struct bytes *entries, uint64_t offset, struct bytes *out)
 {
     uint8_t last[INDEX_LAST_BYTES];
-    memcpy(put_u64(last, file->written), INDEX_MAGIC, 8);
-    struct chunk index = {.head.flags = CHUNK_INDEX, .raw = file->index};
-    file->sealed.count = 0;
+    memcpy(put_u64(last, offset), INDEX_MAGIC, 8);
+    struct chunk index = {.head.flags = CHUNK_INDEX, .raw = *entries};
     bool done = bytes_append(&index.raw, last, sizeof last) && index.raw.count <= CHUNK_BYTES_MAX &&
-                chunk_seal(&index, NULL, &file->sealed);
-    file->index = index.raw;
+                chunk_seal(&index, NULL, out);
+    *entries = index.raw;
+    return done;
+}
+
+static int write_index(struct trace_file *file, struct error *err)
+{
+    file->sealed.count = 0;
+    const bool done = seal_index(&file->index, file->written, &file->sealed);
     return done ? write_all(file, file->sealed.at, file->sealed.count, err) : 0; /* readers work without it */
 }
 
@@ -245,4 +257,55 @@ int trace_file_close(struct trace_file *file, struct error *err)
 int trace_file_leave(struct trace_file *file, struct error *err)
 {
     return finish(file, false, err);
+}
+
+/* ---- states ---- */
+
+bool trace_states_put(struct trace_states *states, const struct chunk_head *head, struct bytes *raw)
+{
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    struct chunk chunk = {.head = *head, .raw = *raw};
+    bool done = zstd && raw->count <= CHUNK_BYTES_MAX && add_entry(&states->entries, states->sealed.count, head) &&
+                chunk_seal(&chunk, zstd, &states->sealed);
+    *raw = chunk.raw;
+    ZSTD_freeCCtx(zstd);
+    return done;
+}
+
+void trace_states_release(struct trace_states *states)
+{
+    bytes_release(&states->sealed);
+    bytes_release(&states->entries);
+}
+
+/* The chunks, whose entries count from their own start, with a new index behind them, at file->index and file->sealed. */
+static bool join_states(struct trace_file *file, const struct trace_states *states, uint64_t end)
+{
+    const size_t before = file->index.count;
+    if (!bytes_append(&file->index, states->entries.at, states->entries.count) ||
+        !bytes_append(&file->sealed, states->sealed.at, states->sealed.count))
+        return false;
+    for (size_t at = before; at < file->index.count; at += INDEX_ENTRY_BYTES) {
+        uint64_t offset;
+        get_u64(file->index.at + at, &offset);
+        put_u64(file->index.at + at, end + offset);
+    }
+    return seal_index(&file->index, end + file->sealed.count, &file->sealed);
+}
+
+int trace_file_add_states(const char *path, const struct trace_states *states, struct error *err)
+{
+    struct error why;
+    struct trace_file *file = open_file(path, O_RDWR, &why);
+    if (!file) return *err = why, STATUS_RUN;
+    const off_t end = lseek(file->fd, 0, SEEK_END);
+    int status = STATUS_OK;
+    if (end < 0 || !walk_chunks(file, (uint64_t)end) || file->written + CHUNK_HEAD_BYTES > (uint64_t)end ||
+        !join_states(file, states, (uint64_t)end))
+        status = error_set(err, STATUS_RUN, "cannot add states to the trace %s: it has no index", path);
+    file->written = (uint64_t)end; /* to which a failed write cuts back */
+    if (!status) status = write_all(file, file->sealed.at, file->sealed.count, err);
+    file->chunk.head.records = 0;
+    const int closed = trace_file_leave(file, status ? NULL : err);
+    return status ? status : closed;
 }

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 
 #include "engine/base/error.h"
-#include "engine/trace/record.h"
+#include "engine/trace/chunk.h"
 
 struct trace_file;
 
@@ -44,3 +44,14 @@ int trace_file_close(struct trace_file *file, struct error *err);
 
 /* The same without the index: another process will continue the file with trace_file_append(). */
 int trace_file_leave(struct trace_file *file, struct error *err);
+
+/* Chunks of states (format.h), in memory. All-zero: none. */
+struct trace_states { struct bytes sealed, entries; };
+
+/* Seals one of `raw`, which becomes empty. head: flags, step and first_ns are used. False: no memory. */
+bool trace_states_put(struct trace_states *states, const struct chunk_head *head, struct bytes *raw);
+
+/* Appends them and a new index to a file that ends with an index, in one write: a reader of the file never sees a part of
+ * its records move. STATUS_RUN: another process writes it, it has no index, or it cannot be written; it is as it was. */
+int trace_file_add_states(const char *path, const struct trace_states *states, struct error *err);
+void trace_states_release(struct trace_states *states);

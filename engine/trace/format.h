@@ -31,6 +31,11 @@
  *     last      0       8      offset of the index chunk in the file
  *               8       8      "zlindex\n"
  *
+ * Behind the index a finished file may have states of the run, from which a reader can begin (engine/observe/states.h), and
+ * then an index that also names them. Their chunks have CHUNK_INDEX and one of CHUNK_NEWS, CHUNK_STEPS and CHUNK_STATE, so a
+ * reader of records skips them. `step` and the earliest time are those of the STEP_BEGIN before which the state holds; of
+ * CHUNK_STEPS the earliest time is the number of all steps so far.
+ *
  * What a version promises: kinds may be added and fields appended (record.h says how old readers skip them); anything
  * else raises the version, and readers refuse versions that they do not know. */
 #pragma once
@@ -59,6 +64,10 @@ enum chunk_flag {
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads them too */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
+    CHUNK_NEWS = 16,  /* records since the state before this one that a reader folds in any case */
+    CHUNK_STEPS = 32, /* the steps since then */
+    CHUNK_STATE = 64, /* the numbers of the state itself */
+    CHUNK_OF_STATES = CHUNK_NEWS | CHUNK_STEPS | CHUNK_STATE,
 };
 
 /* Bounds that let a reader allocate without trusting the file: the most raw bytes of a chunk, and the highest

@@ -50,6 +50,12 @@ int source_seek_step(struct source *source, uint32_t step, struct error *err);
  * already has the state of that moment. STATUS_INPUT: the step is not there, or no longer kept. */
 int source_resume_step(struct source *source, uint32_t step, struct error *err);
 
+/* File: the chunks of states that it has (format.h), in order. The caller frees *out. Returns their number; 0: none, or no index. */
+struct trace_state { uint64_t offset, time_ns; uint32_t step, flags; };
+int source_states(struct source *source, struct trace_state **out);
+/* The contents of one, valid until the next call for this source. NULL: damaged. */
+const uint8_t *source_state(struct source *source, const struct trace_state *state, size_t *bytes);
+
 bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
 const char *source_error(const struct source *source);  /* after SOURCE_BAD: one line; else "" */
 bool source_drives(const struct source *source);        /* live: lines sent are commands (known after the first record) */

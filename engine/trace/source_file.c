@@ -53,9 +53,10 @@ static enum source_result head_at(const struct file_source *file, struct source_
     return SOURCE_RECORD;
 }
 
-static enum source_result load(struct file_source *file, struct source_block *block, const struct chunk_head *head)
+static enum source_result load_at(struct file_source *file, struct source_block *block, uint64_t offset,
+                                  const struct chunk_head *head)
 {
-    uint64_t at = file->offset + CHUNK_HEAD_BYTES;
+    uint64_t at = offset + CHUNK_HEAD_BYTES;
     file->stored.count = 0;
     if (!bytes_reserve(&file->stored, head->stored_bytes))
         return source_fail(block, "no memory for a chunk of %u bytes", head->stored_bytes);
@@ -68,6 +69,11 @@ static enum source_result load(struct file_source *file, struct source_block *bl
                            at + head->stored_bytes);
     block->bytes = head->raw_bytes;
     return SOURCE_RECORD;
+}
+
+static enum source_result load(struct file_source *file, struct source_block *block, const struct chunk_head *head)
+{
+    return load_at(file, block, file->offset, head);
 }
 
 static enum source_result next_block(void *self, struct source_block *block)
@@ -135,13 +141,18 @@ static bool load_index(struct file_source *file, struct bytes *index)
     return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &file->unpacked, &records) == CHUNK_GOOD;
 }
 
+static struct trace_state entry_at(const struct bytes *index, size_t at)
+{
+    struct trace_state entry;
+    get_u32(get_u32(get_u64(get_u64(index->at + at, &entry.offset), &entry.time_ns), &entry.step), &entry.flags);
+    return entry;
+}
+
 static void scan_index(const struct bytes *index, uint32_t wanted, struct keyframe *target)
 {
     for (size_t at = 0; at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index->count; at += INDEX_ENTRY_BYTES) {
-        uint64_t offset, first_ns;
-        uint32_t step, flags;
-        get_u32(get_u32(get_u64(get_u64(index->at + at, &offset), &first_ns), &step), &flags);
-        if (!look_at(offset, step, flags, wanted, target)) return;
+        const struct trace_state entry = entry_at(index, at);
+        if (!look_at(entry.offset, entry.step, entry.flags, wanted, target)) return;
     }
 }
 
@@ -179,6 +190,37 @@ static int seek(void *self, uint32_t step, bool standing, struct error *err)
     return STATUS_OK;
 }
 
+/* --- states ---------------------------------------------------------------------------------------------------------- */
+
+static struct file_source *file_of(const struct source *source);
+
+int source_states(struct source *source, struct trace_state **out)
+{
+    struct file_source *file = file_of(source);
+    struct bytes index = {0};
+    int count = 0;
+    *out = NULL;
+    if (file && load_index(file, &index)) *out = malloc(index.count / INDEX_ENTRY_BYTES * sizeof **out + 1);
+    for (size_t at = 0; *out && at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index.count; at += INDEX_ENTRY_BYTES) {
+        const struct trace_state entry = entry_at(&index, at);
+        if (entry.flags & CHUNK_OF_STATES) (*out)[count++] = entry;
+    }
+    bytes_release(&index);
+    return count;
+}
+
+const uint8_t *source_state(struct source *source, const struct trace_state *state, size_t *bytes)
+{
+    struct file_source *file = file_of(source);
+    struct source_block block = {0};
+    struct chunk_head head;
+    if (state->offset >= file_bytes(file->fd) || head_at(file, &block, state->offset, &head) != SOURCE_RECORD ||
+        head.flags >> 3 != state->flags >> 3 || load_at(file, &block, state->offset, &head) != SOURCE_RECORD)
+        return NULL;
+    *bytes = block.bytes;
+    return block.records;
+}
+
 /* --- opening -------------------------------------------------------------------------------------------------------- */
 
 static void close_file(void *self)
@@ -191,6 +233,11 @@ static void close_file(void *self)
 }
 
 static const struct source_kind file_kind = {.next = next_block, .seek = seek, .close = close_file};
+
+static struct file_source *file_of(const struct source *source)
+{
+    return source_self(source, &file_kind);
+}
 
 static int check_head(int fd, struct error *err)
 {

@@ -33,7 +33,7 @@ void act_time(struct app *app, const struct key_row *row)
     case ACTION_PREVIOUS_OP:
     case ACTION_LEFT: moved = feed_previous_op(feed, app->state.rank); break;
     case ACTION_FIRST: moved = feed_go_step(feed, 0); break;
-    default: feed_newest(feed); break;
+    default: feed_last(feed); break;
     }
     app->state.by_ops = row->action == ACTION_NEXT_OP || row->action == ACTION_PREVIOUS_OP ||
                         row->action == ACTION_LEFT || row->action == ACTION_RIGHT;

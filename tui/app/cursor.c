@@ -41,10 +41,58 @@ static bool open_at(struct feed *feed, const struct keyframe *keyframe, struct r
     return reader->model || (record_reader_release(reader, true), false);
 }
 
-/* Opens records from the keyframe on, or from the oldest kept keyframe if that one's records are gone. */
-static bool cursor_open(struct feed *feed, const struct keyframe *keyframe, struct record_reader *reader)
+/* Puts the cursor at the end of `back`, or at time_ns if no record lies between the two. */
+static bool place_cursor(struct feed *feed, uint64_t time_ns)
 {
-    if (open_at(feed, keyframe, reader)) return true;
+    const struct run_model *model = feed->back.model;
+    feed->cursor_ns = time_ns > model->now_ns ? time_ns : model->now_ns;
+    forget_stepping(feed);
+    const uint64_t newest = feed->newest.model->revision;
+    if (feed->live ? model->revision >= newest : model->revision == newest) feed_newest(feed);
+    return true;
+}
+
+/* Of a recording, whether it may be read from one of its states to a moment behind all that has been read. */
+static bool is_ahead(const struct feed *feed, uint32_t step, uint64_t time_ns)
+{
+    const struct record_reader *newest = &feed->newest;
+    return !feed->live && !newest->over && time_ns > newest->model->now_ns && step > record_reader_steps_done(newest);
+}
+
+/* Whether `back` is folded to a moment behind all that has been read; then reading on from there needs no keyframe. */
+static bool back_is_ahead(const struct feed *feed)
+{
+    return feed->behind && feed->back.model->now_ns > feed->newest.model->now_ns;
+}
+
+/* Goes on in `back` from a state of the file before the moment, if one is later than what has been read so far. */
+static bool leap(struct feed *feed, uint64_t after_ns, uint32_t step, uint64_t time_ns)
+{
+    struct record_reader reader;
+    if (!is_ahead(feed, step, time_ns) || !open_at(feed, NULL, &reader)) return false;
+    if (!record_reader_skip(&reader, after_ns, step, time_ns)) return record_reader_release(&reader, true), false;
+    if (time_ns == UINT64_MAX) record_reader_until_step_ends(&reader, step);
+    if (step != UINT32_MAX && record_reader_steps_done(&reader) < step)
+        return record_reader_release(&reader, true), false;
+    record_reader_release(&feed->back, true);
+    feed->back = reader;
+    return feed->behind = true;
+}
+
+void feed_last(struct feed *feed)
+{
+    if (leap(feed, feed->newest.model->now_ns, UINT32_MAX, UINT64_MAX)) feed->playing = false, place_cursor(feed, 0);
+    else feed_newest(feed);
+}
+
+/* Opens records from the keyframe on, or from the oldest kept keyframe if that one's records are gone; behind all that has been
+ * read, from a state of the file before time_ns. */
+static bool cursor_open(struct feed *feed, const struct keyframe *keyframe, uint64_t time_ns, struct record_reader *reader)
+{
+    if (open_at(feed, keyframe, reader)) {
+        if (is_ahead(feed, UINT32_MAX, time_ns)) record_reader_skip(reader, feed->newest.model->now_ns, UINT32_MAX, time_ns);
+        return true;
+    }
     uint32_t first = feed->past ? record_buffer_first_step(feed->past) : 0;
     keyframe = first ? keyframe_from_step(&feed->keyframes, first) : NULL;
     return keyframe && open_at(feed, keyframe, reader);
@@ -54,20 +102,10 @@ static bool move_back_to(struct feed *feed, const struct keyframe *keyframe)
 {
     struct record_reader reader;
     feed->playing = false;
-    if (!cursor_open(feed, keyframe, &reader)) return false;
+    if (!cursor_open(feed, keyframe, 0, &reader)) return false;
     record_reader_release(&feed->back, true);
     feed->back = reader;
     return feed->behind = true;
-}
-
-/* Puts the cursor at the end of `back`, or at time_ns if no record lies between the two. */
-static bool place_cursor(struct feed *feed, uint64_t time_ns)
-{
-    const struct run_model *model = feed->back.model;
-    feed->cursor_ns = time_ns > model->now_ns ? time_ns : model->now_ns;
-    forget_stepping(feed);
-    if (model->revision >= feed->newest.model->revision) feed_newest(feed);
-    return true;
 }
 
 /* ---- where to ------------------------------------------------------------------------------------------------------ */
@@ -85,6 +123,14 @@ static bool is_past_step(const struct record_reader *newest, uint64_t step)
 bool feed_go_time(struct feed *feed, uint64_t time_ns)
 {
     bool playing = feed->playing;
+    if (is_ahead(feed, UINT32_MAX, time_ns)) {
+        const bool goes_on = back_is_ahead(feed) && feed->back.model->now_ns <= time_ns;
+        const uint64_t after_ns = (goes_on ? &feed->back : &feed->newest)->model->now_ns;
+        if (leap(feed, after_ns, UINT32_MAX, time_ns) || goes_on) {
+            record_reader_until_time(&feed->back, time_ns);
+            return place_cursor(feed, feed->back.over ? 0 : time_ns);
+        }
+    }
     if (!feed_read_until(feed, is_past_time, time_ns)) return feed_newest(feed), true;
     const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, time_ns);
     bool onwards = feed->behind && feed->back.model->now_ns <= time_ns &&
@@ -97,6 +143,7 @@ bool feed_go_time(struct feed *feed, uint64_t time_ns)
 
 bool feed_go_step(struct feed *feed, uint32_t step)
 {
+    if (leap(feed, feed->newest.model->now_ns, step, UINT64_MAX)) return feed->playing = false, place_cursor(feed, 0);
     if (!feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step) return false;
     if (!move_back_to(feed, step ? keyframe_before_step(&feed->keyframes, step) : NULL)) return false;
     record_reader_until_step_ends(&feed->back, step);
@@ -117,7 +164,7 @@ bool feed_next_step(struct feed *feed)
     bool within;
     uint32_t step = steps_done(feed, &within) + 1;
     if (!feed->behind) return false;
-    if (!feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step)
+    if (!back_is_ahead(feed) && !feed_read_until(feed, is_past_step, step) && record_reader_steps_done(&feed->newest) < step)
         return feed_newest(feed), true;
     feed->playing = false;
     record_reader_until_step_ends(&feed->back, step);
@@ -147,7 +194,8 @@ static uint64_t scan(struct record_reader *reader, uint64_t until_ns, feed_match
 static uint64_t find_after(struct feed *feed, feed_match *match, const void *user)
 {
     struct record_reader reader;
-    if (!feed->behind || !cursor_open(feed, keyframe_before_time(&feed->keyframes, feed->cursor_ns), &reader)) return 0;
+    const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, feed->cursor_ns);
+    if (!feed->behind || !cursor_open(feed, keyframe, feed->cursor_ns, &reader)) return 0;
     record_reader_until_time(&reader, feed->cursor_ns);
     uint64_t found_ns = scan(&reader, UINT64_MAX, match, user, true);
     record_reader_release(&reader, true);
@@ -293,9 +341,10 @@ static bool fold_part(struct feed *feed, struct part *part, uint64_t from_ns, ui
 {
     struct record_reader reader;
     const struct keyframe *keyframe = keyframe_before_time(&feed->keyframes, from_ns ? from_ns - 1 : 0);
-    if (!cursor_open(feed, keyframe, &reader)) return false;
+    if (!cursor_open(feed, keyframe, from_ns ? from_ns - 1 : 0, &reader)) return false;
     reader.history = history_new(FEED_HISTORY_BYTES);
-    part->from_ns = keyframe ? keyframe->time_ns : 0;
+    part->from_ns = reader.model->now_ns;
+    if (reader.history && reader.model->revision) history_begin(reader.history, reader.model->first_ns, part->from_ns);
     for (int i = 0; reader.history && i < RECORDS_MAX && record_reader_peek(&reader); i++) {
         if (reader.next.time_ns > to_ns && reader.next.kind == TRACE_STEP_BEGIN) break;
         record_reader_fold(&reader);
@@ -311,7 +360,8 @@ const struct history *feed_history(struct feed *feed, uint64_t from_ns, uint64_t
 {
     struct part *part = &feed->part;
     if (!from_ns && !to_ns) from_ns = to_ns = feed->cursor_ns; /* the step under the cursor */
-    if (!feed->behind || from_ns >= history_whole_from(feed->newest.history) || to_ns > feed->newest.model->now_ns)
+    if (!feed->behind || (!is_ahead(feed, UINT32_MAX, from_ns) && (from_ns >= history_whole_from(feed->newest.history) ||
+                                                                  to_ns > feed->newest.model->now_ns)))
         return feed->newest.history;
     if (part->from_ns <= from_ns && to_ns <= part->to_ns) return part->history ? part->history : feed->newest.history;
     part_release(part);

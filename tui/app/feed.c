@@ -126,6 +126,7 @@ bool feed_advance(struct feed *feed, uint64_t now_ns)
     bool changed = !feed->newest.over && read_on(feed);
     uint64_t cursor_ns = feed->cursor_ns;
     bool was_behind = feed->behind;
+    if (feed->behind && feed->newest.over && feed->back.over) feed_newest(feed);
     if (feed->playing) pace_advance(feed, now_ns);
     return changed || feed->cursor_ns != cursor_ns || feed->behind != was_behind;
 }

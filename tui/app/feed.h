@@ -117,6 +117,9 @@ bool feed_previous_step(struct feed *feed);
 bool feed_next_op(struct feed *feed, int rank); /* to where one of the rank's operations begins or ends */
 bool feed_previous_op(struct feed *feed, int rank);
 void feed_newest(struct feed *feed);
+/* The end of what has been recorded: of a recording that is still being read, from a state of the file. The cursor is then behind all
+ * that `newest` has read, until that has come there. */
+void feed_last(struct feed *feed);
 
 /* Live: shows the next operation of `rank` twice, at its begin and at its end. Call feed_hold_next() when the run is told to let
  * an operation run, and feed_hold() after records: once the operation has ended, it moves the cursor back to its begin. */

@@ -30,6 +30,7 @@ static int go_to_step(struct record_reader *reader, const char *text, struct err
     if (step < 1 || *rest || strpbrk(text, "+- ")) /* sscanf takes -1 for 4294967295 */
         return error_set(err, STATUS_USAGE,
                          "--at step:%s: give step:STEP or step:STEP.OPERATION[.begin|.end], steps from 1 on", text);
+    record_reader_skip(reader, 0, step, UINT64_MAX);
     if (one && !record_reader_until_op(reader, step, op, !begins))
         return error_set(err, STATUS_USAGE, "this run has no operation %u in step %u on rank 0", op, step);
     if (one) return STATUS_OK;
@@ -45,13 +46,16 @@ static int go_to_time(struct record_reader *reader, const char *text, struct err
     if (end == text || *end || !(seconds >= 0 && seconds < 1e9))
         return error_set(err, STATUS_USAGE, "--at time:%s: give seconds since the start of the run, like time:1.5",
                          text);
-    if (record_reader_peek(reader)) record_reader_until_time(reader, reader->next.time_ns + (uint64_t)(seconds * 1e9));
+    const uint64_t time_ns = record_reader_peek(reader) ? reader->next.time_ns + (uint64_t)(seconds * 1e9) : 0;
+    record_reader_skip(reader, 0, UINT32_MAX, time_ns);
+    record_reader_until_time(reader, time_ns);
     return STATUS_OK;
 }
 
 static int go_to(struct record_reader *reader, const char *at, struct error *err)
 {
     if (!at || !strcmp(at, "end")) {
+        record_reader_skip(reader, 0, UINT32_MAX, UINT64_MAX);
         while (record_reader_fold(reader)) {}
         return STATUS_OK;
     }
@@ -255,6 +259,7 @@ static bool add_step(struct stretch *stretch, uint32_t step)
 static bool add_steps(struct stretch *stretch)
 {
     char text[40];
+    record_reader_skip(&stretch->reader, 0, stretch->from - 1, UINT64_MAX);
     record_reader_until_step_ends(&stretch->reader, stretch->from - 1);
     snprintf(text, sizeof text, "Before step %u", stretch->from);
     bool good = add_screen(stretch, text);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/observe/states.h"
+
 struct run_model *record_reader_model(void)
 {
     return run_model_new(&(struct run_model_options){.steps = RUN_STEPS_KEPT, .notices = RUN_NOTICES_KEPT});
@@ -14,6 +16,20 @@ void record_reader_release(struct record_reader *reader, bool with_model)
     if (with_model) run_model_free(reader->model);
     history_free(reader->history);
     memset(reader, 0, sizeof *reader);
+}
+
+bool record_reader_skip(struct record_reader *reader, uint64_t after_ns, uint32_t step, uint64_t time_ns)
+{
+    struct run_model *model = record_reader_model();
+    uint32_t from_step;
+    if (!model || !run_state_load(model, reader->source, after_ns, step, time_ns, &from_step) ||
+        source_resume_step(reader->source, from_step, NULL))
+        return run_model_free(model), false;
+    run_model_free(reader->model);
+    reader->model = model;
+    reader->has_next = false;
+    if (reader->history) history_begin(reader->history, model->first_ns, model->now_ns);
+    return true;
 }
 
 static void end(struct record_reader *reader, enum source_result result)

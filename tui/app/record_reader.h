@@ -19,6 +19,10 @@ struct record_reader {
 struct run_model *record_reader_model(void); /* an empty one, with the bounds that a screen needs; NULL: no memory */
 void record_reader_release(struct record_reader *reader, bool with_model); /* and clears; frees the source too */
 
+/* At the start of a file: goes on from one of its states (engine/observe/states.h), before `step` and time_ns. It must be later than
+ * after_ns. False: there is none, and nothing has changed. */
+bool record_reader_skip(struct record_reader *reader, uint64_t after_ns, uint32_t step, uint64_t time_ns);
+
 bool record_reader_peek(struct record_reader *reader); /* false: nothing now, or over */
 bool record_reader_fold(struct record_reader *reader); /* the next record; false: there is none */
 
