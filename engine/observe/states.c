@@ -9,9 +9,10 @@
 
 enum {
     VERSION = 1,
-    SPACING_RECORDS = 100000, /* takes about 10 ms to fold */
+    SPACING_RECORDS = 50000, /* takes about 5 ms to fold */
     SPACING_STATES = 8,       /* of the records' bytes, at most an eighth is added, before compression */
-    MARGIN_STEPS = 2,
+    MARGIN_STEPS = 2, /* views show the step before, too */
+    WINDOW_STEPS = 32, WINDOW_NS = 1000000000, /* ... and what was sent in the last second, or so many steps */
     OPEN_STEPS = 2, /* may still change after a state; those before do not (snapshot.c) */
 };
 
@@ -95,10 +96,13 @@ static void code_model(struct coder *coder, struct run_model *model)
 static void code_step(struct coder *coder, struct run_step *step)
 {
     uint64_t *sent_bytes = step->sent_bytes;
+    uint8_t sent = sent_bytes != NULL;
+    step->sent_bytes = NULL; /* no address in a file */
     CODE(*step);
-    const bool sent = step->sent_bytes; /* of the model that was written */
+    CODE(sent);
     bound(coder, step->ranks, RUN_RANKS_MAX);
-    if (!coder->out) step->sent_bytes = sent_bytes = sent && !coder->failed ? calloc((size_t)step->ranks + 1, 8) : NULL;
+    if (!coder->out && sent && !coder->failed) sent_bytes = calloc((size_t)step->ranks + 1, sizeof *sent_bytes);
+    step->sent_bytes = sent_bytes;
     if (sent_bytes) code(coder, sent_bytes, (size_t)step->ranks * sizeof *sent_bytes);
     coder->failed |= sent && !sent_bytes;
     truth(&step->skipped), truth(&step->lost), truth(&step->pace.known);
@@ -124,7 +128,6 @@ struct past {
     uint64_t records, bytes;  /* since the last state */
     uint64_t steps, state_bytes; /* written until it; its length */
     uint32_t step, newest;    /* of the last state; of the last step begun */
-    size_t sealed, entries;   /* of the states before the last one */
 };
 
 static bool put(struct past *past, const struct trace_record *begin, unsigned flag, uint64_t first, struct bytes *raw)
@@ -141,7 +144,6 @@ static bool take(struct past *past, const struct trace_record *begin)
     struct coder writes = {.out = &past->raw}, *coder = &writes;
     int ranks = model->ranks, open = model->step_count < OPEN_STEPS ? model->step_count : OPEN_STEPS;
     uint64_t closed = model->steps_dropped + (uint64_t)(model->step_count - open);
-    past->sealed = past->states.sealed.count, past->entries = past->states.entries.count;
     if (past->steps < model->steps_dropped || !put(past, begin, CHUNK_NEWS, begin->time_ns, &past->news)) return false;
     for (uint64_t i = past->steps; i < closed; i++) code_step(coder, &model->steps[i - model->steps_dropped]);
     if (coder->failed || !put(past, begin, CHUNK_STEPS, closed, &past->raw)) return false;
@@ -180,14 +182,6 @@ static bool pass(struct past *past, const struct trace_record *record, const voi
     return good;
 }
 
-/* Views at the last step show the one before, too. */
-static void drop_last(struct past *past)
-{
-    if (!past->states.entries.count || past->step + MARGIN_STEPS <= past->newest) return;
-    past->states.sealed.count = past->sealed;
-    past->states.entries.count = past->entries;
-}
-
 static bool fits(const struct past *past, const char *path, uint64_t most_bytes)
 {
     struct stat what;
@@ -207,8 +201,8 @@ int run_states_write(const char *path, uint64_t most_bytes, struct error *err)
     bool good = !status && source_states(source, &had) == 0;
     while (good && (result = source_next(source, &record)) == SOURCE_RECORD)
         good = pass(&past, &record, source_encoded(source));
-    drop_last(&past);
-    if (good && result == SOURCE_END && past.model->ended && past.states.entries.count && fits(&past, path, most_bytes))
+    const bool whole = good && result == SOURCE_END && !source_torn(source) && past.model->ended;
+    if (whole && past.states.entries.count && fits(&past, path, most_bytes))
         status = trace_file_add_states(path, &past.states, err);
     free(had);
     source_close(source);
@@ -221,15 +215,24 @@ int run_states_write(const char *path, uint64_t most_bytes, struct error *err)
 
 /* ---- reading ---- */
 
-/* The index in `all` of the state to load; -1: none. */
+/* The index in `all` of the last state that is so many steps before `step` and not after time_ns; -1: none. */
+static int last_before(const struct trace_state *all, int count, uint32_t steps, uint32_t step, uint64_t time_ns)
+{
+    int i = count - 1;
+    while (i >= 0 && !(all[i].flags & CHUNK_STATE && all[i].time_ns <= time_ns && (uint64_t)all[i].step + steps <= step)) i--;
+    return i;
+}
+
 static int choose(const struct trace_state *all, int count, uint32_t step, uint64_t time_ns)
 {
-    int found = -1;
-    for (int i = 0; i < count; i++)
-        if (all[i].flags & CHUNK_STATE && all[i].time_ns <= time_ns && all[i].step <= step) found = i;
-    if (found >= 0 && time_ns != UINT64_MAX) step = all[found].step;
-    while (found >= 0 && !(all[found].flags & CHUNK_STATE && (uint64_t)all[found].step + MARGIN_STEPS <= step)) found--;
-    return found;
+    int near = last_before(all, count, 0, step, time_ns);
+    if (near >= 0 && (time_ns != UINT64_MAX || step == UINT32_MAX)) step = all[near].step; /* the step then, or an earlier one */
+    near = last_before(all, near + 1, MARGIN_STEPS, step, time_ns);
+    if (near < 0) return near;
+    const uint64_t second_ns = all[near].time_ns > WINDOW_NS ? all[near].time_ns - WINDOW_NS : 0;
+    const int steps = last_before(all, near + 1, MARGIN_STEPS + WINDOW_STEPS, step, time_ns),
+              second = last_before(all, near + 1, 0, step, second_ns);
+    return steps > second ? steps : second;
 }
 
 static bool fold_news(struct run_model *model, struct source *source, const struct trace_state *news)

@@ -284,15 +284,17 @@ static void last_step(struct window *window, const struct scene *scene)
     window->paced_bytes_per_s = paced_rate(&step->pace);
 }
 
-/* Whole steps of one schedule, as far back as a second before the last of them ended. */
+/* Whole steps of one schedule, as far back as a second before the last of them ended, but no more than can be added up for every
+ * frame. A reader that begins in mid-run must know so many (engine/observe/states.h). */
 static void last_second(struct window *window, const struct scene *scene)
 {
+    enum { STEPS_MOST = 32 };
     const struct run_model *model = scene->model;
     const struct run_step *last = run_last_step(model);
     uint64_t from_ns = 0, to_ns = 0;
     int steps = 0;
     window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
-    for (int i = model->step_count - 1; last && i >= 0; i--) {
+    for (int i = model->step_count - 1; last && i >= 0 && steps < STEPS_MOST; i--) {
         const struct history_step *when = history_step_numbered(scene->history, model->steps[i].step);
         if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
         if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
@@ -302,7 +304,8 @@ static void last_second(struct window *window, const struct scene *scene)
         from_ns = when->begun_ns;
         steps++;
     }
-    snprintf(window->name, sizeof window->name, "last second: mean of %d step%s", steps, plural(steps));
+    snprintf(window->name, sizeof window->name, "%s: mean of %d step%s", steps < STEPS_MOST ? "last second" : "newest steps",
+             steps, plural(steps));
     if (steps) measure(window, scene, from_ns, to_ns, steps);
 }
 
