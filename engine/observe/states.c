@@ -10,9 +10,8 @@
 enum {
     VERSION = 1,
     SPACING_RECORDS = 50000, /* takes about 5 ms to fold */
-    SPACING_STATES = 8,       /* of the records' bytes, at most an eighth is added, before compression */
+    SPACING_STATES = 4,      /* of the records' bytes, at most a quarter is added, before compression */
     MARGIN_STEPS = 2, /* views show the step before, too */
-    WINDOW_STEPS = 32, WINDOW_NS = 1000000000, /* ... and what was sent in the last second, or so many steps */
     OPEN_STEPS = 2, /* may still change after a state; those before do not (snapshot.c) */
 };
 
@@ -223,16 +222,13 @@ static int last_before(const struct trace_state *all, int count, uint32_t steps,
     return i;
 }
 
+/* The last but one that is early enough: between them lie more operations than any view adds up by default. */
 static int choose(const struct trace_state *all, int count, uint32_t step, uint64_t time_ns)
 {
     int near = last_before(all, count, 0, step, time_ns);
     if (near >= 0 && (time_ns != UINT64_MAX || step == UINT32_MAX)) step = all[near].step; /* the step then, or an earlier one */
     near = last_before(all, near + 1, MARGIN_STEPS, step, time_ns);
-    if (near < 0) return near;
-    const uint64_t second_ns = all[near].time_ns > WINDOW_NS ? all[near].time_ns - WINDOW_NS : 0;
-    const int steps = last_before(all, near + 1, MARGIN_STEPS + WINDOW_STEPS, step, time_ns),
-              second = last_before(all, near + 1, 0, step, second_ns);
-    return steps > second ? steps : second;
+    return near < 0 ? near : last_before(all, near, 0, step, time_ns);
 }
 
 static bool fold_news(struct run_model *model, struct source *source, const struct trace_state *news)

@@ -284,17 +284,20 @@ static void last_step(struct window *window, const struct scene *scene)
     window->paced_bytes_per_s = paced_rate(&step->pace);
 }
 
-/* Whole steps of one schedule, as far back as a second before the last of them ended, but no more than can be added up for every
- * frame. A reader that begins in mid-run must know so many (engine/observe/states.h). */
+/* Whole steps of one schedule, as far back as a second before the last of them ended, but no more operations than can be added up for
+ * every frame, and than a reader that begins in mid-run has seen (engine/observe/states.c). */
 static void last_second(struct window *window, const struct scene *scene)
 {
-    enum { STEPS_MOST = 32 };
+    enum { OPERATIONS_MOST = 20000 };
     const struct run_model *model = scene->model;
     const struct run_step *last = run_last_step(model);
+    const struct run_schedule *plan = last ? run_schedule_numbered(model, last->schedule) : NULL;
+    const int each = plan && plan->ops.op_count ? plan->ops.op_count * model->ranks : OPERATIONS_MOST,
+              most = each < OPERATIONS_MOST ? OPERATIONS_MOST / each : 1, oldest = model->step_count - most;
     uint64_t from_ns = 0, to_ns = 0;
-    int steps = 0;
+    int steps = 0, i = model->step_count - 1;
     window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
-    for (int i = model->step_count - 1; last && i >= 0 && steps < STEPS_MOST; i--) {
+    for (; last && i >= 0 && (i >= oldest || !steps); i--) {
         const struct history_step *when = history_step_numbered(scene->history, model->steps[i].step);
         if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
         if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
@@ -304,8 +307,8 @@ static void last_second(struct window *window, const struct scene *scene)
         from_ns = when->begun_ns;
         steps++;
     }
-    snprintf(window->name, sizeof window->name, "%s: mean of %d step%s", steps < STEPS_MOST ? "last second" : "newest steps",
-             steps, plural(steps));
+    snprintf(window->name, sizeof window->name, "%s: mean of %d step%s",
+             steps && i >= 0 && i < oldest ? "newest steps" : "last second", steps, plural(steps));
     if (steps) measure(window, scene, from_ns, to_ns, steps);
 }
 
