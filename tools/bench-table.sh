@@ -51,6 +51,12 @@ offload && $NF ~ /^[0-9]+\.[0-9][0-9][0-9]$/ && NF >= 11 { widen($1 == "delayed"
 }
 /^ours .* fio .* %/ { widen("fio", found("[0-9]+ %") / 100) } # bench_storage
 
+/million records, [0-9]+ states/ { opened = $1 } # bench_open
+/^  replay --frame / { sub(/:.*/, "", $5); if (!shown[$5]) shown[$5] = $8 " ms, " $(NF - 1) " MB" }
+/^redraw at / { redraws = redrawn = 1; next }
+!/^  [a-z]+ / { redraws = 0 }
+redraws && NF == 7 { for (i = 3; i <= 7; i += 2) if ($i + 0 > longest) longest = $i + 0 }
+
 END {
     print "| | |"
     print "|---|---|"
@@ -72,5 +78,7 @@ END {
     if ("offload" in least) print "| optimizer offloaded, over forward + max(backward, down) + norm + max(update, up) + last tile, several speeds of the bus | " range("offload") ", with updates delayed " range("delayed") " |"
     if (isa) print "| the host'\''s AdamW against a loop that only reads and writes as many streams, " isa " | " range("adam") " on one core |"
     if ("fio" in least) print "| states on NVMe, read and written at once, against `fio` | " range("fio") " |"
+    if (opened) print "| a frame of a recording of " opened " million records, in processor time, and peak memory: at its end; at a step | " shown["end"] "; " shown["step"] " |"
+    if (redrawn) printf "| a view drawn at 200x60: the slowest of all, at any zoom | %.1f ms |\n", longest
     if (seen) printf "| time of what recomputation makes again, predicted from the forward times of the same run | within %.1f %% |\n", worst
 }'

@@ -2,7 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/observe/fold.h"
 #include "engine/trace/file.h"
@@ -11,8 +10,8 @@ enum {
     VERSION = 1,
     SPACING_RECORDS = 50000, /* takes about 5 ms to fold */
     SPACING_STATES = 4,      /* of the records' bytes, at most a quarter is added, before compression */
-    MARGIN_STEPS = 2, /* views show the step before, too */
-    OPEN_STEPS = 2, /* may still change after a state; those before do not (snapshot.c) */
+    MARGIN_STEPS = 2,        /* views show the step before, too */
+    OPEN_STEPS = 2,          /* may still change after a state; those before do not (snapshot.c) */
 };
 
 /* ---- numbers, as they lie in memory: one function for each struct, which writes or reads ---- */
@@ -181,13 +180,6 @@ static bool pass(struct past *past, const struct trace_record *record, const voi
     return good;
 }
 
-static bool fits(const struct past *past, const char *path, uint64_t most_bytes)
-{
-    struct stat what;
-    return !most_bytes || (stat(path, &what) == 0 && (uint64_t)what.st_size + past->states.sealed.count +
-                                                             past->states.entries.count + (64 << 10) <= most_bytes);
-}
-
 int run_states_write(const char *path, uint64_t most_bytes, struct error *err)
 {
     struct past past = {.model = run_model_new(
@@ -201,8 +193,7 @@ int run_states_write(const char *path, uint64_t most_bytes, struct error *err)
     while (good && (result = source_next(source, &record)) == SOURCE_RECORD)
         good = pass(&past, &record, source_encoded(source));
     const bool whole = good && result == SOURCE_END && !source_torn(source) && past.model->ended;
-    if (whole && past.states.entries.count && fits(&past, path, most_bytes))
-        status = trace_file_add_states(path, &past.states, err);
+    if (whole && past.states.entries.count) status = trace_file_add_states(path, &past.states, most_bytes, err);
     free(had);
     source_close(source);
     trace_states_release(&past.states);

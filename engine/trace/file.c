@@ -293,7 +293,7 @@ static bool join_states(struct trace_file *file, const struct trace_states *stat
     return seal_index(&file->index, end + file->sealed.count, &file->sealed);
 }
 
-int trace_file_add_states(const char *path, const struct trace_states *states, struct error *err)
+int trace_file_add_states(const char *path, const struct trace_states *states, uint64_t most_bytes, struct error *err)
 {
     struct error why;
     struct trace_file *file = open_file(path, O_RDWR, &why);
@@ -304,8 +304,8 @@ int trace_file_add_states(const char *path, const struct trace_states *states, s
         !join_states(file, states, (uint64_t)end))
         status = error_set(err, STATUS_RUN, "cannot add states to the trace %s: it has no index", path);
     file->written = (uint64_t)end; /* to which a failed write cuts back */
-    if (!status) status = write_all(file, file->sealed.at, file->sealed.count, err);
-    file->chunk.head.records = 0;
+    const bool fits = !most_bytes || file->written + file->sealed.count <= most_bytes;
+    if (!status && fits) status = write_all(file, file->sealed.at, file->sealed.count, err);
     const int closed = trace_file_leave(file, status ? NULL : err);
     return status ? status : closed;
 }

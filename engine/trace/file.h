@@ -52,6 +52,7 @@ struct trace_states { struct bytes sealed, entries; };
 bool trace_states_put(struct trace_states *states, const struct chunk_head *head, struct bytes *raw);
 
 /* Appends them and a new index to a file that ends with an index, in one write: a reader of the file never sees a part of
- * its records move. STATUS_RUN: another process writes it, it has no index, or it cannot be written; it is as it was. */
-int trace_file_add_states(const char *path, const struct trace_states *states, struct error *err);
+ * its records move. Does nothing if the file would be longer than most_bytes (0: no limit). STATUS_RUN: another process writes it, it has
+ * no index, or it cannot be written; it is as it was. */
+int trace_file_add_states(const char *path, const struct trace_states *states, uint64_t most_bytes, struct error *err);
 void trace_states_release(struct trace_states *states);
