@@ -3,6 +3,7 @@
 
 #include "engine/cli/front.h"
 #include "engine/import/import.h"
+#include "engine/observe/states.h"
 
 int front_import(const struct cli *cli, struct error *err)
 {
@@ -14,6 +15,7 @@ int front_import(const struct cli *cli, struct error *err)
     int status = import_files(&import, cli->operands.at, cli->operands.count, err);
     if (status) return status;
     if (cli->imported) status = import_write(&import, cli->imported, err);
+    if (cli->imported && !status) run_states_write(cli->imported, 0, NULL);
     if (!status) import_print(&import, stdout);
     import_release(&import);
     return status;

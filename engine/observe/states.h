@@ -6,8 +6,7 @@
  *
  *     run_states_write("run.zlt", 0, &err)                                         after its writer has closed it
  *     if (run_state_load(model, source, 500, UINT64_MAX, &step)) source_resume_step(source, step, &err) */
-#ifndef ENGINE_OBSERVE_STATES_H
-#define ENGINE_OBSERVE_STATES_H
+#pragma once
 
 #include "engine/observe/model.h"
 #include "engine/trace/source.h"
@@ -21,5 +20,3 @@ int run_states_write(const char *path, uint64_t most_bytes, struct error *err);
  * none; the model may be anything then, and is to be freed. */
 bool run_state_load(struct run_model *model, struct source *source, uint64_t after_ns, uint32_t step, uint64_t time_ns,
                     uint32_t *from_step);
-
-#endif
