@@ -52,7 +52,7 @@ offload && $NF ~ /^[0-9]+\.[0-9][0-9][0-9]$/ && NF >= 11 { widen($1 == "delayed"
 /^ours .* fio .* %/ { widen("fio", found("[0-9]+ %") / 100) } # bench_storage
 
 /million records, [0-9]+ states/ { opened = $1 } # bench_open
-/^  replay --frame / { sub(/:.*/, "", $5); if (!shown[$5]) shown[$5] = $8 " ms, " $(NF - 1) " MB" }
+/^  replay --frame / { sub(/:.*/, "", $5); if (!shown[$5]) shown[$5] = $9 " ms, " $(NF - 1) " MB" }
 /^redraw at / { redraws = redrawn = 1; next }
 !/^  [a-z]+ / { redraws = 0 }
 redraws && NF == 7 { for (i = 3; i <= 7; i += 2) if ($i + 0 > longest) longest = $i + 0 }
