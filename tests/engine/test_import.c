@@ -18,6 +18,7 @@
 #include "engine/observe/questions.h"
 #include "engine/trace/check.h"
 #include "engine/trace/source.h"
+#include "tests/support/kineto_text.h"
 
 /* ---- real jobs ---- */
 
@@ -151,28 +152,6 @@ static const char *write_file(const char *name, const char *text)
     return at;
 }
 
-#define X(cat, name, tid, ts, dur, args)                                                                                     \
-    "{\"ph\":\"X\",\"cat\":\"" cat "\",\"name\":\"" name "\",\"pid\":1,\"tid\":" #tid ",\"ts\":" #ts ",\"dur\":" #dur ",\"args\":{" args "}},"
-
-/* A GPU: forward launched at 10 runs at 100, backward launched at 40 at 200, beside it NCCL's all-reduce. */
-static const char gpu[] =
-    "{\"distributedInfo\":{\"rank\":0,\"world_size\":4},\"host_name\":\"a\",\"traceEvents\":["
-    X("user_annotation", "ProfilerStep#7", 5, 0, 80, "")
-    X("cpu_op", "aten::mm", 5, 8, 20, "")
-    X("cuda_runtime", "cudaLaunchKernel", 5, 10, 2, "\"correlation\":1")
-    X("cpu_op", "autograd::engine::evaluate_function: MmBackward0", 6, 30, 40, "")
-    X("cuda_runtime", "cudaLaunchKernel", 6, 40, 2, "\"correlation\":2")
-    X("cuda_runtime", "cudaLaunchKernelExC", 6, 50, 2, "\"correlation\":3")
-    X("kernel", "void at::native::gemm<float>(int)", 7, 100, 50, "\"correlation\":1,\"stream\":7")
-    X("kernel", "sgemm_back", 7, 200, 100, "\"correlation\":2,\"stream\":7")
-    X("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 20, 250, 100,
-      "\"correlation\":3,\"stream\":20,\"Collective name\":\"allreduce\",\"In msg nelems\":1000,\"Out msg nelems\":1000,"
-      "\"Group size\":4,\"dtype\":\"BFloat16\",\"Process Group Name\":\"0\"")
-    X("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", 7, 90, 5, "\"correlation\":9,\"stream\":7")
-    "{\"ph\":\"i\",\"name\":\"[memory]\",\"cat\":\"cpu_instant_event\",\"ts\":20,\"args\":{\"Device Type\":1,\"Bytes\":512,"
-    "\"Total Allocated\":4096,\"Total Reserved\":8192}},"
-    "{\"ph\":\"i\",\"name\":\"[memory]\",\"ts\":21,\"args\":{\"Device Type\":0,\"Total Allocated\":99}}]}";
-
 static const struct job_span *only_span(const struct job *job, enum lane lane)
 {
     assert_int_equal(job->ranks[0].lane[lane].count, 1);
@@ -183,7 +162,7 @@ static void kernels_are_of_the_phase_that_launched_them(void **state)
 {
     struct import import;
     struct error err;
-    const char *path = write_file("gpu.json", gpu);
+    const char *path = write_file("gpu.json", kineto_gpu);
     (void)state;
     if (import_files(&import, &path, 1, &err)) fail_msg("%s", err.text);
     const struct job *job = import.job;
@@ -321,15 +300,15 @@ static void wrong_files(void **state)
 /* Cut at every byte: an error, or a part of the job; never a crash. */
 static void a_file_cut_anywhere(void **state)
 {
-    char text[sizeof gpu];
+    char text[sizeof kineto_gpu];
     struct error err;
     (void)state;
-    for (size_t cut = 0; cut < sizeof gpu; cut += 7) {
+    for (size_t cut = 0; cut < sizeof kineto_gpu; cut += 7) {
         struct import import;
-        snprintf(text, cut + 1, "%s", gpu);
+        snprintf(text, cut + 1, "%s", kineto_gpu);
         const char *path = write_file("cut.json", text);
         if (import_files(&import, &path, 1, &err)) continue;
-        if (cut + 2 < sizeof gpu) assert_string_not_equal(import.cut, "");
+        if (cut + 2 < sizeof kineto_gpu) assert_string_not_equal(import.cut, "");
         import_release(&import);
     }
 }

@@ -1,5 +1,6 @@
 /* Any bytes at all, given to the readers of engine/import: Chrome traces plain and gzip, numbers and texts, pickles and the
- * snapshots in them. Nothing may crash, read out of bounds, run without end or allocate without bound, and a refusal is one line.
+ * snapshots in them; and whole imports of profiler's traces and of streams, to the trace that is written of them. Nothing may
+ * crash, read out of bounds, run without end or allocate without bound, and a refusal is one line.
  *
  * Runs a number of mutations of each seed (argument 1), always the same; with FUZZ_SECONDS=N in the environment each goes on for
  * so long, FUZZ_SEED=N takes another sequence, and FUZZ_READER=NAME names the only one. */
@@ -14,8 +15,12 @@
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/import/events.h"
+#include "engine/import/import.h"
 #include "engine/import/snapshot.h"
+#include "engine/observe/model.h"
+#include "engine/trace/source.h"
 #include "tests/support/effort.h"
+#include "tests/support/kineto_text.h"
 #include "tests/support/pickle_writer.h"
 
 static uint64_t accepted, counter,
@@ -137,7 +142,83 @@ static void read_pickle(struct bytes *bytes)
     close(fd);
 }
 
+/* ---- whole imports ---- */
+
+/* The trace is read again: its records are whole, in order of time, and the state of the run can be made of them. */
+static void read_trace(const char *path)
+{
+    struct source *source;
+    struct trace_record record;
+    enum source_result result;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    uint64_t last_ns = 0;
+    assert(model && source_open_file(&source, path, NULL) == STATUS_OK);
+    while ((result = source_next(source, &record)) == SOURCE_RECORD) {
+        assert(record.time_ns >= last_ns);
+        last_ns = record.time_ns;
+        run_model_fold(model, &record);
+    }
+    assert(result == SOURCE_END && model->ended);
+    source_close(source);
+    run_model_free(model);
+}
+
+static void import_all(struct bytes *bytes)
+{
+    char path[64], out[64];
+    const char *const paths[] = {path};
+    struct import import;
+    struct error err;
+    int fd = file_of(bytes, path), trace;
+    if (import_files(&import, paths, 1, &err)) check_line(err.text);
+    else {
+        char *json = import_json(&import);
+        assert(json);
+        free(json);
+        if (import_to_unnamed(&import, out, &trace, &err)) check_line(err.text);
+        else read_trace(out), close(trace), accepted++;
+        import_release(&import);
+    }
+    close(fd);
+}
+
 /* ---- seeds and mutations ---- */
+
+static struct bytes read_file(const char *path)
+{
+    struct bytes all = {0};
+    gzFile file = gzopen(path, "rb");
+    int got = 1;
+    while (file && got > 0 && bytes_reserve(&all, 1 << 16))
+        if ((got = gzread(file, all.at + all.count, 1 << 16)) > 0) all.count += (size_t)got;
+    if (!file || got) abort();
+    gzclose(file);
+    return all;
+}
+
+static struct bytes seed_gpu(void)
+{
+    struct bytes seed = {0};
+    if (!bytes_append(&seed, kineto_gpu, sizeof kineto_gpu - 1)) abort();
+    return seed;
+}
+
+/* Of a real job, each 40th event: they lie on lines between "  {" and "  },". */
+static struct bytes seed_job(void)
+{
+    struct bytes all = read_file("tests/foreign/traces/fsdp2-2/rank0.json.gz"), seed = {0};
+    bool made = bytes_append(&all, "", 1);
+    char *event = strstr((char *)all.at, "\n  {");
+    made = made && event && bytes_append(&seed, all.at, (size_t)(event - (char *)all.at));
+    for (int i = 0; event; i++) {
+        char *next = strstr(event + 1, "\n  {");
+        if (next && i % 40 == 0) made = made && bytes_append(&seed, event, (size_t)(next - event));
+        event = next;
+    }
+    if (!made || !bytes_append(&seed, "\n  {}]}", 7)) abort();
+    bytes_release(&all);
+    return seed;
+}
 
 static struct bytes seed_trace(void)
 {
@@ -251,6 +332,8 @@ int main(int argc, char **argv)
         {"gzip", seed_trace(), true, read_events},
         {"snapshot", seed_snapshot(), false, read_pickle},
         {"opcodes", seed_opcodes(), false, read_pickle},
+        {"gpu", seed_gpu(), false, import_all},
+        {"job", seed_job(), false, import_all},
     };
     int failed = 0, number = 0;
     printf("1..%d\n", only ? 1 : (int)(sizeof readers / sizeof *readers));
