@@ -323,11 +323,11 @@ class Watch:
 
     def step_ends(self, t):
         self.phase = "between"
-        self.memory()
+        self.memory(t)
         self.line("step", t, begin_t=self.step_begin, seconds=(t - self.step_begin) / 1e9, micro_steps=self.micro)
         self.step, self.micro, self.step_begin = self.step + 1, 0, 0
 
-    def memory(self):
+    def memory(self, t):
         inner = getattr(self.optimizer, "optimizer", self.optimizer)
         mine = list(self.model().parameters())
         known = {id(p) for p in mine}
@@ -338,7 +338,7 @@ class Watch:
         if torch.cuda.is_available() and torch.cuda.is_initialized():
             fields.update(allocated_bytes=torch.cuda.memory_allocated(), peak_allocated_bytes=torch.cuda.max_memory_allocated(),
                           reserved_bytes=torch.cuda.memory_reserved())
-        self.line("memory", now(), **fields)
+        self.line("memory", t, **fields)
 
     def hook_collectives(self):
         module = dist.distributed_c10d
@@ -405,7 +405,7 @@ class Watch:
 
     def user_step(self, loss):
         if loss is not None:
-            number, loss = self.step - (self.optimizer is not None), float(loss)
+            number, loss = self.step - (self.optimizer is not None), float(getattr(loss, "detach", lambda: loss)())
             self.writer.put({"kind": "loss", "t": now(), "rank": self.rank, "step": number,
                              "loss": loss if math.isfinite(loss) else str(loss)})
         if self.optimizer is None and self.step_begin:
@@ -414,6 +414,8 @@ class Watch:
     def stop(self):
         for key in list(self.pending):
             self.collective_ends(key, None)
+        error = getattr(sys, "last_value", None)  # what nobody caught
+        self.writer.put({"kind": "finish", "t": now(), "rank": self.rank, "error": error and f"{type(error).__name__}: {error}"})
         self.writer.closing.set()
         self.writer.thread.join(timeout=2)
 

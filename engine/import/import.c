@@ -60,26 +60,10 @@ static int is_trace_name(const struct dirent *entry)
     return is;
 }
 
-/* A stream of a job, or a folder with the streams of its ranks. */
-static bool holds_streams(const char *path)
-{
-    struct dirent **list;
-    bool found = stream_is(path);
-    const int count = is_folder(path) ? scandir(path, &list, NULL, alphasort) : -1;
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        found |= stream_is(file);
-        free(list[i]);
-    }
-    if (count >= 0) free(list);
-    return found;
-}
-
 bool import_is_foreign(const char *path)
 {
     struct dirent **list;
-    if (holds_streams(path)) return true;
+    if (stream_is(path)) return true;
     if (!is_folder(path)) return format_of(path) != FORMAT_NONE;
     const int count = scandir(path, &list, is_trace_name, alphasort);
     bool found = false;
@@ -212,7 +196,7 @@ int import_write(const struct import *import, const char *path, struct error *er
 
 int import_files(struct import *out, const char *const *paths, int count, struct error *err)
 {
-    if (holds_streams(paths[0])) {
+    if (stream_is(paths[0])) {
         *out = (struct import){.stream = paths[0]};
         if (count > 1)
             return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);

@@ -21,103 +21,96 @@
 #include "engine/trace/record.h"
 #include "engine/trace/source_kind.h"
 
-enum {
-    INPUTS_MAX = 1024,
-    LINE_MAX_BYTES = 1 << 20,
-    READ_BYTES = 1 << 18,
-    BLOCK_BYTES = 1 << 20,
-    TICK_NS = 50 * 1000 * 1000
-};
-static const uint64_t hold_ns = 250 * 1000 * 1000;
-#define SILENT_NS (UINT64_C(2) * 1000 * 1000 * 1000)
+enum { INPUTS_MAX = 1024, LINE_MAX_BYTES = 1 << 20, READ_BYTES = 1 << 16, BLOCK_BYTES = 1 << 20, TICK_NS = 50000000 };
+static const uint64_t second_ns = 1000000000, hold_ns = second_ns / 4, silent_ns = 2 * second_ns;
+enum { QUIET_S = 5 }; /* after so long without a line the viewer is told */
 
 struct input {
-    int fd;
-    char name[80]; /* for messages */
-    bool ended;
-    uint64_t lines;
+    int fd, rank; /* -1: no header yet */
+    char name[80], host[64];
+    bool ended, finished;               /* finished: its last line has come */
+    uint64_t lines, newest_ns, read_ns; /* newest_ns: of its lines; read_ns: when one came, by this machine's clock */
     struct bytes text;
-    int rank; /* -1: no header yet */
     int64_t offset_ns;
-    uint64_t newest_ns, read_ns; /* of its lines; when one came last, by this machine's clock */
 };
 
 /* A record that waits for its time. */
 struct moment {
-    uint64_t time_ns, number; /* number: in the order of arrival */
+    uint64_t number, meeting; /* in the order of arrival; of a collective in which all ranks take part: its number */
     struct trace_record record;
 };
 
-/* The issue times of collectives, by number: every rank numbers its own from 1 on, so equal numbers are the same one. */
-enum { KEPT = 4096 };
+/* Every rank numbers its collectives from 1 on. So those of equal number, kind and payload are the same one. */
+enum { MEETINGS_KEPT = 4096 };
 struct meeting {
-    uint64_t number, last_ns;
+    uint64_t number, bytes, last_ns;
+    enum op_kind kind;
+};
+
+struct per_rank {
+    uint64_t lane_ended_ns[LANES], sent_bytes[TRAFFIC_KINDS], busy_ns[TRAFFIC_KINDS], peak_bytes[CATEGORIES];
+    uint32_t count[TRAFFIC_KINDS];
 };
 
 struct stream {
     struct input *inputs;
-    int count, room;
-    int listener, timer; /* -1: none */
-    char socket[108];
-    bool follow, told, ended, closed;
-    struct moment *queue; /* a heap */
-    int queued, queue_room;
+    int count, room, listener, timer;        /* listener, timer: -1: none */
+    char socket[108], *folder, failure[160]; /* failure: of the first rank that says it failed */
+    bool follow, told, closed;
+    cJSON *header; /* the first one */
+    struct moment *queue;
+    int queued, queue_room, ops_told;
     uint64_t arrived, newest_ns,
-        released_ns;   /* newest_ns: of all lines; released_ns: of the newest record that was given */
-    struct job *names; /* operations and units, each once */
-    int ops_told;
-    struct meeting meetings[KEPT];
+        released_ns;             /* newest_ns: of all lines; released_ns: of the newest record that was given */
+    uint64_t header_ns, quiet_s; /* when the first header came, by this machine's clock; as the viewer was told */
+    struct job *names;           /* operations and units, each once */
+    struct meeting meetings[MEETINGS_KEPT];
+    struct per_rank *ranks; /* [found.world] */
     struct {
-        uint64_t ended_ns[LANES], sent_bytes[TRAFFIC_KINDS], busy_ns[TRAFFIC_KINDS], peak_bytes;
-        uint32_t count[TRAFFIC_KINDS];
-    } * ranks;
-    int rank_count;
+        uint32_t step, count;
+        double sum;
+    } loss; /* of the newest step */
     struct bytes out;
     struct stream_found found;
 };
 
 /* ---- the queue ---- */
 
-static bool is_before(const struct moment *a, const struct moment *b)
+static struct moment *push(struct stream *s, int rank, uint64_t time_ns, struct trace_record record)
 {
-    return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->number < b->number;
-}
-
-static void push(struct stream *s, int rank, uint64_t time_ns, struct trace_record record)
-{
-    if (time_ns < s->released_ns) {
-        if (record.kind == TRACE_OP_BEGIN) return; /* its end tells when it began */
-        time_ns = s->released_ns;
-    }
-    if (!array_grow((void **)&s->queue, s->queued, &s->queue_room, sizeof *s->queue)) return;
+    if (time_ns < s->released_ns) time_ns = s->released_ns;
+    if (!array_grow((void **)&s->queue, s->queued, &s->queue_room, sizeof *s->queue))
+        return s->names->failed = true, NULL;
     record.rank = (uint16_t)rank;
     record.time_ns = time_ns;
-    int at = s->queued++;
-    struct moment moment = {time_ns, s->arrived++, record};
-    for (int above; at > 0 && is_before(&moment, &s->queue[above = (at - 1) / 2]); at = above)
-        s->queue[at] = s->queue[above];
-    s->queue[at] = moment;
+    s->queue[s->queued] = (struct moment){s->arrived++, 0, record};
+    return &s->queue[s->queued++];
 }
 
-static struct moment pop(struct stream *s)
+static int by_time(const void *left, const void *right)
 {
-    const struct moment top = s->queue[0], last = s->queue[--s->queued];
-    int at = 0;
-    for (int child; (child = 2 * at + 1) < s->queued; at = child) {
-        if (child + 1 < s->queued && is_before(&s->queue[child + 1], &s->queue[child])) child++;
-        if (!is_before(&s->queue[child], &last)) break;
-        s->queue[at] = s->queue[child];
-    }
-    if (s->queued) s->queue[at] = last;
-    return top;
+    const struct moment *a = left, *b = right;
+    if (a->record.time_ns != b->record.time_ns) return a->record.time_ns < b->record.time_ns ? -1 : 1;
+    return a->number < b->number ? -1 : 1;
 }
 
-#define PUSH(s, rank, time, ID, name, ...)                                                                             \
-    push(s, rank, time, (struct trace_record){.kind = TRACE_##ID, .name = {__VA_ARGS__}})
+#define RECORD(ID, name, ...)                                                                                          \
+    (struct trace_record)                                                                                              \
+    {                                                                                                                  \
+        .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
+    }
+#define PUSH(s, rank, time, ...) push(s, rank, time, RECORD(__VA_ARGS__))
 #define TEXT_OF(text)                                                                                                  \
     {                                                                                                                  \
         text, strlen(text)                                                                                             \
     }
+
+/* Past the queue: a record of all ranks, at the time of the newest that was given. */
+static void tell(struct stream *s, struct trace_record record)
+{
+    record.time_ns = s->released_ns;
+    trace_append(&s->out, &record);
+}
 
 /* ---- what a line says ---- */
 
@@ -134,188 +127,191 @@ static uint32_t step_of(const cJSON *line)
     return (uint32_t)json_get_number(line, "step", UINT32_MAX - 2, 0) + 1; /* the job counts from 0 */
 }
 
-static const char *wrong(struct stream *s, const struct input *input, const char *what)
+/* The first is told to the viewer too. */
+static void wrong(struct stream *s, const struct input *input, const char *what)
 {
-    if (!s->found.wrong++)
-        snprintf(s->found.first_wrong, sizeof s->found.first_wrong, "%s, line %llu: %s", input->name,
-                 (unsigned long long)input->lines, what);
-    return NULL;
+    if (s->found.wrong++) return;
+    snprintf(s->found.first_wrong, sizeof s->found.first_wrong, "%s, line %llu: %s", input->name,
+             (unsigned long long)input->lines, what);
+    if (s->header) PUSH(s, TRACE_RANK_ALL, s->newest_ns, LOG, log, 1, TEXT_OF(s->found.first_wrong));
 }
 
-/* The newest program is named: DeepSpeed before the PyTorch below it. */
-static void name_program(char *out, size_t room, const cJSON *line)
+/* Of a long name the end, which tells units apart; of equal ones the number. */
+static void name_unit(struct stream *s, const cJSON *unit, int number)
 {
-    const cJSON *programs = json_get(line, "programs");
-    const char *deepspeed = json_get_text(programs, "deepspeed"), *torch = json_get_text(programs, "torch");
-    const char *wrapper = json_get_text(line, "wrapper");
-    if (deepspeed && wrapper && !strcmp(wrapper, "deepspeed")) snprintf(out, room, "DeepSpeed %.24s", deepspeed);
-    else snprintf(out, room, "PyTorch %.24s", torch ? torch : "");
+    char name[sizeof s->names->units->name];
+    const char *text = json_get_text(unit, "name");
+    const size_t length = text ? strlen(text) : 0, cut = length < sizeof name ? 0 : length - sizeof name + 1;
+    const char *dot = cut ? strchr(text + cut - 1, '.') : NULL;
+    snprintf(name, sizeof name, "%s", !text ? "" : dot && dot[1] ? dot + 1 : text + cut);
+    const int64_t elems = (int64_t)json_get_number(unit, "parameters", 1e15, -1);
+    if (job_unit(s->names, name, elems) == number) return;
+    snprintf(name, sizeof name, "unit %d", number);
+    job_unit(s->names, name, elems);
 }
 
-static void name_wrapper(char *out, size_t room, const cJSON *line)
+static void name_what_trains(char *out, size_t room, const cJSON *header)
 {
-    const char *wrapper = json_get_text(line, "wrapper");
-    const double stage = json_get_number(line, "stage", 3, -1);
-    if (wrapper && !strcmp(wrapper, "deepspeed") && stage >= 0) snprintf(out, room, "ZeRO-%d", (int)stage);
-    else if (wrapper && !strcmp(wrapper, "ddp")) snprintf(out, room, "DDP");
-    else if (wrapper && !strncmp(wrapper, "fsdp", 4)) snprintf(out, room, "FSDP (FSDP%.4s)", wrapper + 4);
-    else *out = '\0';
+    static const char *const names[][2] = {{"ddp", "DDP"}, {"fsdp1", "FSDP (FSDP1)"}, {"fsdp2", "FSDP (FSDP2)"}};
+    const char *wrapper = json_get_text(header, "wrapper");
+    const double stage = json_get_number(header, "stage", 3, -1);
+    *out = '\0';
+    if (wrapper && stage >= 0) snprintf(out, room, "ZeRO-%d", (int)stage);
+    for (size_t n = 0; wrapper && n < sizeof names / sizeof names[0]; n++)
+        if (!strcmp(wrapper, names[n][0])) snprintf(out, room, "%s", names[n][1]);
 }
 
-static void tell_run(struct stream *s, const cJSON *line, uint64_t time_ns)
+/* Once all ranks have a header, or no more are to be expected. */
+static void tell_run(struct stream *s)
 {
-    const char *dtype = json_get_text(line, "dtype");
+    const char *dtype = json_get_text(s->header, "dtype"), *wrapper = json_get_text(s->header, "wrapper");
+    const bool deepspeed = wrapper && !strcmp(wrapper, "deepspeed");
+    const char *version = json_get_text(json_get(s->header, "programs"), deepspeed ? "deepspeed" : "torch");
     char program[40], *text;
-    cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model"),
-          *units = cJSON_AddArrayToObject(model, "units");
-    const cJSON *unit;
-    name_program(program, sizeof program, line);
-    name_wrapper(s->found.recognised, sizeof s->found.recognised, line);
-    json_put(json, TEXT("version", ZEROLAB_VERSION), TEXT("program", program), NUMBER("ranks", s->found.world),
-             TEXT("recognised", s->found.recognised), TRUTH("sent_by_formula", true));
+    snprintf(program, sizeof program, "%s %.24s", deepspeed ? "DeepSpeed" : "PyTorch", version ? version : "");
+    cJSON *json =
+        json_object(TEXT("version", ZEROLAB_VERSION), TEXT("program", program), NUMBER("ranks", s->found.world),
+                    NUMBER("recorded", s->found.ranks), NUMBER("world", s->found.world),
+                    TEXT("recognised", s->found.recognised), TRUTH("sent_by_formula", true));
     if (dtype)
         json_put(json, TEXT("precision", !strcmp(dtype, "bfloat16")  ? "bf16"
                                          : !strcmp(dtype, "float16") ? "fp16"
                                                                      : "fp32"));
-    const double parameters = json_get_number(line, "parameters", 1e15, -1);
+    cJSON *model = cJSON_AddObjectToObject(json, "model"), *units = cJSON_AddArrayToObject(model, "units");
+    const double parameters = json_get_number(s->header, "parameters", 1e15, -1);
     if (parameters >= 0) json_put(model, NUMBER("parameters", parameters));
-    cJSON_ArrayForEach(unit, json_get(line, "units"))
-    {
-        char name[24];
-        json_copy_text(name, sizeof name, unit, "name");
-        json_put(json_item(units), TEXT("name", name), NUMBER("elems", json_get_number(unit, "parameters", 1e15, 0)));
-        job_unit(s->names, name, -1);
-    }
+    for (int u = 0; u < s->names->unit_count; u++)
+        json_put(json_item(units), TEXT("name", s->names->units[u].name), NUMBER("elems", s->names->units[u].elems));
     if ((text = cJSON_PrintUnformatted(json))) {
-        struct trace_record record = {
-            .kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = time_ns, .run = {TEXT_OF(text)}};
-        trace_append(&s->out, &record);
-        record = (struct trace_record){
-            .kind = TRACE_STATE, .rank = TRACE_RANK_ALL, .time_ns = time_ns, .state = {0, RUN_RUNNING, TEXT_OF("")}};
-        trace_append(&s->out, &record);
+        s->released_ns = s->queued ? s->queue[0].record.time_ns : s->newest_ns;
+        tell(s, RECORD(RUN, run, TEXT_OF(text)));
+        tell(s, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF("")));
     }
     free(text);
     cJSON_Delete(json);
     s->told = true;
 }
 
-static void take_header(struct stream *s, struct input *input, const cJSON *line)
+/* Ranks of one host have one clock, so they get one offset. True: the header is kept. */
+static bool take_header(struct stream *s, struct input *input, cJSON *line)
 {
     const double t = json_get_number(line, "t", 4e18, -1), unix_ns = json_get_number(line, "unix_ns", 4e18, -1);
     const int rank = (int)json_get_number(line, "rank", JOB_RANKS_MAX - 1, -1);
     const uint32_t world = (uint32_t)json_get_number(line, "ranks", JOB_RANKS_MAX, 0);
-    if (t < 0 || unix_ns < 0 || rank < 0 || !world || rank >= (int)world) {
-        wrong(s, input, "a header without t, unix_ns, rank or ranks");
-        return;
-    }
-    input->rank = rank;
+    const cJSON *unit;
+    bool taken = input->rank >= 0;
+    if (t < 0 || unix_ns < 0 || rank < 0 || rank >= (int)world)
+        return wrong(s, input, "a header without t, unix_ns, rank or ranks"), false;
+    for (int i = 0; i < s->count; i++) taken |= s->inputs[i].rank == rank;
+    if (taken || (s->header && world != s->found.world))
+        return wrong(s, input, "a header of another job, or a second one of its rank"), false;
+    json_copy_text(input->host, sizeof input->host, line, "host");
     input->offset_ns = (int64_t)unix_ns - (int64_t)t;
+    for (int i = s->count; i-- > 0;)
+        if (s->inputs[i].rank >= 0 && !strcmp(s->inputs[i].host, input->host))
+            input->offset_ns = s->inputs[i].offset_ns;
+    input->rank = rank;
     s->found.ranks++;
-    if (!s->found.world) {
-        s->found.world = world;
-        s->ranks = calloc(world, sizeof *s->ranks);
-        s->rank_count = s->ranks ? (int)world : 0;
-    }
-    if (!s->told) tell_run(s, line, time_of(input, line, "t"));
+    if (s->header) return false;
+    s->found.world = s->names->world = world;
+    s->ranks = calloc(world, sizeof *s->ranks);
+    s->names->failed |= !s->ranks;
+    s->header_ns = clock_ns();
+    name_what_trains(s->found.recognised, sizeof s->found.recognised, line);
+    int number = 0;
+    cJSON_ArrayForEach(unit, json_get(line, "units")) name_unit(s, unit, number++);
+    s->header = line;
+    return true;
 }
 
-static const struct kind_word {
-    const char *word;
-    enum op_kind kind;
-} kinds[] = {{"all_gather", OP_GATHER},
-             {"reduce_scatter", OP_REDUCE_SCATTER},
-             {"all_reduce", OP_ALL_REDUCE},
-             {"broadcast", OP_BROADCAST},
-             {"all_to_all", OP_ALL_TO_ALL}};
-
-static enum phase phase_of(const cJSON *line)
+static enum phase phase_of(const char *phase)
 {
-    const char *phase = json_get_text(line, "phase");
-    return phase && !strcmp(phase, "backward")                                   ? PHASE_BACKWARD
-           : phase && (!strcmp(phase, "optimizer") || !strcmp(phase, "between")) ? PHASE_OPTIMIZER
-                                                                                 : PHASE_FORWARD;
+    if (phase && !strcmp(phase, "backward")) return PHASE_BACKWARD;
+    return phase && (!strcmp(phase, "optimizer") || !strcmp(phase, "between")) ? PHASE_OPTIMIZER : PHASE_FORWARD;
 }
 
-/* On the first of the lanes that is free then; with none, it is left out. */
-static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[], int count,
-                   uint64_t from_ns, uint64_t to_ns, uint64_t all_there_ns)
+/* On the first of `count` lanes that is free then; with none, on the one that is free first, from then on. NULL: no memory. */
+static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct job_op op, enum lane first, int count,
+                             uint64_t from_ns, uint64_t to_ns)
 {
-    uint64_t *ended = s->ranks[rank].ended_ns;
-    int lane = 0;
-    while (lane < count && ended[lanes[lane]] > from_ns) lane++;
-    if (lane == count || to_ns < from_ns) return;
-    op.lane = lanes[lane];
+    uint64_t *ended_ns = s->ranks[rank].lane_ended_ns;
+    const uint64_t issued_ns = from_ns;
+    op.lane = first;
+    for (int l = 1; l < count && ended_ns[op.lane] > from_ns; l++)
+        if (ended_ns[first + l] < ended_ns[op.lane]) op.lane = (enum lane)(first + l);
+    if (ended_ns[op.lane] > from_ns) from_ns = ended_ns[op.lane];
+    if (to_ns < from_ns) to_ns = from_ns;
     const int64_t number = job_operation(s->names, &op);
-    const uint64_t last_ns = all_there_ns < to_ns ? all_there_ns : to_ns,
-                   peers_ns = last_ns > from_ns ? last_ns - from_ns : 0;
-    if (number < 0) return;
-    ended[op.lane] = to_ns;
-    PUSH(s, rank, from_ns, OP_BEGIN, op_begin, TRACE_OBSERVED, step, (uint32_t)number, from_ns);
-    PUSH(s, rank, to_ns, OP_END, op_end, .schedule = TRACE_OBSERVED, .step = step, .op = (uint32_t)number,
-         .issued_ns = from_ns, .ready_ns = from_ns, .started_ns = from_ns, .waited_on = -1, .peers_ns = peers_ns,
-         .sent_bytes = job_sent_bytes(s->names, &op));
+    if (number < 0) return NULL;
+    ended_ns[op.lane] = to_ns;
+    if (from_ns >= s->released_ns) /* else its end tells when it began */
+        PUSH(s, rank, from_ns, OP_BEGIN, op_begin, TRACE_OBSERVED, step, (uint32_t)number, issued_ns);
+    return PUSH(s, rank, to_ns, OP_END, op_end, .schedule = TRACE_OBSERVED, .step = step, .op = (uint32_t)number,
+                .issued_ns = issued_ns, .ready_ns = from_ns, .started_ns = from_ns, .waited_on = -1,
+                .sent_bytes = job_sent_bytes(s->names, &op));
 }
 
 /* Parts of a step: of a unit, or the optimizer; whole forwards and backwards enclose those of their units. */
-static void take_end(struct stream *s, const struct input *input, const cJSON *line)
+static void take_end(struct stream *s, struct input *input, const cJSON *line)
 {
-    static const enum lane lanes[] = {LANE_COMPUTE, LANE_COMPUTE_2};
     const char *what = json_get_text(line, "what");
     const int unit = (int)json_get_number(line, "unit", s->names->unit_count - 1, -1);
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
-    if (!what || !from_ns || !to_ns) {
-        wrong(s, input, "an end without what, begin_t or t");
-        return;
-    }
-    if (unit < 0 && s->names->unit_count && strcmp(what, "optimizer")) return;
-    const enum phase phase = !strcmp(what, "optimizer") ? PHASE_OPTIMIZER
-                             : !strcmp(what, "forward") ? PHASE_FORWARD
-                                                        : PHASE_BACKWARD;
+    if (!what || !from_ns || to_ns < from_ns) return wrong(s, input, "an end without what, begin_t or t");
+    const bool updates = !strcmp(what, "optimizer");
     char name[64];
+    if (unit < 0 && s->names->unit_count && !updates) return;
+    const enum phase phase = updates ? PHASE_OPTIMIZER : !strcmp(what, "forward") ? PHASE_FORWARD : PHASE_BACKWARD;
     snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->names->units[unit].name : "");
     put_op(s, input->rank, step_of(line), (struct job_op){.kind = OP_WORK, .phase = phase, .unit = unit, .name = name},
-           lanes, 2, from_ns, to_ns, 0);
+           LANE_COMPUTE, 2, from_ns, to_ns);
 }
 
-/* Since when all ranks are in a collective, as far as their lines have come. */
-static uint64_t last_to_come(struct stream *s, uint64_t number, uint64_t issued_ns)
+static struct meeting *meeting_of(struct stream *s, uint64_t number, const struct job_op *op)
 {
-    struct meeting *at = &s->meetings[number % KEPT];
-    if (at->number != number) *at = (struct meeting){number, 0};
-    if (issued_ns > at->last_ns) at->last_ns = issued_ns;
-    return at->last_ns;
+    struct meeting *at = &s->meetings[number % MEETINGS_KEPT];
+    if (at->number != number || at->bytes != op->bytes || at->kind != op->kind)
+        *at = (struct meeting){number, op->bytes, 0, op->kind};
+    return at;
 }
 
-static void take_collective(struct stream *s, const struct input *input, const cJSON *line)
+/* From its issue until the wait for it returned. One before the first step is of none. */
+static void take_collective(struct stream *s, struct input *input, const cJSON *line)
 {
-    const char *word = json_get_text(line, "collective");
-    const uint64_t ended_ns = time_of(input, line, "t"), told_ns = time_of(input, line, "issued_t");
-    const uint64_t waited_ns = time_of(input, line, "waited_t"), returned_ns = time_of(input, line, "returned_t");
-    const uint64_t to_ns = waited_ns     ? waited_ns
-                           : returned_ns ? returned_ns
-                                         : ended_ns,
-                   from_ns = told_ns ? told_ns : to_ns;
-    if (!word || !to_ns) {
-        wrong(s, input, "a collective without its kind or t");
-        return;
-    }
-    struct job_op op = {.kind = OP_EXCHANGE,
-                        .phase = phase_of(line),
-                        .unit = JOB_NO_UNIT,
-                        .ranks = (uint32_t)json_get_number(line, "group_size", 1 << 20, 0),
-                        .name = word};
-    const double in = json_get_number(line, "input_bytes", 1e18, 0),
+    static const struct {
+        const char *word;
+        enum op_kind kind;
+    } kinds[] = {{"all_gather", OP_GATHER},
+                 {"reduce_scatter", OP_REDUCE_SCATTER},
+                 {"all_reduce", OP_ALL_REDUCE},
+                 {"broadcast", OP_BROADCAST},
+                 {"all_to_all", OP_ALL_TO_ALL}};
+    static const char *const ends[] = {"waited_t", "returned_t", "t"};
+    const char *word = json_get_text(line, "collective"), *phase = json_get_text(line, "phase");
+    const double number = json_get_number(line, "number", 9e15, 0), in = json_get_number(line, "input_bytes", 1e18, 0),
                  out = json_get_number(line, "output_bytes", 1e18, 0);
-    op.bytes = (uint64_t)(in > out ? in : out);
+    const uint64_t issued_ns = time_of(input, line, "issued_t");
+    uint64_t to_ns = 0;
+    for (size_t e = 0; e < 3 && !to_ns; e++) to_ns = time_of(input, line, ends[e]);
+    if (!word || !to_ns || to_ns < issued_ns) return wrong(s, input, "a collective without its kind or t");
+    char name[40];
+    snprintf(name, sizeof name, "%s", word);
+    struct job_op op = {.kind = OP_EXCHANGE,
+                        .phase = phase_of(phase),
+                        .unit = JOB_NO_UNIT,
+                        .name = name,
+                        .ranks = (uint32_t)json_get_number(line, "group_size", 1 << 20, 0),
+                        .bytes = (uint64_t)(in > out ? in : out)};
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
         if (!strcmp(word, kinds[k].word)) op.kind = kinds[k].kind;
-    static const enum lane lanes[] = {LANE_COMM, LANE_COMM_2, LANE_COMM_3};
-    const double number = json_get_number(line, "number", 9e15, 0);
-    const uint64_t last_ns = number > 0 && told_ns ? last_to_come(s, (uint64_t)number, from_ns) : 0;
-    put_op(s, input->rank, step_of(line), op, lanes, 3, from_ns, to_ns, last_ns);
+    const uint32_t step = phase && !strcmp(phase, "start") ? 0 : step_of(line);
+    struct moment *end = put_op(s, input->rank, step, op, LANE_COMM, 3, issued_ns ? issued_ns : to_ns, to_ns);
+    if (!end || number < 1 || !issued_ns || op.ranks != s->found.world) return;
+    struct meeting *meeting = meeting_of(s, end->meeting = (uint64_t)number, &op);
+    if (issued_ns > meeting->last_ns) meeting->last_ns = issued_ns;
 }
 
-static void take_memory(struct stream *s, const struct input *input, const cJSON *line)
+static void take_memory(struct stream *s, struct input *input, const cJSON *line)
 {
     static const struct {
         const char *key;
@@ -326,67 +322,90 @@ static void take_memory(struct stream *s, const struct input *input, const cJSON
     const uint64_t time_ns = time_of(input, line, "t");
     uint64_t known = 0;
     for (size_t k = 0; k < sizeof keys / sizeof keys[0] && time_ns; k++) {
-        const double bytes = json_get_number(line, keys[k].key, 1e18, -1);
-        if (bytes < 0) continue;
-        known += (uint64_t)bytes;
-        PUSH(s, input->rank, time_ns, MEMORY, memory, TIER_DEVICE, keys[k].category, (uint64_t)bytes, (uint64_t)bytes,
-             (uint64_t)bytes);
+        const double told = json_get_number(line, keys[k].key, 1e18, -1);
+        if (told < 0) continue;
+        const uint64_t bytes = (uint64_t)told;
+        uint64_t *peak = &s->ranks[input->rank].peak_bytes[keys[k].category];
+        if (bytes > *peak) *peak = bytes;
+        known += bytes;
+        PUSH(s, input->rank, time_ns, MEMORY, memory, TIER_DEVICE, keys[k].category, bytes, bytes, *peak);
     }
-    const double allocated = json_get_number(line, "allocated_bytes", 1e18, -1),
-                 reserved = json_get_number(line, "reserved_bytes", 1e18, 0);
-    const double peak = json_get_number(line, "peak_allocated_bytes", 1e18, 0);
+    const double allocated = json_get_number(line, "allocated_bytes", 1e18, -1);
     if (allocated < 0 || !time_ns) return;
-    const uint64_t other = allocated > (double)known ? (uint64_t)allocated - known : 0;
+    const uint64_t all = (uint64_t)allocated, reserved = (uint64_t)json_get_number(line, "reserved_bytes", 1e18, 0),
+                   peak = (uint64_t)json_get_number(line, "peak_allocated_bytes", 1e18, 0),
+                   other = all > known ? all - known : 0;
     PUSH(s, input->rank, time_ns, MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, other,
-         reserved > (double)known ? (uint64_t)reserved - known : other, other);
-    PUSH(s, input->rank, time_ns, TIER_PEAK, tier_peak, TIER_DEVICE, (uint64_t)allocated, (uint64_t)reserved,
-         (uint64_t)peak, (uint64_t)reserved);
+         reserved > known ? reserved - known : other, other);
+    PUSH(s, input->rank, time_ns, TIER_PEAK, tier_peak, TIER_DEVICE, all, reserved, peak, reserved);
 }
 
-static void take_step(struct stream *s, const struct input *input, const cJSON *line)
+static void take_begin(struct stream *s, struct input *input, const cJSON *line)
+{
+    const char *what = json_get_text(line, "what");
+    const uint64_t time_ns = time_of(input, line, "t");
+    if (what && !strcmp(what, "step") && time_ns)
+        PUSH(s, input->rank, time_ns, STEP_BEGIN, step_begin, step_of(line), TRACE_OBSERVED, TRACE_NO_STAGE);
+}
+
+static void take_step(struct stream *s, struct input *input, const cJSON *line)
 {
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
-    if (!from_ns || to_ns < from_ns) {
-        wrong(s, input, "a step without begin_t or t");
-        return;
-    }
-    PUSH(s, input->rank, to_ns + 1, STEP_END, step_end, .step = step_of(line), .schedule = TRACE_OBSERVED,
+    if (!from_ns || to_ns < from_ns) return wrong(s, input, "a step without begin_t or t");
+    PUSH(s, input->rank, to_ns, STEP_END, step_end, .step = step_of(line), .schedule = TRACE_OBSERVED,
          .stage = TRACE_NO_STAGE, .loss = NAN, .grad_norm = NAN, .learning_rate = NAN, .loss_scale = NAN,
          .micro_steps = (uint32_t)json_get_number(line, "micro_steps", 1e9, 1), .total_ns = to_ns - from_ns);
 }
 
-/* It comes after the step's end, which is still in the queue. */
-static void take_loss(struct stream *s, const struct input *input, const cJSON *line)
+/* It comes after the step's end, which is still in the queue. A text is "nan", "inf" or "-inf". */
+static void take_loss(struct stream *s, struct input *input, const cJSON *line)
 {
     const cJSON *loss = json_get(line, "loss");
-    for (int i = 0; i < s->queued && cJSON_IsNumber(loss); i++) {
+    const float value = cJSON_IsString(loss)   ? strtof(loss->valuestring, NULL)
+                        : cJSON_IsNumber(loss) ? (float)loss->valuedouble
+                                               : NAN;
+    for (int i = s->queued; i-- > 0;) {
         struct trace_record *record = &s->queue[i].record;
         if (record->kind == TRACE_STEP_END && record->rank == input->rank && record->step_end.step == step_of(line))
-            record->step_end.loss = (float)loss->valuedouble;
+            record->step_end.loss = value;
     }
+}
+
+static void take_lost(struct stream *s, struct input *input, const cJSON *line)
+{
+    const uint64_t lines = (uint64_t)json_get_number(line, "lines", 1e18, 0), time_ns = time_of(input, line, "t");
+    s->found.lost += lines;
+    if (lines && time_ns) PUSH(s, input->rank, time_ns, GAP, gap, lines, input->newest_ns);
+}
+
+static void take_finish(struct stream *s, struct input *input, const cJSON *line)
+{
+    const char *error = json_get_text(line, "error");
+    if (error && !s->failure[0]) snprintf(s->failure, sizeof s->failure, "rank %d: %s", input->rank, error);
+    input->finished = input->ended = true;
 }
 
 static void take_line(struct stream *s, struct input *input, const char *text, size_t bytes)
 {
+    static const struct {
+        const char *kind;
+        void (*take)(struct stream *, struct input *, const cJSON *);
+    } kinds[] = {{"begin", take_begin},   {"end", take_end},      {"collective", take_collective},
+                 {"memory", take_memory}, {"step", take_step},    {"loss", take_loss},
+                 {"lost", take_lost},     {"finish", take_finish}};
     cJSON *line = cJSON_ParseWithLength(text, bytes);
-    const char *kind = json_get_text(line, "kind"), *what = json_get_text(line, "what");
+    const char *kind = json_get_text(line, "kind");
+    bool kept = false;
     s->found.lines++;
     if (!kind) wrong(s, input, "no JSON object with a kind");
-    else if (!strcmp(kind, "header")) take_header(s, input, line);
-    else if (input->rank < 0 || input->rank >= s->rank_count) wrong(s, input, "no header before it, or of another job");
-    else if (!strcmp(kind, "end")) take_end(s, input, line);
-    else if (!strcmp(kind, "collective")) take_collective(s, input, line);
-    else if (!strcmp(kind, "memory")) take_memory(s, input, line);
-    else if (!strcmp(kind, "step")) take_step(s, input, line);
-    else if (!strcmp(kind, "loss")) take_loss(s, input, line);
-    else if (!strcmp(kind, "lost")) s->found.lost += (uint64_t)json_get_number(line, "lines", 1e18, 0);
-    else if (!strcmp(kind, "begin") && what && !strcmp(what, "step") && time_of(input, line, "t"))
-        PUSH(s, input->rank, time_of(input, line, "t"), STEP_BEGIN, step_begin, step_of(line), TRACE_OBSERVED,
-             TRACE_NO_STAGE);
+    else if (!strcmp(kind, "header")) kept = take_header(s, input, line);
+    else if (input->rank < 0) wrong(s, input, "no header before it");
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind && input->rank >= 0 && !job_failed(s->names); k++)
+        if (!strcmp(kind, kinds[k].kind)) kinds[k].take(s, input, line);
     const uint64_t time_ns = input->rank >= 0 ? time_of(input, line, "t") : 0;
     if (time_ns > input->newest_ns) input->newest_ns = time_ns;
     if (time_ns > s->newest_ns) s->newest_ns = time_ns;
-    cJSON_Delete(line);
+    if (!kept) cJSON_Delete(line);
 }
 
 /* ---- reading ---- */
@@ -394,7 +413,7 @@ static void take_line(struct stream *s, struct input *input, const char *text, s
 static void take_lines(struct stream *s, struct input *input)
 {
     size_t at = 0;
-    for (const uint8_t *end; (end = memchr(input->text.at + at, '\n', input->text.count - at));
+    for (const uint8_t *end; !input->ended && (end = memchr(input->text.at + at, '\n', input->text.count - at));
          at = (size_t)(end - input->text.at) + 1) {
         input->lines++;
         if (end > input->text.at + at)
@@ -406,9 +425,10 @@ static void take_lines(struct stream *s, struct input *input)
     input->ended = true;
 }
 
-/* False: nothing came. */
+/* False: nothing came. A file that is shorter than what was read of it is another one by now. */
 static bool read_input(struct stream *s, struct input *input)
 {
+    struct stat there;
     if (input->ended || !bytes_reserve(&input->text, READ_BYTES)) return false;
     const ssize_t got = read(input->fd, input->text.at + input->text.count, READ_BYTES);
     if (got > 0) {
@@ -417,8 +437,11 @@ static bool read_input(struct stream *s, struct input *input)
         take_lines(s, input);
         return true;
     }
-    const bool socket = s->listener >= 0, later = got < 0 && (errno == EAGAIN || errno == EINTR);
-    input->ended = (got == 0 && (socket || !s->follow)) || (got < 0 && !later);
+    const bool later = got < 0 && (errno == EAGAIN || errno == EINTR);
+    const bool cut =
+        got == 0 && s->listener < 0 && fstat(input->fd, &there) == 0 && there.st_size < lseek(input->fd, 0, SEEK_CUR);
+    if (cut) wrong(s, input, "the file was cut while it was read");
+    input->ended = cut || (got == 0 && (s->listener >= 0 || !s->follow)) || (got < 0 && !later);
     return false;
 }
 
@@ -429,127 +452,189 @@ static bool add_input(struct stream *s, int fd, const char *name)
         return false;
     }
     s->inputs[s->count] = (struct input){.fd = fd, .rank = -1, .read_ns = clock_ns()};
-    snprintf(s->inputs[s->count++].name, sizeof s->inputs->name, "%.79s", name);
+    snprintf(s->inputs[s->count++].name, sizeof s->inputs->name, "%s", name);
     return true;
 }
 
-static void accept_all(struct stream *s)
+static bool is_file_of_lines(const char *path)
+{
+    char head[256] = "";
+    struct stat there;
+    if (stat(path, &there) || !S_ISREG(there.st_mode)) return false;
+    FILE *file = fopen(path, "r");
+    const size_t got = file ? fread(head, 1, sizeof head - 1, file) : 0;
+    if (file) fclose(file);
+    return got > 0 && head[0] == '{' && strstr(head, "\"kind\"") && strstr(head, "\"header\"");
+}
+
+/* Files of a folder that are not read yet. */
+static void add_files(struct stream *s)
+{
+    struct dirent **list;
+    const int count = scandir(s->folder, &list, NULL, alphasort);
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        bool known = false;
+        for (int k = 0; k < s->count; k++)
+            known |= !strncmp(s->inputs[k].name, list[i]->d_name, sizeof s->inputs->name - 1);
+        snprintf(file, sizeof file, "%s/%s", s->folder, list[i]->d_name);
+        if (!known && is_file_of_lines(file)) add_input(s, open(file, O_RDONLY | O_CLOEXEC), list[i]->d_name);
+        free(list[i]);
+    }
+    if (count >= 0) free(list);
+}
+
+static void add_connections(struct stream *s)
 {
     char name[32];
     for (int fd; s->listener >= 0 && (fd = accept4(s->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0;) {
-        snprintf(name, sizeof name, "connection %d", s->count);
+        snprintf(name, sizeof name, "connection %d", s->count + 1);
         add_input(s, fd, name);
     }
 }
 
 /* ---- records, in order of time ---- */
 
-static void tell_operations(struct stream *s, uint64_t time_ns)
+static void tell_operations(struct stream *s)
 {
     for (; s->ops_told < s->names->op_count; s->ops_told++) {
         const struct job_op *op = &s->names->ops[s->ops_told];
-        const struct trace_record record = {
-            .kind = TRACE_OPERATION,
-            .rank = TRACE_RANK_ALL,
-            .time_ns = time_ns,
-            .operation = {(uint32_t)s->ops_told, (uint8_t)op_words(op->kind, NULL)->code, (uint8_t)op->lane,
-                          (uint8_t)op->phase, op->prefetch, op->unit < 0 ? TRACE_NO_UNIT : (uint32_t)op->unit,
-                          op->ranks, op->bytes, TEXT_OF(op->name)}};
-        trace_append(&s->out, &record);
+        tell(s, RECORD(OPERATION, operation, (uint32_t)s->ops_told, (uint8_t)op_words(op->kind, NULL)->code,
+                       (uint8_t)op->lane, (uint8_t)op->phase, op->prefetch,
+                       op->unit < 0 ? TRACE_NO_UNIT : (uint32_t)op->unit, op->ranks, op->bytes, TEXT_OF(op->name)));
     }
 }
 
-/* What the step has moved is told at its end. */
-static void count_traffic(struct stream *s, const struct trace_record *record)
+/* By now the lines of all ranks about a collective have come. What the step has moved is told at its end. */
+static void give_op_end(struct stream *s, uint64_t number, struct trace_record *record)
 {
-    if (record->rank >= s->rank_count) return;
-    if (record->kind == TRACE_OP_END) {
-        const enum traffic kind = op_traffic(s->names->ops[record->op_end.op].kind);
-        if (kind == TRAFFIC_KINDS) return;
-        s->ranks[record->rank].count[kind]++;
-        s->ranks[record->rank].sent_bytes[kind] += record->op_end.sent_bytes;
-        s->ranks[record->rank].busy_ns[kind] += record->time_ns - record->op_end.started_ns;
+    const struct job_op *op = &s->names->ops[record->op_end.op];
+    struct per_rank *rank = &s->ranks[record->rank];
+    const enum traffic kind = op_traffic(op->kind);
+    if (number) {
+        const uint64_t last_ns = meeting_of(s, number, op)->last_ns,
+                       until_ns = last_ns < record->time_ns ? last_ns : record->time_ns;
+        if (until_ns > record->op_end.started_ns) record->op_end.peers_ns = until_ns - record->op_end.started_ns;
     }
-    for (int kind = 0; kind < TRAFFIC_KINDS && record->kind == TRACE_STEP_END; kind++) {
-        if (!s->ranks[record->rank].count[kind]) continue;
-        const struct trace_record sum = {
-            .kind = TRACE_TRAFFIC,
-            .rank = record->rank,
-            .time_ns = record->time_ns,
-            .traffic = {record->step_end.step, (uint8_t)kind, (uint8_t)traffic_link((enum traffic)kind),
-                        s->ranks[record->rank].count[kind], s->ranks[record->rank].sent_bytes[kind],
-                        s->ranks[record->rank].busy_ns[kind]}};
-        trace_append(&s->out, &sum);
-        s->ranks[record->rank].count[kind] = 0;
-        s->ranks[record->rank].sent_bytes[kind] = s->ranks[record->rank].busy_ns[kind] = 0;
+    if (kind == TRAFFIC_KINDS || !record->op_end.step) return;
+    rank->count[kind]++;
+    rank->sent_bytes[kind] += record->op_end.sent_bytes;
+    rank->busy_ns[kind] += record->time_ns - record->op_end.started_ns;
+}
+
+/* The loss of a step is the mean of those that ranks have told. */
+static void give_step_end(struct stream *s, struct trace_record *record)
+{
+    struct trace_of_step_end *end = &record->step_end;
+    struct per_rank *rank = &s->ranks[record->rank];
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        struct trace_record sum =
+            RECORD(TRAFFIC, traffic, end->step, (uint8_t)kind, (uint8_t)traffic_link((enum traffic)kind),
+                   rank->count[kind], rank->sent_bytes[kind], rank->busy_ns[kind]);
+        sum.rank = record->rank;
+        if (rank->count[kind]) tell(s, sum);
+        rank->count[kind] = 0;
+        rank->sent_bytes[kind] = rank->busy_ns[kind] = 0;
     }
+    if (s->loss.step != end->step) s->loss.step = end->step, s->loss.count = 0, s->loss.sum = 0;
+    if (!isnan(end->loss)) s->loss.count++, s->loss.sum += (double)end->loss;
+    if (s->loss.count) end->loss = (float)(s->loss.sum / s->loss.count);
 }
 
 static void release(struct stream *s, uint64_t until_ns)
 {
-    while (s->queued && s->queue[0].time_ns <= until_ns && s->out.count < BLOCK_BYTES) {
-        const struct moment next = pop(s);
-        s->released_ns = next.time_ns;
-        tell_operations(s, next.time_ns);
-        count_traffic(s, &next.record);
-        trace_append(&s->out, &next.record);
+    int given = 0;
+    for (; given < s->queued && s->queue[given].record.time_ns <= until_ns && s->out.count < BLOCK_BYTES; given++) {
+        struct trace_record *record = &s->queue[given].record;
+        s->released_ns = record->time_ns;
+        tell_operations(s);
+        if (record->kind == TRACE_OP_END) give_op_end(s, s->queue[given].meeting, record);
+        if (record->kind == TRACE_STEP_END) give_step_end(s, record);
+        trace_append(&s->out, record);
     }
+    s->queued -= given;
+    if (given) memmove(s->queue, s->queue + given, (size_t)s->queued * sizeof *s->queue);
 }
 
 static void tell_end(struct stream *s)
 {
-    char text[200];
-    struct trace_record record = {.kind = TRACE_LOG, .rank = TRACE_RANK_ALL, .time_ns = s->newest_ns};
-    if (s->found.lost || s->found.wrong) {
-        snprintf(text, sizeof text, "%llu lines were dropped by the job, %llu could not be read",
-                 (unsigned long long)s->found.lost, (unsigned long long)s->found.wrong);
-        record.log = (struct trace_of_log){1, TEXT_OF(text)};
-        trace_append(&s->out, &record);
-    }
-    record = (struct trace_record){
-        .kind = TRACE_END, .rank = TRACE_RANK_ALL, .time_ns = s->newest_ns, .end = {OUTCOME_FINISHED, TEXT_OF("")}};
-    trace_append(&s->out, &record);
+    char text[200] = "";
+    enum outcome outcome = OUTCOME_FINISHED;
+    for (int i = s->count; i-- > 0;)
+        if (s->inputs[i].rank >= 0 && !s->inputs[i].finished)
+            snprintf(text, sizeof text, "rank %d wrote no last line: it was killed, or still runs", s->inputs[i].rank);
+    if (*text) outcome = OUTCOME_STOPPED;
+    if (s->failure[0]) outcome = OUTCOME_FAILED, snprintf(text, sizeof text, "%s", s->failure);
+    tell(s, RECORD(END, end, (uint8_t)outcome, TEXT_OF(text)));
     s->closed = true;
 }
 
-/* Up to when all inputs have told all: the earliest of their newest lines, less what a line may be late. An input from which nothing comes
- * any more is not waited for. */
+/* Says for how long no line has come of the rank that is silent for longest. */
+static void tell_quiet(struct stream *s)
+{
+    const struct input *quiet = NULL;
+    char text[80] = "";
+    for (int i = 0; i < s->count; i++)
+        if (!s->inputs[i].ended && (!quiet || s->inputs[i].read_ns < quiet->read_ns)) quiet = &s->inputs[i];
+    uint64_t quiet_s = quiet ? (clock_ns() - quiet->read_ns) / second_ns : 0;
+    if (quiet_s < QUIET_S) quiet_s = 0;
+    else snprintf(text, sizeof text, "no line of rank %d for %llu s", quiet->rank, (unsigned long long)quiet_s);
+    if (quiet_s != s->quiet_s) tell(s, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF(text)));
+    s->quiet_s = quiet_s;
+}
+
+/* Up to when all inputs have told all: the earliest of their newest lines, less what a line may be late. An input from which
+ * nothing comes any more is not waited for. */
 static uint64_t told_until(const struct stream *s)
 {
     uint64_t until_ns = UINT64_MAX;
     for (int i = 0; i < s->count; i++) {
         const struct input *input = &s->inputs[i];
-        const bool silent = input->ended || (s->follow && clock_ns() - input->read_ns > SILENT_NS);
+        const bool silent = input->ended || (s->follow && clock_ns() - input->read_ns > silent_ns);
         const uint64_t told_ns = input->newest_ns > hold_ns ? input->newest_ns - hold_ns : 0;
         if (!silent && told_ns < until_ns) until_ns = told_ns;
     }
     return until_ns;
 }
 
+/* An input that is far ahead of the others is not read: its records would wait in memory. True: something came. */
+static bool read_all(struct stream *s, bool *ended)
+{
+    const uint64_t until_ns = told_until(s);
+    bool came = false;
+    *ended = s->count > 0;
+    for (int i = 0; i < s->count; i++) {
+        struct input *input = &s->inputs[i];
+        if (input->newest_ns < silent_ns || input->newest_ns - silent_ns < until_ns) came |= read_input(s, input);
+        *ended &= input->ended;
+    }
+    qsort(s->queue, (size_t)s->queued, sizeof *s->queue, by_time);
+    return came;
+}
+
 static enum source_result next(void *self, struct source_block *block)
 {
     struct stream *s = self;
     uint64_t ticks;
-    bool came = true, all_ended = false;
+    bool came = true, ended = false;
     if (s->closed) return SOURCE_END;
-    if (s->timer >= 0 && read(s->timer, &ticks, sizeof ticks) < 0 && errno != EAGAIN)
-        return source_fail(block, "the timer of the stream failed");
+    const bool ticked = s->timer >= 0 && read(s->timer, &ticks, sizeof ticks) > 0;
+    if (ticked && s->folder && s->found.ranks < s->found.world) add_files(s);
     s->out.count = 0;
-    while (came && !s->out.count) {
-        accept_all(s);
-        came = false;
-        all_ended = s->count > 0;
-        for (int i = 0; i < s->count; i++) {
-            came |= read_input(s, &s->inputs[i]);
-            all_ended &= s->inputs[i].ended;
-        }
-        release(s, told_until(s));
+    while (came && !s->out.count && !job_failed(s->names)) {
+        add_connections(s);
+        came = read_all(s, &ended);
+        const bool all_here =
+            s->found.ranks == s->found.world || ended || (s->follow && clock_ns() - s->header_ns > silent_ns);
+        if (!s->told && s->header && (all_here || (!came && !s->follow))) tell_run(s);
+        if (s->told) release(s, told_until(s));
     }
     if (job_failed(s->names)) return source_fail(block, "no memory to follow the job");
-    if (all_ended && !s->queued && s->told) tell_end(s);
+    if (ended && !s->queued && s->told) tell_end(s);
+    else if (ticked && s->told) tell_quiet(s);
     block->records = s->out.at;
     block->bytes = s->out.count;
-    return s->out.count ? SOURCE_RECORD : all_ended ? SOURCE_END : SOURCE_WAIT;
+    return s->out.count ? SOURCE_RECORD : ended && (s->told || !s->follow) ? SOURCE_END : SOURCE_WAIT;
 }
 
 static int timer_of(const void *self)
@@ -566,9 +651,11 @@ static void close_stream(void *self)
     }
     if (s->listener >= 0) close(s->listener), unlink(s->socket);
     if (s->timer >= 0) close(s->timer);
+    cJSON_Delete(s->header);
     free(s->inputs);
     free(s->queue);
     free(s->ranks);
+    free(s->folder);
     bytes_release(&s->out);
     job_free(s->names);
     free(s);
@@ -578,48 +665,28 @@ static const struct source_kind kind = {next, NULL, timer_of, NULL, close_stream
 
 /* ---- opening ---- */
 
-bool stream_is(const char *path)
-{
-    char head[256] = "";
-    struct stat there;
-    if (stat(path, &there) || !S_ISREG(there.st_mode)) return false;
-    FILE *file = fopen(path, "r");
-    const size_t got = file ? fread(head, 1, sizeof head - 1, file) : 0;
-    if (file) fclose(file);
-    return got > 0 && head[0] == '{' && strstr(head, "\"kind\"") && strstr(head, "\"header\"");
-}
-
-static int open_folder(struct stream *s, const char *folder, struct error *err)
-{
-    struct dirent **list;
-    const int count = scandir(folder, &list, NULL, alphasort);
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        snprintf(file, sizeof file, "%s/%s", folder, list[i]->d_name);
-        if (stream_is(file)) add_input(s, open(file, O_RDONLY | O_CLOEXEC), list[i]->d_name);
-        free(list[i]);
-    }
-    if (count >= 0) free(list);
-    return s->count ? STATUS_OK : error_set(err, STATUS_INPUT, "%s holds no stream of a job (docs/STREAM.md)", folder);
-}
-
+/* The socket of a reader that was killed is replaced: nobody answers there. */
 static int listen_at(struct stream *s, const char *path, struct error *err)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const struct sockaddr *at = (struct sockaddr *)&address;
+    struct stat there;
     if (strlen(path) >= sizeof address.sun_path)
         return error_set(err, STATUS_USAGE, "the name of the socket is too long: %s", path);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    strcpy(address.sun_path, path);
+    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && connect(probe, at, sizeof address) && errno == ECONNREFUSED)
+        unlink(path);
+    close(probe);
     s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     const mode_t mask = umask(0177);
-    const bool bound = s->listener >= 0 && bind(s->listener, (struct sockaddr *)&address, sizeof address) == 0;
+    const bool bound = s->listener >= 0 && bind(s->listener, at, sizeof address) == 0;
     umask(mask);
-    if (!bound || listen(s->listener, INPUTS_MAX)) {
-        const int why = errno;
-        if (s->listener >= 0 && !bound) close(s->listener), s->listener = -1;
-        return error_set(err, STATUS_USAGE, "cannot listen at %s: %s", path, strerror(why));
-    }
-    snprintf(s->socket, sizeof s->socket, "%s", path);
-    return STATUS_OK;
+    if (bound) strcpy(s->socket, path);
+    if (bound && !listen(s->listener, INPUTS_MAX)) return STATUS_OK;
+    const int why = errno;
+    if (s->listener >= 0 && !bound) close(s->listener), s->listener = -1;
+    return error_set(err, STATUS_USAGE, "cannot listen at %s: %s", path, strerror(why));
 }
 
 int stream_open(struct source **out, const char *path, bool follow, struct error *err)
@@ -631,9 +698,11 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
     s->follow = follow;
     int status = STATUS_OK;
     if (!strncmp(path, "unix:", 5)) status = listen_at(s, path + 5, err);
-    else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) status = open_folder(s, path, err);
-    else if (!stream_is(path) || !add_input(s, open(path, O_RDONLY | O_CLOEXEC), path))
-        status = error_set(err, STATUS_INPUT, "%s is no stream of a job (docs/STREAM.md)", path);
+    else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+        if ((s->folder = strdup(path))) add_files(s);
+    } else if (is_file_of_lines(path)) add_input(s, open(path, O_RDONLY | O_CLOEXEC), path);
+    if (!status && s->listener < 0 && !s->count)
+        status = error_set(err, STATUS_INPUT, "%s holds no stream of a job (docs/STREAM.md)", path);
     if (!status && follow) {
         s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         const struct itimerspec every = {{0, TICK_NS}, {0, TICK_NS}};
@@ -642,6 +711,14 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
     }
     if (status) return close_stream(s), status;
     return source_open(out, &kind, s, err);
+}
+
+bool stream_is(const char *path)
+{
+    struct source *source;
+    const bool is = strncmp(path, "unix:", 5) && stream_open(&source, path, false, NULL) == STATUS_OK;
+    if (is) source_close(source);
+    return is;
 }
 
 void stream_told(const struct source *source, struct stream_found *out)

@@ -13,7 +13,7 @@ struct stream_found {
     uint32_t ranks, world;
 };
 
-/* Whether the file begins as such a stream does, with a header. */
+/* Whether it is a file that begins as such a stream does, with a header, or a folder with one. */
 bool stream_is(const char *path);
 
 /* path: a file; a folder, of which every such file is a rank; or "unix:PATH", where this process listens. follow: further lines are waited for

@@ -266,6 +266,20 @@ static struct bytes seed_opcodes(void)
     return seed;
 }
 
+/* Of a real job, the header, a step and the last line. */
+static struct bytes seed_stream(void)
+{
+    enum { BYTES = 8192 };
+    struct bytes all = read_file("tests/foreign/streams/fsdp2-2/rank0.jsonl"), seed = {0};
+    const uint8_t *from = memchr(all.at + BYTES, '\n', all.count - BYTES), *last = all.at + all.count - 1;
+    while (from && last > from && last[-1] != '\n') last--;
+    if (!from || !bytes_append(&seed, all.at, (size_t)(from + 1 - all.at)) ||
+        !bytes_append(&seed, last, (size_t)(all.at + all.count - last)))
+        abort();
+    bytes_release(&all);
+    return seed;
+}
+
 static void change(struct bytes *bytes)
 {
     static const uint8_t extremes[] = {0, 1, 0x7f, 0x80, 0xff};
@@ -334,6 +348,7 @@ int main(int argc, char **argv)
         {"opcodes", seed_opcodes(), false, read_pickle},
         {"gpu", seed_gpu(), false, import_all},
         {"job", seed_job(), false, import_all},
+        {"stream", seed_stream(), false, import_all},
     };
     int failed = 0, number = 0;
     printf("1..%d\n", only ? 1 : (int)(sizeof readers / sizeof *readers));
