@@ -608,7 +608,7 @@ static bool read_all(struct stream *s, bool *ended)
         if (input->newest_ns < silent_ns || input->newest_ns - silent_ns < until_ns) came |= read_input(s, input);
         *ended &= input->ended;
     }
-    qsort(s->queue, (size_t)s->queued, sizeof *s->queue, by_time);
+    if (s->queued) qsort(s->queue, (size_t)s->queued, sizeof *s->queue, by_time);
     return came;
 }
 
