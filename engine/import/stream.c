@@ -675,7 +675,8 @@ static int listen_at(struct stream *s, const char *path, struct error *err)
         return error_set(err, STATUS_USAGE, "the name of the socket is too long: %s", path);
     strcpy(address.sun_path, path);
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && connect(probe, at, sizeof address) && errno == ECONNREFUSED)
+    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && connect(probe, at, sizeof address) &&
+        errno == ECONNREFUSED)
         unlink(path);
     close(probe);
     s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
