@@ -272,10 +272,9 @@ class Watch:
             self.line("begin", self.backward_begin, what="backward")
 
     def unit_backward_starts(self, unit, _):
-        t = now()
         self.unit_backward_ends(self.unit, None)
-        self.unit, self.unit_begin = unit, t
-        self.line("begin", t, what="backward", unit=unit)
+        self.unit, self.unit_begin = unit, now()
+        self.line("begin", self.unit_begin, what="backward", unit=unit)
 
     def unit_backward_ends(self, unit, _):
         if unit is not None and self.unit == unit:

@@ -152,13 +152,11 @@ static void name_unit(struct stream *s, const cJSON *unit, int number)
 
 static void name_what_trains(char *out, size_t room, const cJSON *header)
 {
-    static const char *const names[][2] = {{"ddp", "DDP"}, {"fsdp1", "FSDP (FSDP1)"}, {"fsdp2", "FSDP (FSDP2)"}};
     const char *wrapper = json_get_text(header, "wrapper");
     const double stage = json_get_number(header, "stage", 3, -1);
-    *out = '\0';
-    if (wrapper && stage >= 0) snprintf(out, room, "ZeRO-%d", (int)stage);
-    for (size_t n = 0; wrapper && n < sizeof names / sizeof names[0]; n++)
-        if (!strcmp(wrapper, names[n][0])) snprintf(out, room, "%s", names[n][1]);
+    if (stage >= 0) snprintf(out, room, "ZeRO-%d", (int)stage);
+    else if (wrapper && !strcmp(wrapper, "ddp")) snprintf(out, room, "DDP");
+    else if (wrapper && !strncmp(wrapper, "fsdp", 4)) snprintf(out, room, "FSDP (FSDP%.4s)", wrapper + 4);
 }
 
 /* Once all ranks have a header, or no more are to be expected. */
@@ -445,15 +443,14 @@ static bool read_input(struct stream *s, struct input *input)
     return false;
 }
 
-static bool add_input(struct stream *s, int fd, const char *name)
+static void add_input(struct stream *s, int fd, const char *name)
 {
     if (fd < 0 || s->count == INPUTS_MAX || !array_grow((void **)&s->inputs, s->count, &s->room, sizeof *s->inputs)) {
         if (fd >= 0) close(fd);
-        return false;
+        return;
     }
     s->inputs[s->count] = (struct input){.fd = fd, .rank = -1, .read_ns = clock_ns()};
     snprintf(s->inputs[s->count++].name, sizeof s->inputs->name, "%s", name);
-    return true;
 }
 
 static bool is_file_of_lines(const char *path)

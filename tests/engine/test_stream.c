@@ -175,13 +175,13 @@ static void collectives_are_matched_by_number(void **state)
     append("r0", HEAD(0)), append("r1", HEAD(1));
     gather("r0", 0, 1, "start", S, S + 5), gather("r1", 1, 1, "start", S, S + 5); /* before the first step: of none */
     gather("r0", 0, 2, "forward", 2 * S, 2 * S + 90), gather("r1", 1, 2, "forward", 2 * S + 70, 2 * S + 90);
-    gather("r0", 0, 3, "forward", 2 * S + 100, 2 * S + 120), gather("r1", 1, 4, "forward", 2 * S + 110, 2 * S + 120);
+    gather("r0", 0, 3, "forward", 2 * S + 100, 2 * S + 120), gather("r1", 1, 3 + 4096, "forward", 2 * S + 110, 2 * S + 120);
     step("r0", 0, 0, 2 * S, 3 * S), step("r1", 1, 0, 2 * S, 3 * S);
     finish("r0", 0, 4 * S, "null"), finish("r1", 1, 4 * S, "null");
     read_all(&given, scratch);
     assert_int_equal(nth(&given, TRACE_OP_END, 0, 1)->op_end.peers_ns, 70);
     assert_int_equal(nth(&given, TRACE_OP_END, 1, 1)->op_end.peers_ns, 0);
-    assert_int_equal(nth(&given, TRACE_OP_END, 0, 2)->op_end.peers_ns, 0); /* numbers 3 and 4 are not the same */
+    assert_int_equal(nth(&given, TRACE_OP_END, 0, 2)->op_end.peers_ns, 0); /* other numbers are not the same one */
     const struct trace_of_traffic *traffic = &nth(&given, TRACE_TRAFFIC, 0, 0)->traffic;
     assert_int_equal(traffic->count, 2);
     assert_int_equal(traffic->sent_bytes, 2 * 500);
