@@ -414,7 +414,8 @@ class Watch:
         for key in list(self.pending):
             self.collective_ends(key, None)
         error = getattr(sys, "last_value", None)  # what nobody caught
-        self.writer.put({"kind": "finish", "t": now(), "rank": self.rank, "error": error and f"{type(error).__name__}: {error}"})
+        text = None if error is None else f"{type(error).__name__}: {error}".split("\n")[0]
+        self.writer.put({"kind": "finish", "t": now(), "rank": self.rank, "error": text})
         self.writer.closing.set()
         self.writer.thread.join(timeout=2)
 

@@ -18,6 +18,7 @@
 
 struct job;
 
+#define TEXT_OF(text) {text, strlen(text)} /* the text of a record */
 enum { JOB_RANKS_MAX = 4096, JOB_NO_UNIT = -1 };
 
 /* A distinct operation. Of collectives: bytes as struct op has it (gathered or reduced by all), group 0: of all ranks. */

@@ -115,10 +115,6 @@ static void put(struct writing *w, int rank, struct trace_record record)
 }
 
 #define PUT(w, rank, ID, name, ...) put(w, rank, (struct trace_record){.kind = TRACE_##ID, .name = {__VA_ARGS__}})
-#define TEXT_OF(text)                                                                                                  \
-    {                                                                                                                  \
-        text, strlen(text)                                                                                             \
-    }
 
 static uint64_t in_trace(const struct writing *w, int64_t time_ns)
 {

@@ -112,7 +112,7 @@ static int dtype_bytes_of(struct foreign_text name)
 }
 
 /* What a name says: of a gloo event, a c10d operator, NCCL's kernel or "Collective name". */
-static enum op_kind collective_named(const char *name)
+enum op_kind collective_named(const char *name)
 {
     static const struct {
         const char *part;

@@ -59,3 +59,6 @@ void kineto_release(struct kineto *kineto);
 
 /* Adds what was read to the job, as rank `rank`. */
 void kineto_to_job(struct job *job, struct kineto *from, int rank);
+
+/* The kind that a name tells, as "all_gather" or "gloo:allgather_coalesced"; OP_EXCHANGE: another one. */
+enum op_kind collective_named(const char *name);

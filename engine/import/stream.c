@@ -17,6 +17,7 @@
 #include "engine/base/json.h"
 #include "engine/base/tier.h"
 #include "engine/base/version.h"
+#include "engine/import/kineto.h"
 #include "engine/plan/footprint.h"
 #include "engine/trace/record.h"
 #include "engine/trace/source_kind.h"
@@ -100,10 +101,6 @@ static int by_time(const void *left, const void *right)
         .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
     }
 #define PUSH(s, rank, time, ...) push(s, rank, time, RECORD(__VA_ARGS__))
-#define TEXT_OF(text)                                                                                                  \
-    {                                                                                                                  \
-        text, strlen(text)                                                                                             \
-    }
 
 /* Past the queue: a record of all ranks, at the time of the newest that was given. */
 static void tell(struct stream *s, struct trace_record record)
@@ -276,14 +273,6 @@ static struct meeting *meeting_of(struct stream *s, uint64_t number, const struc
 /* From its issue until the wait for it returned. One before the first step is of none. */
 static void take_collective(struct stream *s, struct input *input, const cJSON *line)
 {
-    static const struct {
-        const char *word;
-        enum op_kind kind;
-    } kinds[] = {{"all_gather", OP_GATHER},
-                 {"reduce_scatter", OP_REDUCE_SCATTER},
-                 {"all_reduce", OP_ALL_REDUCE},
-                 {"broadcast", OP_BROADCAST},
-                 {"all_to_all", OP_ALL_TO_ALL}};
     static const char *const ends[] = {"waited_t", "returned_t", "t"};
     const char *word = json_get_text(line, "collective"), *phase = json_get_text(line, "phase");
     const double number = json_get_number(line, "number", 9e15, 0), in = json_get_number(line, "input_bytes", 1e18, 0),
@@ -294,14 +283,12 @@ static void take_collective(struct stream *s, struct input *input, const cJSON *
     if (!word || !to_ns || to_ns < issued_ns) return wrong(s, input, "a collective without its kind or t");
     char name[40];
     snprintf(name, sizeof name, "%s", word);
-    struct job_op op = {.kind = OP_EXCHANGE,
+    struct job_op op = {.kind = collective_named(word),
                         .phase = phase_of(phase),
                         .unit = JOB_NO_UNIT,
                         .name = name,
                         .ranks = (uint32_t)json_get_number(line, "group_size", 1 << 20, 0),
                         .bytes = (uint64_t)(in > out ? in : out)};
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
-        if (!strcmp(word, kinds[k].word)) op.kind = kinds[k].kind;
     const uint32_t step = phase && !strcmp(phase, "start") ? 0 : step_of(line);
     struct moment *end = put_op(s, input->rank, step, op, LANE_COMM, 3, issued_ns ? issued_ns : to_ns, to_ns);
     if (!end || number < 1 || !issued_ns || op.ranks != s->found.world) return;
