@@ -559,7 +559,8 @@ static void tell_quiet(struct stream *s)
     const struct input *quiet = NULL;
     char text[80] = "";
     for (int i = 0; i < s->count; i++)
-        if (!s->inputs[i].ended && (!quiet || s->inputs[i].read_ns < quiet->read_ns)) quiet = &s->inputs[i];
+        if (!s->inputs[i].ended && s->inputs[i].rank >= 0 && (!quiet || s->inputs[i].read_ns < quiet->read_ns))
+            quiet = &s->inputs[i];
     uint64_t quiet_s = quiet ? (clock_ns() - quiet->read_ns) / second_ns : 0;
     if (quiet_s < QUIET_S) quiet_s = 0;
     else snprintf(text, sizeof text, "no line of rank %d for %llu s", quiet->rank, (unsigned long long)quiet_s);

@@ -1,5 +1,5 @@
-/* Lines of a running job as a source of records: written by the test itself, and of a real job against what it counted itself
- * (tests/foreign/make_streams.py). */
+/* Lines of a running job as a source of records: written by the test itself, and of a real job against what it counted
+ * itself (tests/foreign/make_streams.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -43,33 +43,43 @@ __attribute__((format(printf, 2, 3))) static void append(const char *name, const
     assert_int_equal(fclose(file), 0);
 }
 
-#define HEADER                                                                                                       \
-    "{\"kind\":\"header\",\"version\":1,\"t\":%llu,\"rank\":%d,\"ranks\":2,\"unix_ns\":1000000000000,\"host\":\"%s\",\"programs\":{"   \
-    "\"torch\":\"2.15.0\"},\"wrapper\":\"fsdp2\",\"stage\":null,\"dtype\":\"bfloat16\",\"parameters\":700,\"units\":[{\"unit\":0,"      \
-    "\"name\":\"model.language_model.layers.0\",\"parameters\":300},{\"unit\":1,\"name\":\"model.language_model.layers.1\","           \
+#define HEADER                                                                                                         \
+    "{\"kind\":\"header\",\"version\":1,\"t\":%llu,\"rank\":%d,\"ranks\":2,\"unix_ns\":1000000000000,\"host\":\"%s\"," \
+    "\"programs\":{"                                                                                                   \
+    "\"torch\":\"2.15.0\"},\"wrapper\":\"fsdp2\",\"stage\":null,\"dtype\":\"bfloat16\",\"parameters\":700,\"units\":[" \
+    "{\"unit\":0,"                                                                                                     \
+    "\"name\":\"model.language_model.layers.0\",\"parameters\":300},{\"unit\":1,\"name\":\"model.language_model."      \
+    "layers.1\","                                                                                                      \
     "\"parameters\":400}]}\n"
 #define HEAD(rank) HEADER, 0ull, rank, "a"
 #define S          1000000000ull /* a second */
 
 static void step(const char *name, int rank, unsigned number, unsigned long long from, unsigned long long to)
 {
-    append(name, "{\"kind\":\"begin\",\"t\":%llu,\"rank\":%d,\"step\":%u,\"micro\":0,\"what\":\"step\"}\n", from, rank, number);
-    append(name, "{\"kind\":\"step\",\"t\":%llu,\"rank\":%d,\"step\":%u,\"micro\":1,\"begin_t\":%llu,\"micro_steps\":1}\n", to, rank,
-           number, from);
+    append(name, "{\"kind\":\"begin\",\"t\":%llu,\"rank\":%d,\"step\":%u,\"micro\":0,\"what\":\"step\"}\n", from, rank,
+           number);
+    append(name,
+           "{\"kind\":\"step\",\"t\":%llu,\"rank\":%d,\"step\":%u,\"micro\":1,\"begin_t\":%llu,\"micro_steps\":1}\n",
+           to, rank, number, from);
 }
 
-static void gather(const char *name, int rank, int number, const char *phase, unsigned long long from, unsigned long long to)
+static void gather(const char *name, int rank, int number, const char *phase, unsigned long long from,
+                   unsigned long long to)
 {
     append(name,
-           "{\"kind\":\"collective\",\"t\":%llu,\"rank\":%d,\"step\":0,\"micro\":0,\"collective\":\"all_gather\",\"number\":%d,\"phase\":"
-           "\"%s\",\"group_size\":2,\"input_bytes\":500,\"output_bytes\":1000,\"issued_t\":%llu,\"returned_t\":%llu,\"waited_t\":null}\n",
+           "{\"kind\":\"collective\",\"t\":%llu,\"rank\":%d,\"step\":0,\"micro\":0,\"collective\":\"all_gather\","
+           "\"number\":%d,\"phase\":"
+           "\"%s\",\"group_size\":2,\"input_bytes\":500,\"output_bytes\":1000,\"issued_t\":%llu,\"returned_t\":%llu,"
+           "\"waited_t\":null}\n",
            to, rank, number, phase, from, to);
 }
 
 static void unit(const char *name, int rank, int number, unsigned long long from, unsigned long long to)
 {
-    append(name, "{\"kind\":\"end\",\"t\":%llu,\"rank\":%d,\"step\":0,\"micro\":0,\"what\":\"forward\",\"begin_t\":%llu,\"unit\":%d}\n", to, rank,
-           from, number);
+    append(name,
+           "{\"kind\":\"end\",\"t\":%llu,\"rank\":%d,\"step\":0,\"micro\":0,\"what\":\"forward\",\"begin_t\":%llu,"
+           "\"unit\":%d}\n",
+           to, rank, from, number);
 }
 
 static void finish(const char *name, int rank, unsigned long long t, const char *error)
@@ -163,7 +173,8 @@ static void two_ranks_in_order_of_time(void **state)
     assert_string_equal(model->header.recognised, "FSDP (FSDP2)");
     assert_int_equal(model->outcome, OUTCOME_FINISHED);
     assert_string_equal(model->error, "");
-    assert_string_equal(run_op_name(model, TRACE_OBSERVED, 0), "forward language_model.layers.1"); /* the end of a long name */
+    assert_string_equal(run_op_name(model, TRACE_OBSERVED, 0),
+                        "forward language_model.layers.1"); /* the end of a long name */
     assert_int_equal(run_last_step(model)->total_ns, S);
     forget(&given);
 }
@@ -175,7 +186,8 @@ static void collectives_are_matched_by_number(void **state)
     append("r0", HEAD(0)), append("r1", HEAD(1));
     gather("r0", 0, 1, "start", S, S + 5), gather("r1", 1, 1, "start", S, S + 5); /* before the first step: of none */
     gather("r0", 0, 2, "forward", 2 * S, 2 * S + 90), gather("r1", 1, 2, "forward", 2 * S + 70, 2 * S + 90);
-    gather("r0", 0, 3, "forward", 2 * S + 100, 2 * S + 120), gather("r1", 1, 3 + 4096, "forward", 2 * S + 110, 2 * S + 120);
+    gather("r0", 0, 3, "forward", 2 * S + 100, 2 * S + 120),
+        gather("r1", 1, 3 + 4096, "forward", 2 * S + 110, 2 * S + 120);
     step("r0", 0, 0, 2 * S, 3 * S), step("r1", 1, 0, 2 * S, 3 * S);
     finish("r0", 0, 4 * S, "null"), finish("r1", 1, 4 * S, "null");
     read_all(&given, scratch);
@@ -212,8 +224,10 @@ static void ddp_collectives_have_no_times(void **state)
     append("r0", HEAD(0));
     for (int i = 1; i <= 2; i++)
         append("r0",
-               "{\"kind\":\"collective\",\"t\":%llu,\"rank\":0,\"step\":0,\"micro\":0,\"collective\":\"all_reduce\",\"number\":%d,\"phase\":"
-               "\"backward\",\"group_size\":2,\"input_bytes\":800,\"output_bytes\":800,\"issued_t\":null,\"returned_t\":null,"
+               "{\"kind\":\"collective\",\"t\":%llu,\"rank\":0,\"step\":0,\"micro\":0,\"collective\":\"all_reduce\","
+               "\"number\":%d,\"phase\":"
+               "\"backward\",\"group_size\":2,\"input_bytes\":800,\"output_bytes\":800,\"issued_t\":null,\"returned_"
+               "t\":null,"
                "\"waited_t\":null}\n",
                2 * S + 50, i);
     step("r0", 0, 0, 2 * S, 3 * S);
@@ -230,9 +244,13 @@ static void loss_and_memory(void **state)
     struct given given;
     (void)state;
     append("r0", HEAD(0)), append("r1", HEAD(1));
-    append("r0", "{\"kind\":\"memory\",\"t\":%llu,\"rank\":0,\"step\":0,\"micro\":1,\"parameter_bytes\":100,\"gradient_bytes\":null,"
-                 "\"optimizer_bytes\":30,\"allocated_bytes\":150,\"peak_allocated_bytes\":170,\"reserved_bytes\":200}\n", 3 * S);
-    for (unsigned i = 0; i < 2; i++) step("r0", 0, i, (2 + i) * S, (3 + i) * S), step("r1", 1, i, (2 + i) * S, (3 + i) * S);
+    append("r0",
+           "{\"kind\":\"memory\",\"t\":%llu,\"rank\":0,\"step\":0,\"micro\":1,\"parameter_bytes\":100,\"gradient_"
+           "bytes\":null,"
+           "\"optimizer_bytes\":30,\"allocated_bytes\":150,\"peak_allocated_bytes\":170,\"reserved_bytes\":200}\n",
+           3 * S);
+    for (unsigned i = 0; i < 2; i++)
+        step("r0", 0, i, (2 + i) * S, (3 + i) * S), step("r1", 1, i, (2 + i) * S, (3 + i) * S);
     append("r0", "{\"kind\":\"loss\",\"t\":%llu,\"rank\":0,\"step\":1,\"loss\":3}\n", 4 * S + 9);
     append("r1", "{\"kind\":\"loss\",\"t\":%llu,\"rank\":1,\"step\":1,\"loss\":5.5}\n", 4 * S + 9);
     step("r0", 0, 2, 5 * S, 6 * S), step("r1", 1, 2, 5 * S, 6 * S);
@@ -357,7 +375,8 @@ static void send_file(int fd, const char *name)
     assert_int_equal(write(fd, text, bytes), bytes);
 }
 
-/* One rank says that it ends, the other breaks off within a line. The socket of a killed reader is replaced; a file is not. */
+/* One rank says that it ends, the other breaks off within a line. The socket of a killed reader is replaced, a file is
+ * not. */
 static void a_socket(void **state)
 {
     struct given given = {.count = 0};
@@ -375,7 +394,7 @@ static void a_socket(void **state)
     close(killed);
     struct source *source = open_at(path, true), *second;
     assert_int_equal(stream_open(&second, path, true, &err), STATUS_USAGE); /* this one is read */
-    close(connect_to(path + 5)); /* one that says nothing */
+    close(connect_to(path + 5));                                            /* one that says nothing */
     assert_int_equal(take(&given, source), SOURCE_WAIT);
     const int first = connect_to(path + 5), other = connect_to(path + 5);
     send_file(first, "r0"), send_file(other, "r1");
@@ -413,14 +432,16 @@ static void what_is_no_stream(void **state)
 
 /* ---- a real job ---- */
 
-/* Of the collectives of a step and rank: how many, and bytes as a ring sends them: half of the larger side, twice of an all-reduce. */
+/* Of a step's collectives on a rank: how many, and bytes as a ring of two sends them: half of the larger side, and twice
+ * that of an all-reduce. */
 static void told_by_job(const cJSON *of, const char *word, double factor, uint64_t *count, uint64_t *bytes)
 {
     const cJSON *one;
     *count = *bytes = 0;
     cJSON_ArrayForEach(one, json_get(of, "collectives"))
     {
-        const double in = json_get_number(one, "input_elems", 1e15, 0), out = json_get_number(one, "output_elems", 1e15, 0);
+        const double in = json_get_number(one, "input_elems", 1e15, 0),
+                     out = json_get_number(one, "output_elems", 1e15, 0);
         if (strcmp(json_get_text(one, "kind"), word)) continue;
         assert_string_equal(json_get_text(one, "dtype"), "float32");
         ++*count;
@@ -430,8 +451,13 @@ static void told_by_job(const cJSON *of, const char *word, double factor, uint64
 
 static void a_real_job(void **state)
 {
-    static const struct { const char *word; enum traffic kind; double factor; } words[] = {
-        {"all_gather", TRAFFIC_ALL_GATHER, 1}, {"reduce_scatter", TRAFFIC_REDUCE_SCATTER, 1}, {"all_reduce", TRAFFIC_ALL_REDUCE, 2}};
+    static const struct {
+        const char *word;
+        enum traffic kind;
+        double factor;
+    } words[] = {{"all_gather", TRAFFIC_ALL_GATHER, 1},
+                 {"reduce_scatter", TRAFFIC_REDUCE_SCATTER, 1},
+                 {"all_reduce", TRAFFIC_ALL_REDUCE, 2}};
     static char text[1 << 16];
     struct given given;
     const cJSON *of;
@@ -469,8 +495,10 @@ static void a_real_job(void **state)
     cJSON_ArrayForEach(of, json_get(truth, "memory"))
     {
         const int rank = (int)json_get_number(of, "rank", 1, 0);
-        assert_int_equal(nth(&given, TRACE_MEMORY, rank, 6)->memory.live_bytes, json_get_number(of, "parameter_bytes", 1e15, 0));
-        assert_int_equal(nth(&given, TRACE_MEMORY, rank, 8)->memory.live_bytes, json_get_number(of, "optimizer_bytes", 1e15, 0));
+        assert_int_equal(nth(&given, TRACE_MEMORY, rank, 6)->memory.live_bytes,
+                         json_get_number(of, "parameter_bytes", 1e15, 0));
+        assert_int_equal(nth(&given, TRACE_MEMORY, rank, 8)->memory.live_bytes,
+                         json_get_number(of, "optimizer_bytes", 1e15, 0));
     }
     assert_int_equal(given.told.wrong, 0);
     assert_int_equal(given.model->outcome, OUTCOME_FINISHED);
@@ -499,9 +527,18 @@ static int remove_scratch(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(two_ranks_in_order_of_time), TEST(collectives_are_matched_by_number), TEST(all_overlapping_collectives_are_counted),
-        TEST(ddp_collectives_have_no_times), TEST(loss_and_memory), TEST(lost_and_wrong_lines), TEST(two_hosts),
-        TEST(a_file_that_grows), TEST(a_silent_job_and_a_file_cut), TEST(a_socket), TEST(what_is_no_stream), TEST(a_real_job),
+        TEST(two_ranks_in_order_of_time),
+        TEST(collectives_are_matched_by_number),
+        TEST(all_overlapping_collectives_are_counted),
+        TEST(ddp_collectives_have_no_times),
+        TEST(loss_and_memory),
+        TEST(lost_and_wrong_lines),
+        TEST(two_hosts),
+        TEST(a_file_that_grows),
+        TEST(a_silent_job_and_a_file_cut),
+        TEST(a_socket),
+        TEST(what_is_no_stream),
+        TEST(a_real_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,11 @@ DeepSpeed for zero1 to zero3; no test runs this. CPU and gloo only. Each rank is
     python tests/foreign/make_streams.py record --folder tests/foreign/streams/fsdp2-2 --steps 3
         FOLDER/rankN.jsonl, and FOLDER/truth.json: of each step and rank the collectives (kind, bytes) that functions of
         torch.distributed were called for, the seconds, the loss; the bytes of parameters, gradients and optimizer
-    python tests/foreign/make_streams.py record --job zero3 --folder /tmp/job --steps 500 --pause 0.05
-        to look at with zerolab attach /tmp/job; --to unix:PATH instead writes to a reader that listens
-    python tests/foreign/make_streams.py cost --layers 12 --hidden 768 --context 64 --pairs 8
+    python tests/foreign/make_streams.py record --job zero3 --folder JOB --steps 500 --pause 0.05
+        to look at with zerolab attach JOB; --to unix:PATH instead writes to a reader that listens
+    python tests/foreign/make_streams.py cost --folder JOB --layers 12 --hidden 768 --context 64 --pairs 8
         one job, in which the watch is on and off in alternating steps: medians of the time of a step, and of their difference
-    python tests/foreign/make_streams.py bits --folder /tmp/job
+    python tests/foreign/make_streams.py bits --folder JOB
         all losses with and without the watch: they have to be the same bits
 """
 import argparse
@@ -48,18 +48,23 @@ def open_job(options, rank):
     return model, optimizer, train
 
 
+def watch(options, model, optimizer):
+    zerolab_torch.watch(model, model.optimizer if options.job.startswith("zero") else optimizer, to=options.to or options.folder)
+
+
 def collectives_of(counter, model, options, rank):
     rows = counter.take()
     if options.job == "ddp":  # PyTorch starts these in C++
         sizes = model._get_ddp_logging_data()["rebuilt_bucket_sizes"].split(",")
-        rows += [{"kind": "all_reduce", "input_elems": int(s) // 4, "output_elems": int(s) // 4, "dtype": "float32"} for s in sizes]
+        for elems in (int(size) // 4 for size in sizes):
+            rows.append({"kind": "all_reduce", "input_elems": elems, "output_elems": elems, "dtype": "float32"})
     return [{key: row[key] for key in ("kind", "input_elems", "output_elems", "dtype")} for row in rows]
 
 
 def record(options, rank, counter):
     model, optimizer, train = open_job(options, rank)
     if not options.off:
-        zerolab_torch.watch(model, model.optimizer if options.job.startswith("zero") else optimizer, to=options.to or options.folder)
+        watch(options, model, optimizer)
     steps = []
     counter.take()
     for number in range(options.steps):
@@ -70,15 +75,15 @@ def record(options, rank, counter):
         zerolab_torch.step(loss)
         steps.append({"step": number, "rank": rank, "seconds": seconds, "loss": loss.item(), "collectives": collectives})
         time.sleep(options.pause)
-    memory = {"rank": rank, "parameter_bytes": make_traces.held(model.parameters()),
-              "optimizer_bytes": make_traces.held([t for s in optimizer.state.values() for t in s.values() if torch.is_tensor(t)])}
+    state = [t for part in optimizer.state.values() for t in part.values() if torch.is_tensor(t)]
+    memory = {"rank": rank, "parameter_bytes": make_traces.held(model.parameters()), "optimizer_bytes": make_traces.held(state)}
     return steps, memory
 
 
 def cost(options, rank, counter):
     """The writer's `on` switches all hooks off, so that one job has both kinds of steps."""
     model, optimizer, train = open_job(options, rank)
-    zerolab_torch.watch(model, model.optimizer if options.job.startswith("zero") else optimizer, to=options.folder)
+    watch(options, model, optimizer)
     writer, times = zerolab_torch._watch.writer, ([], [])
     for block in range(2 * options.pairs + 2):
         on = block % 2 == (block // 2) % 2  # on off, off on, ...
@@ -96,13 +101,13 @@ def cost(options, rank, counter):
         zerolab_torch.Hook.__call__, writer.put = hooks, queue
     if rank == 0:
         off, on = (statistics.median(t) for t in times)
-        size = options.steps
+        size = options.steps  # of a block
         pairs = [statistics.mean(times[1][i:i + size]) / statistics.mean(times[0][i:i + size]) - 1
                  for i in range(0, len(times[0]), size)]
         parameters = sum(p.numel() for p in make_traces.GPT2(options.layers, options.hidden, options.vocabulary).parameters())
         print(f"{options.job}, {parameters} parameters: {off * 1e3:.1f} ms a step without, {on * 1e3:.1f} ms with the watch: "
-              f"{100 * (on / off - 1):+.2f} %; of {len(pairs)} pairs of {size} steps the median {100 * statistics.median(pairs):+.2f} %, "
-              f"the least {100 * min(pairs):+.2f} %, the most {100 * max(pairs):+.2f} %", flush=True)
+              f"{100 * (on / off - 1):+.2f} %; {len(pairs)} pairs of {size} steps: median {100 * statistics.median(pairs):+.2f} %, least "
+              f"{100 * min(pairs):+.2f} %, most {100 * max(pairs):+.2f} %", flush=True)
     return [], {}
 
 
