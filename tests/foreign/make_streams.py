@@ -6,13 +6,12 @@ DeepSpeed for zero1 to zero3; no test runs this. CPU and gloo only. Each rank is
         torch.distributed were called for, the seconds, the loss; the bytes of parameters, gradients and optimizer
     python tests/foreign/make_streams.py record --job zero3 --folder JOB --steps 500 --pause 0.05
         to look at with zerolab attach JOB; --to unix:PATH instead writes to a reader that listens
-    python tests/foreign/make_streams.py cost --folder JOB --layers 12 --hidden 768 --context 64 --pairs 8
-        one job, in which the watch is on and off in alternating steps: medians of the time of a step, and of their difference
+    python tests/foreign/make_streams.py cost --folder JOB --layers 12 --hidden 768 --context 64 --steps 1 --pairs 8
+        one job, in which the watch is on and off in paired blocks of steps: what it adds to elapsed and to CPU time
     python tests/foreign/make_streams.py bits --folder JOB
         all losses with and without the watch: they have to be the same bits
 """
 import argparse
-import functools
 import json
 import os
 import socket
@@ -81,33 +80,28 @@ def record(options, rank, counter):
 
 
 def cost(options, rank, counter):
-    """The writer's `on` switches all hooks off, so that one job has both kinds of steps."""
+    """Blocks of steps with the watch and without, in pairs: "on off, off on". CPU time is that of the thread that trains."""
     model, optimizer, train = open_job(options, rank)
     watch(options, model, optimizer)
-    writer, times = zerolab_torch._watch.writer, ([], [])
+    writer, times = zerolab_torch._watch.writer, {True: [], False: []}
+    call, put = zerolab_torch.Hook.__call__, writer.put
     for block in range(2 * options.pairs + 2):
-        on = block % 2 == (block // 2) % 2  # on off, off on, ...
-        writer.on = True  # also off: the thread ends where it is false
-        hooks, queue = zerolab_torch.Hook.__call__, writer.put
-        if not on:
-            zerolab_torch.Hook.__call__ = lambda *_: None
-            writer.put = lambda line: None
+        on = block % 2 == (block // 2) % 2
+        zerolab_torch.Hook.__call__, writer.put = (call, put) if on else (lambda *_: None, lambda line: None)
+        dist.barrier()
+        begin = time.perf_counter(), time.thread_time()
         for _ in range(options.steps):
-            dist.barrier()
-            begin = time.perf_counter()
             train()
-            if block >= 2:
-                times[on].append(time.perf_counter() - begin)
-        zerolab_torch.Hook.__call__, writer.put = hooks, queue
-    if rank == 0:
-        off, on = (statistics.median(t) for t in times)
-        size = options.steps  # of a block
-        pairs = [statistics.mean(times[1][i:i + size]) / statistics.mean(times[0][i:i + size]) - 1
-                 for i in range(0, len(times[0]), size)]
-        parameters = sum(p.numel() for p in make_traces.GPT2(options.layers, options.hidden, options.vocabulary).parameters())
-        print(f"{options.job}, {parameters} parameters: {off * 1e3:.1f} ms a step without, {on * 1e3:.1f} ms with the watch: "
-              f"{100 * (on / off - 1):+.2f} %; {len(pairs)} pairs of {size} steps: median {100 * statistics.median(pairs):+.2f} %, least "
-              f"{100 * min(pairs):+.2f} %, most {100 * max(pairs):+.2f} %", flush=True)
+        if block >= 2:  # the first pair warms up
+            times[on].append((time.perf_counter() - begin[0], time.thread_time() - begin[1]))
+    zerolab_torch.Hook.__call__, writer.put = call, put
+    parameters = sum(p.numel() for p in make_traces.GPT2(options.layers, options.hidden, options.vocabulary).parameters())
+    for what, part in (("elapsed", 0), ("CPU", 1)):
+        off, on = ([block[part] / options.steps * 1e3 for block in times[state]] for state in (False, True))
+        added = statistics.median(b - a for a, b in zip(off, on))
+        print(f"{options.job}, {parameters} parameters, rank {rank}, {what} ms a step: {statistics.median(off):.1f} without, "
+              f"the watch adds {added:+.2f} "
+              f"({100 * added / statistics.median(off):+.2f} %), median of {len(on)} pairs", flush=True)
     return [], {}
 
 
