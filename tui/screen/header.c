@@ -58,7 +58,7 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     }
     x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : header->program[0] ? header->program : "unnamed model");
     if (header->parameters > 0)
-        x = add_format(canvas, x, " %s parameters", format_short(number, (uint64_t)header->parameters));
+        x = add_format(canvas, x, header->model_name[0] ? " %s parameters" : " · %s parameters", format_short(number, (uint64_t)header->parameters));
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
     if (header->world > header->ranks) x = add_format(canvas, x, " · %d of", header->ranks);
     if (header->ranks > 0)
@@ -381,7 +381,7 @@ static void draw_state(struct canvas canvas, const struct scene *scene)
     int x = draw_text(canvas, 1, 0, lost ? STYLE_BAD : style,
                       lost                                      ? "CONNECTION LOST"
                       : model->header.simulated                 ? "SIMULATED"
-                      : model->header.program[0] && model->ended ? "IMPORTED"
+                      : model->header.program[0] && model->ended && !scene->state->live ? "IMPORTED"
                       : looks_back(scene->state)                ? "LOOKING BACK"
                       : !model->has_state && model->first_ns    ? "STATE N/A"
                       : replayed && model->state == RUN_RUNNING ? "RECORDED"

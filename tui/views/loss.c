@@ -211,6 +211,10 @@ static void draw_others(struct canvas canvas, const struct run_model *model)
     const struct run_step *step = run_last_step(model);
     draw_title(canvas, 0, false, "gradient norm and learning rate");
     if (!step || !run_learns(model)) return;
+    if (model->header.program[0] && isnan(step->grad_norm)) {
+        draw_text(canvas, 1, 1, STYLE_DIM, no_loss_text(model));
+        return;
+    }
     draw_line(canvas, 1, "gradient norm", "%10.4g", &model->grad_norm, step->grad_norm);
     draw_line(canvas, 2, "learning rate", "%10.3g", &model->learning_rate, step->learning_rate);
 }
@@ -225,7 +229,7 @@ static void draw_text_of_model(struct canvas canvas, const struct scene *scene, 
     if (model->sample.text)
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), skip, STYLE_TEXT,
                        model->sample.text);
-    else draw_text(canvas, 1, 1, STYLE_DIM, "none yet; in a live run, p generates a sample");
+    else draw_text(canvas, 1, 1, STYLE_DIM, model->header.program[0] ? "n/a: of another program's job" : "none yet; in a live run, p generates a sample");
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)

@@ -1,5 +1,7 @@
 /* The last steps, one a row: exposed is communication with no compute beside it, the rest the phases of compute; shares of the
  * step, means over ranks. */
+#include <math.h>
+
 #include "tui/view/view.h"
 
 static void draw_step_head(struct canvas canvas)
@@ -27,8 +29,9 @@ static void pen_learned(struct pen *pen, int columns, enum style style, const ch
     else pen_right(pen, columns, STYLE_DIM, "n/a");
 }
 
-static void draw_step(struct canvas canvas, int y, const struct run_step *step, bool learned)
+static void draw_step(struct canvas canvas, int y, const struct run_step *step, const struct run_model *model)
 {
+    const bool foreign = model->header.program[0], learned = run_learns(model); /* another program may tell the loss alone */
     char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 0, y);
     enum style style = step->skipped ? STYLE_WARN : STYLE_TEXT;
@@ -37,11 +40,11 @@ static void draw_step(struct canvas canvas, int y, const struct run_step *step, 
     else pen_format(&pen, 6, STYLE_TEXT, "%d", step->stage);
     if (step->skipped) pen_right(&pen, 9, style, "dropped");
     else pen_learned(&pen, 9, STYLE_STRONG, "%.4f", step->loss, learned);
-    pen_learned(&pen, 9, STYLE_TEXT, "%#.4g", step->grad_norm, learned);
+    pen_learned(&pen, 9, STYLE_TEXT, "%#.4g", step->grad_norm, learned && (!foreign || !isnan(step->grad_norm)));
     pen_right(&pen, 10, STYLE_TEXT, format_time(text, step->total_ns));
     pen_percent(&pen, 8, step, step->split.exposed_ns);
     for (int phase = 0; phase < PHASES; phase++) pen_percent(&pen, 7, step, step->split.phase_ns[phase]);
-    pen_learned(&pen, 10, STYLE_TEXT, "%.2e", step->learning_rate, learned);
+    pen_learned(&pen, 10, STYLE_TEXT, "%.2e", step->learning_rate, learned && (!foreign || !isnan(step->learning_rate)));
 }
 
 /* The newest stands first; a step in progress is not listed. */
@@ -54,7 +57,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     draw_step_head(canvas);
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
         if (!run_step_is_whole(&model->steps[i]) || skip-- > 0) continue;
-        draw_step(canvas, y++, &model->steps[i], run_learns(model));
+        draw_step(canvas, y++, &model->steps[i], model);
     }
 }
 
