@@ -164,17 +164,18 @@ int sweep_at(const struct sweep *sweep, int row, int key)
     return row % sweep->key[key].count;
 }
 
-static int load_row(struct config *config, const struct sweep *sweep, int row, const struct sweep_loader *loader,
-                    struct error *err)
+int sweep_load(struct config *config, const struct sweep *sweep, int row, const struct sweep_loader *loader,
+               struct error *err)
 {
     char text[SWEEP_KEYS_MAX][CONFIG_PATH_MAX + SWEEP_VALUE_ROOM];
-    const char *sets[SWEEP_KEYS_MAX];
+    const char *sets[SWEEP_SETS_MAX + SWEEP_KEYS_MAX];
+    for (int s = 0; s < sweep->set_count; s++) sets[s] = sweep->sets[s];
     for (int k = 0; k < sweep->key_count; k++) {
         const struct sweep_key *key = &sweep->key[k];
         snprintf(text[k], sizeof text[k], "%s=%s", key->path, key->value[sweep_at(sweep, row, k)]);
-        sets[k] = text[k];
+        sets[sweep->set_count + k] = text[k];
     }
-    return loader->load(loader->user, config, sets, sweep->key_count, err);
+    return loader->load(loader->user, config, sets, sweep->set_count + sweep->key_count, err);
 }
 
 static int plan_row(struct sweep *sweep, int row, const struct sweep_loader *loader, struct error *err)
@@ -182,7 +183,7 @@ static int plan_row(struct sweep *sweep, int row, const struct sweep_loader *loa
     struct config config;
     struct setup setup;
     struct sweep_times times = {NAN, NAN, NAN, NAN, NAN};
-    int status = load_row(&config, sweep, row, loader, err);
+    int status = sweep_load(&config, sweep, row, loader, err);
     if (status) return status;
     if (!sweep->notes) sweep->notes = config.notes, config.notes = NULL;
     status = setup_init(&setup, &config, err);
@@ -199,6 +200,7 @@ int sweep_plan(struct sweep *sweep, const struct sweep_loader *loader, struct er
 {
     struct error first = {0};
     int refused = 0, rows = 1;
+    sweep_release(sweep);
     for (int k = 0; k < sweep->key_count; k++) rows *= sweep->key[k].count;
     if (rows > SWEEP_ROWS_MAX)
         return error_set(err, STATUS_USAGE, "--sweep: %d combinations, more than %d; give fewer values", rows,
@@ -225,4 +227,5 @@ void sweep_release(struct sweep *sweep)
     for (int row = 0; row < sweep->row_count; row++) free(sweep->rows[row].refusal);
     free(sweep->rows);
     free(sweep->notes);
+    sweep->rows = NULL, sweep->notes = NULL, sweep->row_count = 0;
 }

@@ -14,7 +14,7 @@
 #include "engine/config/config.h"
 #include "engine/plan/setup.h"
 
-enum { SWEEP_KEYS_MAX = 3, SWEEP_VALUES_MAX = 64, SWEEP_ROWS_MAX = 4096, SWEEP_VALUE_ROOM = 48 };
+enum { SWEEP_KEYS_MAX = 3, SWEEP_SETS_MAX = 16, SWEEP_VALUES_MAX = 64, SWEEP_ROWS_MAX = 4096, SWEEP_VALUE_ROOM = 48 };
 
 /* Of a rank's memory in a tier: categories at the tier's peak, which add up to it, and then these. */
 enum { SWEEP_PEAK = CATEGORIES, SWEEP_RESTING, SWEEP_BUDGET, SWEEP_PARTS };
@@ -48,7 +48,9 @@ struct sweep_row { char *refusal; double figure[SWEEP_FIGURES]; }; /* refusal NU
 struct sweep {
     int key_count, row_count;
     struct sweep_key key[SWEEP_KEYS_MAX];
-    struct sweep_row *rows; /* [row_count], owned */
+    const char *const *sets; /* [set_count]: "KEY=VALUE" of every row, before its own; borrowed */
+    int set_count;           /* at most SWEEP_SETS_MAX */
+    struct sweep_row *rows;  /* [row_count], owned */
     char *notes;            /* of the first configuration that loads; NULL: none; owned */
 };
 
@@ -67,7 +69,10 @@ struct sweep_loader {
  * already, a value that the key cannot have, or that is there twice. */
 int sweep_add(struct sweep *sweep, const char *text, struct error *err);
 bool sweep_sets(const struct sweep *sweep, const char *typed); /* whether this key is swept */
-/* STATUS_USAGE: too many rows, or every one was refused: err has the reason of the first. Errors other than STATUS_USAGE end it. */
+/* Loads the configuration of a row, which the caller releases. */
+int sweep_load(struct config *config, const struct sweep *sweep, int row, const struct sweep_loader *loader, struct error *err);
+/* May be called again. STATUS_USAGE: too many rows, or every one was refused: err has the reason of the first. Errors other than
+ * STATUS_USAGE end it. */
 int sweep_plan(struct sweep *sweep, const struct sweep_loader *loader, struct error *err);
 void sweep_release(struct sweep *sweep);
 

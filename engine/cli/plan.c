@@ -72,8 +72,10 @@ int front_check_plan(const struct cli *cli, struct error *err)
     if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) + (cli->sweeps.count > 0) > 1)
         return error_set(err, STATUS_USAGE,
                          "give --accounting, --advise, --explain, --fit, --psi, --schedule or --sweep, not two of them");
-    if (!cli->sweeps.count && (cli->sweep_as || cli->sweep_frame || cli->ascii))
-        return error_set(err, STATUS_USAGE, "--as, --frame and --ascii belong to --sweep");
+    if (!cli->sweeps.count && (cli->sweep_as || cli->sweep_frame || cli->ascii || cli->sweep_live))
+        return error_set(err, STATUS_USAGE, "--as, --frame, --live and --ascii belong to --sweep");
+    if (cli->sweep_live && (cli->sweep_as || cli->sweep_frame || cli->json || cli->output))
+        return error_set(err, STATUS_USAGE, "--live shows charts on the terminal; leave out --as, --frame, --json and -o");
     if (cli->psi && has_model(cli))
         return error_set(err, STATUS_USAGE,
                          "--psi is a model without sizes; leave out --model and --set model.KEY=VALUE");

@@ -80,6 +80,18 @@ static int give_sweep(const struct app_charts *ask, const struct cli *cli, struc
     return front_close(out, cli->output, status, err);
 }
 
+static int take_hardware(void *user, const char *name, struct error *err)
+{
+    return hardware_load(&((struct swept *)user)->hardware, name, err);
+}
+
+static int live_sweep(struct app_live_charts *ask, const struct cli *cli, struct error *err)
+{
+    const int status = front_look(&ask->look, cli, err);
+    ask->hardware = cli->hardware, ask->profiles = hardware_names(), ask->take_hardware = take_hardware;
+    return status ? status : app_terminal_fits(err) ? app_live_charts(ask, err) : STATUS_USAGE;
+}
+
 int front_sweep(const struct cli *cli, struct error *err)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
@@ -93,9 +105,11 @@ int front_sweep(const struct cli *cli, struct error *err)
     if (!status) status = read_sweep(sweep, cli, err);
     if (!status && cli->operand && (status = config_read(&swept.text, cli->operand, err)))
         error_prefix(err, "%s", cli->operand);
-    if (!status) status = sweep_plan(sweep, &loader, err);
+    const bool live = !status && cli->sweep_live;
+    if (live) status = live_sweep(&(struct app_live_charts){.sweep = sweep, .loader = &loader, .what = ask.what}, cli, err);
+    else if (!status) status = sweep_plan(sweep, &loader, err);
     if (!status && !cli->json && sweep->notes) fputs(sweep->notes, stderr);
-    if (!status) status = give_sweep(&ask, cli, err);
+    if (!status && !live) status = give_sweep(&ask, cli, err);
     sweep_release(sweep);
     free(sweep);
     free(swept.text);

@@ -24,6 +24,13 @@ static const struct {
 };
 enum { PROFILE_COUNT = sizeof profiles / sizeof *profiles };
 
+const char *hardware_names(void)
+{
+#define NAME(id) #id " "
+    return PROFILES(NAME);
+#undef NAME
+}
+
 static const char *const way_names[WAYS] = {"fastest", "ring", "tree", "hierarchical", "direct"};
 
 static const struct {

@@ -23,6 +23,8 @@ struct hardware {
  * readable, not JSON. */
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 
+const char *hardware_names(void); /* of those that are built in, separated by spaces */
+
 /* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */
 char *hardware_text(const struct hardware *hardware, const char *source);
 

@@ -140,7 +140,7 @@ static void follow_run(struct app *app)
     app->urgent = true;
 }
 
-static bool fit_surface(struct app *app)
+bool app_fit_surface(struct app *app)
 {
     int columns, rows;
     terminal_size(app->terminal, &columns, &rows);
@@ -158,7 +158,7 @@ static void draw(struct app *app, uint64_t now_ns)
 {
     app_tell_time(app);
     lesson_show(app);
-    if (!fit_surface(app)) return;
+    if (!app_fit_surface(app)) return;
     struct terminal_cost cost = terminal_cost(app->terminal);
     app->state.cost.frames = cost.frames;
     app->state.cost.bytes = cost.bytes;
@@ -290,7 +290,7 @@ static void load_settings(struct app *app)
     app->settings.mouse &= !look->no_mouse;
 }
 
-static int open_screen(struct app *app, struct error *err)
+int app_open_screen(struct app *app, struct error *err)
 {
     const struct app_look *look = &app->options->look;
     load_settings(app);
@@ -367,7 +367,7 @@ static void tell_cost(const struct app *app)
 
 static int run_on_stage(struct app *app, bool goes_on, struct error *err)
 {
-    int status = goes_on ? STATUS_OK : open_screen(app, err);
+    int status = goes_on ? STATUS_OK : app_open_screen(app, err);
     if (goes_on) terminal_listen(app->terminal, true);
     playing_open(app);
     if (!status) loop(app, goes_on);

@@ -106,6 +106,17 @@ enum app_charts_as { CHARTS_TEXT, CHARTS_SVG, CHARTS_HTML, CHARTS_CSV };
 struct app_charts { enum app_charts_as as; const struct sweep *sweep; const char *what; int columns, rows; bool ascii; };
 int app_charts(FILE *out, const struct app_charts *ask, struct error *err);
 
+/* Plans a sweep that has its keys and shows it on the terminal, until the user leaves: a chart, and knobs that are planned anew when they
+ * are turned. STATUS_USAGE: no usable terminal, or nothing can be planned as configured. */
+struct app_live_charts {
+    struct sweep *sweep;
+    const struct sweep_loader *loader;
+    const char *what, *hardware, *profiles; /* hardware: what times are of, NULL: none; profiles: others, separated by spaces */
+    struct app_look look;
+    int (*take_hardware)(void *user, const char *name, struct error *err); /* loader->user; for the plans from now on */
+};
+int app_live_charts(const struct app_live_charts *ask, struct error *err);
+
 /* Draws screens of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place, steps or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 

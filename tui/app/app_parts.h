@@ -76,6 +76,16 @@ bool app_show_view(struct app *app);
 bool app_view_acts(struct app *app, const struct key_row *row); /* false: the view does not use the key */
 void app_act(struct app *app, const struct key_row *row);
 
+/* app.c: opens the terminal with the settings and the look of the options. app->terminal NULL with STATUS_OK: as terminal_open(). The
+ * surface gets the size and the colours of the terminal; false: no memory. */
+int app_open_screen(struct app *app, struct error *err);
+bool app_fit_surface(struct app *app);
+
+/* charts.c: chart `number`, from 0, of those of one value of the third key (panel 0: there is none). It points into the sweep, `title`
+ * and `values`: room for CHART_SERIES_MAX + 1 figures of each row. False: there are no more. */
+struct chart;
+bool charts_get(struct chart *chart, const struct sweep *sweep, int panel, int number, double *values, char title[256]);
+
 void act_time(struct app *app, const struct key_row *row);  /* act_time.c */
 void act_pace(struct app *app, const struct key_row *row);
 void act_record(struct app *app, const struct key_row *row);

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tui/app/app.h"
+#include "tui/app/app_parts.h"
 #include "tui/draw/chart.h"
 #include "tui/draw/output.h"
-#include "tui/term/term.h"
 #include "tui/view/tier_bar.h"
 
 /* A chart is there if the sweep has its keys, and one of its figures is above 0 somewhere. */
@@ -173,23 +172,27 @@ static void put_chart(struct page *page, const struct chart *chart)
     drawing_release(&drawing);
 }
 
+bool charts_get(struct chart *chart, const struct sweep *sweep, int panel, int number, double *values, char title[256])
+{
+    const struct chart_row *row = rows;
+    while (row < rows + ROWS && !(applies(row, sweep) && number-- == 0)) row++;
+    if (row == rows + ROWS) return false;
+    fill_chart(chart, row, sweep, panel, values);
+    snprintf(title, 256, sweep->key_count > 2 ? "%s; %s %s" : "%s", row->title, sweep->key[2].path,
+             sweep->key[2].value[panel]);
+    chart->title = title;
+    return true;
+}
+
 static void put_charts(struct page *page)
 {
     const struct sweep *sweep = page->ask->sweep;
     double *values = calloc((size_t)sweep->row_count, (CHART_SERIES_MAX + 1) * sizeof *values);
+    struct chart chart;
+    char title[256];
     page->failed |= !values;
-    for (int at = 0; values && at < values_of(sweep, 2) * ROWS; at++) {
-        const struct chart_row *row = &rows[at % ROWS];
-        const struct sweep_key *third = &sweep->key[2];
-        struct chart chart;
-        char title[256];
-        if (!applies(row, sweep)) continue;
-        fill_chart(&chart, row, sweep, at / ROWS, values);
-        snprintf(title, sizeof title, sweep->key_count > 2 ? "%s; %s %s" : "%s", row->title, third->path,
-                 third->value[at / ROWS]);
-        chart.title = title;
-        put_chart(page, &chart);
-    }
+    for (int panel = 0; values && panel < values_of(sweep, 2); panel++)
+        for (int n = 0; charts_get(&chart, sweep, panel, n, values, title); n++) put_chart(page, &chart);
     free(values);
 }
 

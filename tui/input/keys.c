@@ -35,6 +35,7 @@ const struct key_row *key_of_action(enum action action, enum key_mode mode)
 
 static const char *where(enum key_mode modes)
 {
+    if (modes == KEY_MODE_CHARTS) return "charts";
     return modes == KEY_MODE_LAB ? "lab" : modes == KEY_MODE_LIVE ? "live" : modes == KEY_MODE_REPLAY ? "replay" : "";
 }
 

@@ -33,8 +33,9 @@ enum action {
     ACTION_BARS, ACTION_UNITS, ACTION_THEME, ACTION_NEXT_RANK, ACTION_PREVIOUS_RANK,
 };
 
-/* LAB: while a lab is played and its pane has the keys; these rows then come before all others. */
-enum key_mode { KEY_MODE_LIVE = 1, KEY_MODE_REPLAY = 2, KEY_MODE_ALWAYS = 3, KEY_MODE_LAB = 4 };
+/* LAB: while a lab is played and its pane has the keys; these rows then come before all others. CHARTS: plan --sweep --live. ANY: these and
+ * ALWAYS. */
+enum key_mode { KEY_MODE_LIVE = 1, KEY_MODE_REPLAY = 2, KEY_MODE_ALWAYS = 3, KEY_MODE_LAB = 4, KEY_MODE_CHARTS = 8, KEY_MODE_ANY = 11 };
 
 struct key_row {
     uint32_t code;

@@ -29,6 +29,13 @@ static void add(struct footer *footer, const struct key_row *row, const char *la
     footer->x = end;
 }
 
+void footer_draw_keys(struct canvas canvas, enum key_mode mode)
+{
+    struct footer footer = {.canvas = canvas, .columns = canvas.at.columns, .wanted = -1, .draws = true};
+    for (const struct key_row *row = key_table; row < key_table + key_count; row++)
+        if (row->modes & mode && row->footer) add(&footer, row, row->label, row->footer);
+}
+
 static const struct view *view_in_focus(const struct view_state *state)
 {
     return view_of(state->view == VIEW_OVERVIEW ? state->focus : state->view);

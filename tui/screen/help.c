@@ -43,7 +43,7 @@ static int draw_lab_keys(struct canvas canvas, int y)
     return y + 1;
 }
 
-static int draw_keys(struct canvas canvas, int y, enum key_mode mode)
+int help_draw_keys(struct canvas canvas, int y, enum key_mode mode)
 {
     for (int i = 0; i < key_count; i++)
         if (!is_same(&key_table[i]) && key_find(key_table[i].code, mode) == &key_table[i])
@@ -176,7 +176,7 @@ static int draw_page(struct canvas page, int y, const struct scene *scene)
     if (scene->state->lab) y = draw_lab_keys(page, y);
     y = draw_sections(page, y, state->before, false);
     draw_text(page, 0, y, STYLE_TITLE, "All keys");
-    y = draw_keys(page, y + 1, view_key_mode(scene)) + 1;
+    y = help_draw_keys(page, y + 1, view_key_mode(scene)) + 1;
     y = draw_sections(page, y, state->before, true);
     draw_text(page, 0, y++, STYLE_TITLE, "Figures");
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) draw_text(page, 2, y++, STYLE_TEXT, figures[i]);

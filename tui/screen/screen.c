@@ -40,7 +40,7 @@ const char *view_names(void)
     return names + 1;
 }
 
-static void draw_too_small(struct surface *surface)
+void draw_too_small(struct surface *surface)
 {
     struct canvas canvas = canvas_of(surface);
     draw_text(canvas, 0, 0, STYLE_STRONG, "terminal too small");

@@ -17,6 +17,11 @@ int view_header_rows(const struct view_state *state, int columns);
 /* Erases the surface and draws header, view and footer; on a surface under 80x24, the size that is needed. */
 void view_draw(const struct run_model *model, const struct history *history, const struct view_state *state, struct surface *surface);
 
+void draw_too_small(struct surface *surface);
+
+/* help.c: the keys of a mode; returns the row below. */
+int help_draw_keys(struct canvas canvas, int y, enum key_mode mode);
+
 /* The view, and a lab beside it or in its place. */
 void view_draw_body(struct canvas canvas, const struct scene *scene);
 
@@ -27,6 +32,7 @@ void header_draw(struct canvas canvas, const struct scene *scene);
 /* The offer of the state is on the screen, and keys answer it. */
 bool header_offers(const struct view_state *state);
 void footer_draw(struct canvas canvas, const struct scene *scene);
+void footer_draw_keys(struct canvas canvas, enum key_mode mode); /* those of a mode, without a scene */
 int footer_rows(struct canvas screen, const struct view_state *state);
 const struct key_row *footer_key_at(int columns, const struct scene *scene, int x);
 
