@@ -78,10 +78,11 @@ kill -TERM "$(program_pid)"
 waits_for "SIGTERM leaves" '^status '
 waits_for "... and restores the terminal" 'modes restored'
 
-live 80 24 -- --sweep gradient_accumulation_steps=1,2
+live 120 30 -- --sweep gradient_accumulation_steps=1,2
 waits_for "a third key is a knob" ' \*gradient_accumulation_steps +1$'
-keys Up Up Up Up Up Up Up Up Right
-waits_for "... whose value the chart has" 'gradient_accumulation_st.*2|; gradient_accumulation_steps 2'
+waits_for "... with a chart for each value" 'device tier; gradient_accumulation_steps 1 '
+keys Down Down Right
+waits_for "... of which one is shown" 'device tier; gradient_accumulation_steps 2 '
 keys C-c
 waits_for "Ctrl-C leaves" '^status 0$'
 
