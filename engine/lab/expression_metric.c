@@ -158,6 +158,7 @@ static int parse_selections(struct parser *parser, const struct metric_row *row,
 #define RUN     METRIC_RUN
 #define PLAN    METRIC_PLAN
 #define MACHINE METRIC_MACHINE
+#define TRACE   METRIC_TRACE
 const struct metric_row metric_table[METRICS] = {
 #define METRIC(ID, name, bytes, seconds, takes, where, help) {name, {bytes, seconds}, takes, where, help},
 #include "engine/lab/metrics.def"
@@ -166,6 +167,7 @@ const struct metric_row metric_table[METRICS] = {
 #undef RUN
 #undef PLAN
 #undef MACHINE
+#undef TRACE
 
 int metric_named(const char *name)
 {
@@ -216,6 +218,7 @@ static const char *const words[] = {"rank",     "tier",  "category", "step", "op
 
 static const char *where_of(const struct metric_row *row)
 {
+    if (row->where & METRIC_TRACE) return row->where & METRIC_PLAN ? "run, trace, plan" : "run, trace";
     return !(row->where & METRIC_PLAN) ? "run" : row->where & METRIC_RUN ? "run, plan" : "plan";
 }
 
@@ -236,7 +239,7 @@ static void print_metrics(FILE *out)
 /* The words that stand in parentheses. */
 static void print_words(FILE *out)
 {
-    fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most |\n"
+    fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most, or the mean if the table says so |\n"
           "| step | `step 3`; `step 0` is the last whole one, `step -1` the one before it |\n",
           out);
     for (const struct word_list *list = lists; list < lists + LISTS; list++) {

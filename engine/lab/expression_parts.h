@@ -12,7 +12,7 @@ enum metric {
 };
 
 enum takes { TAKES_RANK, TAKES_TIER, TAKES_CATEGORY, TAKES_STEP, TAKES_OP, TAKES_KIND, TAKES_AHEAD, TAKES_PHASE, TAKES_LANE, TAKES_HOST, TAKES_TEXT };
-enum metric_where { METRIC_RUN = 1, METRIC_PLAN = 2, METRIC_MACHINE = 4 };
+enum metric_where { METRIC_RUN = 1, METRIC_PLAN = 2, METRIC_MACHINE = 4, METRIC_TRACE = 8 };
 
 struct metric_row { const char *name; struct dimension dimension; unsigned takes; unsigned where; const char *help; };
 extern const struct metric_row metric_table[METRICS];

@@ -113,10 +113,23 @@ static bool is_counted(const struct node *node, const struct span *span, uint32_
 {
     const struct selection_of *of = &node->of;
     if (span->step != step || span->purpose != PURPOSE_TRAIN || !span->ended_ns) return false;
+    if (of->phase != ANY && of->phase != (int)span->phase) return false;
     const enum traffic traffic = traffic_of_op(span->kind);
-    if (node->metric == METRIC_SENT && of->kind == ANY) return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
-    if (node->metric == METRIC_SENT) return span->kind != OP_LOAD && (int)traffic == of->kind;
+    if (node->metric != METRIC_COUNT && of->kind == ANY)
+        return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
+    if (node->metric != METRIC_COUNT) return span->kind != OP_LOAD && (int)traffic == of->kind;
     return (of->op == ANY || of->op == op_words(span->kind, span->use)->code) && (!of->ahead || span->prefetch);
+}
+
+static double of_span(const struct node *node, const struct lab_scene *scene, const struct span *span)
+{
+    const struct op *op = run_op(run_schedule_numbered(scene->model, span->schedule), span->op);
+    switch (node->metric) {
+    case METRIC_SENT: return (double)span->sent_bytes;
+    case METRIC_PAYLOAD: return op ? (double)op->bytes : 0;
+    case METRIC_COUNT: return 1;
+    default: return (double)span->peers_ns * 1e-9;
+    }
 }
 
 static double over_spans(const struct node *node, const struct lab_scene *scene, int rank, const struct history_step *step,
@@ -125,12 +138,12 @@ static double over_spans(const struct node *node, const struct lab_scene *scene,
     double sum = 0;
     for (enum lane lane = 0; lane < LANES; lane++) {
         int64_t first, end;
-        if (node->metric == METRIC_SENT && lane == LANE_COMPUTE) continue;
+        if (node->metric != METRIC_COUNT && lane_kind(lane) == LANE_COMPUTE) continue;
         history_spans(scene->history, rank, lane, step->begun_ns, step->ended_ns, &first, &end);
         for (int64_t s = first; s < end; s++) {
             const struct span *span = history_span(scene->history, rank, lane, s);
             if (!span || !is_counted(node, span, step->step)) continue;
-            sum += node->metric == METRIC_SENT ? (double)span->sent_bytes : 1;
+            sum += of_span(node, scene, span);
             if (!where->known)
                 *where =
                     (struct lab_where){.known = true, .rank = rank, .step = step->step, .time_ns = span->started_ns};
@@ -154,6 +167,24 @@ static struct lab_value spans_value(const struct node *node, const struct lab_sc
     }
     if (ranks) value.quantity.value /= ranks;
     return value;
+}
+
+static struct lab_value slowest_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+{
+    struct lab_value best = value_unknown("no rank waited for another one");
+    double least = INFINITY, most = 0;
+    for (int rank = 0; rank < scene->model->ranks; rank++) {
+        struct node one = *node;
+        one.of.rank = rank;
+        const struct lab_value waits = spans_value(&one, scene, asked);
+        if (!waits.known) return waits;
+        most = fmax(most, waits.quantity.value);
+        if (waits.quantity.value >= least) continue;
+        least = waits.quantity.value;
+        best = value_known(rank, plain);
+        best.where = waits.where;
+    }
+    return most > 0 ? best : value_unknown("no rank waited for another one");
 }
 
 /* ---- times --------------------------------------------------------------------------------------------------------- */
@@ -182,7 +213,8 @@ static struct lab_value totals_value(const struct node *node, const struct lab_s
     const struct history_step *step = window_of(scene, asked);
     struct totals totals;
     if (!step) return no_step(scene, asked);
-    totals_of_step(&totals, scene->history, scene->model, -1, step);
+    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
+    totals_of_step(&totals, scene->history, scene->model, node->of.rank, step);
     if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
     value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};
@@ -200,6 +232,7 @@ static struct lab_value step_value(const struct node *node, const struct lab_sce
                    : node->metric == METRIC_LOSS_SCALE ? (double)step->loss_scale
                    : node->metric == METRIC_STAGE      ? step->stage
                                                        : (double)step->total_ns * 1e-9;
+    if (isnan(value)) return value_unknown("step %u does not say its %s", number, metric_table[node->metric].name);
     struct lab_value result = value_known(value, node->metric == METRIC_TIME ? seconds : plain);
     const struct history_step *when = history_step_numbered(scene->history, number);
     if (when) result.where = (struct lab_where){.known = true, .step = number, .time_ns = when->ended_ns};
@@ -311,7 +344,9 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
     case METRIC_BUDGET: return budget_value(node, model);
     case METRIC_KNOB: return knob_value(node->of.text, model);
     case METRIC_RANKS: return value_known(model->ranks, plain);
-    case METRIC_PSI: return value_known((double)model->header.parameters, plain);
+    case METRIC_PSI:
+        return model->header.parameters >= 0 ? value_known((double)model->header.parameters, plain)
+                                             : value_unknown("the trace does not say how many parameters there are");
     case METRIC_BLOCK: return value_known(block_elems(&model->header), plain);
     default: return value_known(model->header.layers, plain);
     }
@@ -331,13 +366,20 @@ struct lab_value measured_value(const struct node *node, const struct lab_scene 
     if (node->metric == METRIC_BEST || node->metric == METRIC_TRIED || node->metric == METRIC_FITTING)
         return contest_value(node, scene->contest);
     if (!scene->model || !scene->history || !scene->model->header.known) return value_unknown("nothing runs yet");
+    if (scene->model->header.program[0] &&
+        (!(metric_table[node->metric].where & METRIC_TRACE) || node->of.category != ANY))
+        return value_unknown("a trace of another program does not say %s%s", metric_table[node->metric].name,
+                             node->of.category != ANY ? " of a category" : "");
     switch (node->metric) {
     case METRIC_LIVE:
     case METRIC_RESERVED:
     case METRIC_PEAK:
     case METRIC_AT_PEAK:
     case METRIC_RESTING: return memory_value(node, scene, step);
+    case METRIC_SLOWEST: return slowest_value(node, scene, step);
     case METRIC_SENT:
+    case METRIC_PAYLOAD:
+    case METRIC_PEERS:
     case METRIC_COUNT: return spans_value(node, scene, step);
     case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
     case METRIC_BUSY:

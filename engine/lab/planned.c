@@ -219,7 +219,8 @@ static double count(const struct node *node, const struct schedule *schedule)
     double sum = 0;
     for (int o = 0; o < schedule->op_count; o++)
         sum += (node->of.op == ANY || node->of.op == op_words(schedule->ops[o].kind, schedule->ops[o].use)->code) &&
-               (!node->of.ahead || schedule->ops[o].prefetch);
+               (!node->of.ahead || schedule->ops[o].prefetch) &&
+               (node->of.phase == ANY || node->of.phase == (int)schedule->ops[o].phase);
     return sum;
 }
 
