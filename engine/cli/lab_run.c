@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "engine/base/words.h"
+#include "engine/import/import.h"
+#include "engine/lab/catalog.h"
 
 /* Checkpoints of a lab outlive its single runs, so they have a folder of their own. */
 struct lab_saves {
@@ -79,13 +82,80 @@ static int one_run(const struct cli *cli, struct app_lab *lab, struct lab_saves 
     return status;
 }
 
+/* ---- a lab about a recorded trace ---- */
+
+/* The file may be a job that another program recorded. */
+static int open_beside(struct source **out, const struct lab *lab, const char *name, struct error *err)
+{
+    char path[4096], unnamed[64];
+    const char *paths[] = {path};
+    struct import import;
+    int fd;
+    if (snprintf(path, sizeof path, "%s/%s", lab->folder, name) >= (int)sizeof path)
+        return error_set(err, STATUS_USAGE, "trace: %.80s: the path of the lab is too long", name);
+    if (!import_is_foreign(path)) return source_open_file(out, path, err);
+    int status = import_files(&import, paths, 1, err);
+    if (status) return status;
+    status = import_to_unnamed(&import, unnamed, &fd, err);
+    import_release(&import);
+    if (status) return status;
+    status = source_open_file(out, unnamed, err);
+    close(fd);
+    return status;
+}
+
+/* A built-in lab's trace is in the program. Sources read files, so it becomes one in memory. */
+static int open_built_in(struct source **out, const struct lab *lab, const char *name, struct error *err)
+{
+    char path[64];
+    const struct lab_trace *trace = lab_catalog_trace(lab->name, name);
+    if (!trace) return error_set(err, STATUS_USAGE, "labs/%s/lab.md: there is no trace %.80s", lab->name, name);
+    const size_t bytes = (size_t)(trace->end - trace->begin);
+    const int fd = memfd_create(name, MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int status = fd >= 0 && write(fd, trace->begin, bytes) == (ssize_t)bytes
+                     ? source_open_file(out, path, err)
+                     : error_set(err, STATUS_RUN, "no memory for the trace of a lab");
+    if (fd >= 0) close(fd);
+    return status;
+}
+
+static int show_trace(const struct cli *cli, struct app_lab *lab, struct source *source, struct app **stage,
+                      struct error *err)
+{
+    struct app_options options = {.source = source, .readonly = cli->readonly, .lab = lab, .stage = stage};
+    int status = front_look(&options.look, cli, err);
+    return status ? status : app_run(&options, err);
+}
+
+/* The trace is read to its end as a run would be, and then stays. */
+static int one_trace(const struct cli *cli, struct app_lab *lab, struct app **stage,
+                     void (*follow)(struct session *, struct source *), void *user, struct error *err)
+{
+    struct session session = {.cli = cli, .signal_fd = -1, .user = user};
+    struct source *source;
+    const struct lab *of = lab->play.lab;
+    const char *name = lab_trace_at(of, lab->play.at);
+    int status = of->folder ? open_beside(&source, of, name, err) : open_built_in(&source, of, name, err);
+    if (status) return status;
+    lab_play_started(&lab->play);
+    if (!follow) status = show_trace(cli, lab, source, stage, err);
+    else if ((session.model = run_model_new(&(struct run_model_options){0}))) follow(&session, source);
+    else status = error_set(err, STATUS_RUN, "no memory for the model of the run");
+    run_model_free(session.model);
+    source_close(source);
+    return status;
+}
+
 int lab_run(const struct cli *cli, struct app_lab *lab, struct app *stage,
             void (*follow)(struct session *, struct source *), void *user, struct error *err)
 {
     struct lab_saves saves;
     int status = open_saves(&saves, lab->play.lab, err);
     if (status) return app_close(stage), status;
-    do status = one_run(cli, lab, &saves, &stage, follow, user, err);
+    do
+        status = lab->play.lab->trace ? one_trace(cli, lab, &stage, follow, user, err)
+                                      : one_run(cli, lab, &saves, &stage, follow, user, err);
     while (!status && (follow ? lab->play.phase == PLAY_RESTART : stage != NULL));
     app_close(stage); /* where a run could not be started anew */
     rundir_close(&saves.dir, true);

@@ -8,15 +8,15 @@
 #include "engine/base/file.h"
 #include "engine/base/nearest.h"
 
-#define LAB(ID, folder)                                                                                                \
+#define INCLUDED(prefix, ID, path)                                                                                     \
     __asm__(".pushsection .rodata\n"                                                                                   \
-            ".global lab_of_" #ID ", lab_end_of_" #ID "\n"                                                             \
-            "lab_of_" #ID ": .incbin \"labs/" folder "/lab.md\"\n"                                                     \
-            "lab_end_of_" #ID ": .byte 0\n"                                                                            \
+            ".global " #prefix "_of_" #ID ", " #prefix "_end_of_" #ID "\n" #prefix "_of_" #ID                          \
+            ": .incbin \"labs/" path "\"\n" #prefix "_end_of_" #ID ": .byte 0\n"                                       \
             ".popsection");                                                                                            \
-    extern const char lab_of_##ID[], lab_end_of_##ID[];
+    extern const char prefix##_of_##ID[], prefix##_end_of_##ID[];
+#define LAB(ID, folder)         INCLUDED(lab, ID, folder "/lab.md")
+#define TRACE(ID, folder, file) INCLUDED(trace, ID, folder "/" file)
 #include "engine/lab/labs.def"
-#undef LAB
 
 __asm__(".pushsection .rodata\n"
         ".global lab_skeleton\n"
@@ -29,9 +29,12 @@ static const struct {
 } catalog[] = {
 #define LAB(ID, folder) {folder, lab_of_##ID, lab_end_of_##ID},
 #include "engine/lab/labs.def"
-#undef LAB
 };
-enum { CATALOG = sizeof catalog / sizeof *catalog };
+static const struct lab_trace traces[] = {
+#define TRACE(ID, folder, file) {folder, file, trace_of_##ID, trace_end_of_##ID},
+#include "engine/lab/labs.def"
+};
+enum { CATALOG = sizeof catalog / sizeof *catalog, TRACES = sizeof traces / sizeof *traces };
 enum { READ_MOST_BYTES = 64 << 20 }; /* lab_read() says in which line a file is too long */
 
 int lab_catalog_count(void)
@@ -78,6 +81,13 @@ int lab_catalog_number(const char *name)
     return -1;
 }
 
+const struct lab_trace *lab_catalog_trace(const char *lab, const char *file)
+{
+    for (int t = 0; t < TRACES; t++)
+        if (strcmp(traces[t].lab, lab) == 0 && strcmp(traces[t].file, file) == 0) return &traces[t];
+    return NULL;
+}
+
 bool lab_hides_own(const char *name)
 {
     char path[300], *text;
@@ -98,8 +108,12 @@ int lab_open(struct lab **out, const char *name, struct error *err)
     const int number = lab_catalog_number(name);
     *out = NULL;
     snprintf(path, sizeof path, "labs/%s/lab.md", name);
-    if (number >= 0)
-        return lab_read(out, path, catalog[number].begin, (size_t)(catalog[number].end - catalog[number].begin), err);
+    if (number >= 0) {
+        int status =
+            lab_read(out, path, catalog[number].begin, (size_t)(catalog[number].end - catalog[number].begin), err);
+        if (!status) (*out)->folder = NULL;
+        return status;
+    }
     if (strchr(name, '/') || is_there(name)) {
         if (snprintf(path, sizeof path, "%s/lab.md", name) < (int)sizeof path && is_there(path))
             return read_file(out, path, err);

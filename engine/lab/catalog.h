@@ -8,6 +8,10 @@ int lab_catalog_count(void);
 const char *lab_catalog_name(int number);
 int lab_catalog_number(const char *name); /* the number of this lab; -1: not in the catalog */
 
+/* A recorded trace of an embedded lab; NULL: it has no such file. */
+struct lab_trace { const char *lab, *file, *begin, *end; };
+const struct lab_trace *lab_catalog_trace(const char *lab, const char *file);
+
 /* The template of `zerolab lab new`: labs/skeleton.md, whose title is NAME. */
 extern const char lab_skeleton[];
 

@@ -172,9 +172,9 @@ enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *
     if (!driver->actions || driver->at >= driver->actions->count) return DRIVER_DONE;
     const struct lab_action *action = &driver->actions->at[driver->at];
     const struct run_model *model = scene->model;
-    if (model->ended) return stuck(driver, "the run has ended");
     if (action->act == LAB_KEEP) return driver->kept = action, driver->at++, DRIVER_KEEPS;
     if (action->act == LAB_GO) return go(driver, action, scene);
+    if (model->ended) return stuck(driver, "the run has ended");
     if (!driver->sent && !run_waits(model) && !run_is_stuck(model)) { /* the learner let it run */
         if (!model->has_state || model->state != RUN_RUNNING || driver->pausing) return DRIVER_WAITS;
         driver->pausing = true;

@@ -36,6 +36,14 @@ void lab_free(struct lab *lab)
     if (lab) pool_free(lab->pool);
 }
 
+const char *lab_trace_at(const struct lab *lab, int step)
+{
+    const char *trace = lab->trace;
+    for (int s = 0; s <= step && s < lab->step_count; s++)
+        if (lab->steps[s].trace) trace = lab->steps[s].trace;
+    return trace;
+}
+
 const char *lab_resume_at(const struct lab *lab, int step)
 {
     const char *resume = NULL;

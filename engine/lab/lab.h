@@ -66,6 +66,7 @@ struct lab_step {
     int set_count;
     const char *resume;              /* ... and resumes from this earlier step's checkpoint; NULL: from the beginning */
     const char *same;                /* why its answer may be that of an earlier step; NULL: it may not */
+    const char *trace;               /* ... or from here on another trace is shown; NULL: the same one */
     const char *look;                /* the view to show; NULL: keep the present one */
 };
 
@@ -73,6 +74,8 @@ struct lab {
     char name[64];
     const char *title, *about;
     int minutes;
+    const char *trace;  /* the file of a recorded trace that the first step shows; NULL: the lab is about a run */
+    const char *folder; /* the folder of the lab's file, where its traces lie; NULL: it is built in, and so are they */
     const char *sets[LAB_SETS_MAX]; /* settings of the first run */
     int set_count;
     struct lab_tries tries;
@@ -98,6 +101,9 @@ struct lab_finding lab_check_hold(const struct lab_check *check, const struct la
 bool lab_check_is_portable(const struct lab *lab, const struct lab_check *check);
 /* Whether a predicted value is within the tolerance. False if the right value is unknown. */
 bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, struct quantity said);
+
+/* The trace that a step shows; NULL: the lab is about a run. */
+const char *lab_trace_at(const struct lab *lab, int step);
 
 /* The checkpoint from which the run of a step resumes; NULL: from the beginning. */
 const char *lab_resume_at(const struct lab *lab, int step);

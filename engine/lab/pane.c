@@ -24,7 +24,9 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     const struct lab_step *step = lab_play_step(play);
     switch (play->phase) {
     case PLAY_STARTING:
-    case PLAY_RESTART: snprintf(out, room, "the run is being started ..."); break;
+    case PLAY_RESTART:
+        snprintf(out, room, play->lab->trace ? "the trace is being read ..." : "the run is being started ...");
+        break;
     case PLAY_BEFORE:
     case PLAY_ACTING: snprintf(out, room, "the run shows it ..."); break;
     case PLAY_STUCK: snprintf(out, room, "U begins this part anew"); break;

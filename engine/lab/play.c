@@ -56,7 +56,7 @@ static void want_run(struct lab_play *play)
 {
     play->phase = PLAY_RESTART;
     page_clear(&play->page, 0);
-    page_say(&play->page, TONE_NOTE, "The run is being started anew.");
+    page_say(&play->page, TONE_NOTE, play->lab->trace ? "A trace is being read." : "The run is being started anew.");
 }
 
 static void start_anew(struct lab_play *play)
@@ -70,7 +70,7 @@ void lab_play_init(struct lab_play *play, const struct lab *lab, const struct la
 {
     *play = (struct lab_play){.lab = lab, .progress = *progress, .phase = PLAY_STARTING};
     forget_answer(play);
-    page_say(&play->page, TONE_NOTE, "The run is being started.");
+    page_say(&play->page, TONE_NOTE, lab->trace ? "A trace is being read." : "The run is being started.");
 }
 
 void lab_play_release(struct lab_play *play)
@@ -111,7 +111,7 @@ static void enter_step(struct lab_play *play, int step)
 {
     play->at = step;
     forget_answer(play);
-    if (play->lab->steps[step].has_setup) want_run(play);
+    if (play->lab->steps[step].has_setup || play->lab->steps[step].trace) want_run(play);
     else begin_step(play);
 }
 
@@ -213,7 +213,7 @@ enum lab_wish lab_play_tick(struct lab_play *play, const struct run_model *model
     struct lab_scene scene = lab_play_scene(play, model, history);
     switch (play->phase) {
     case PLAY_STARTING:
-        if (!run_waits(model)) return WISH_NOTHING;
+        if (!(play->lab->trace ? model->ended : run_waits(model))) return WISH_NOTHING;
         begin_step(play);
         return drive(play, &scene);
     case PLAY_BEFORE:
@@ -337,9 +337,9 @@ static void go_on(struct lab_play *play)
         page_say(&play->page, TONE_GOOD, "This was the last part: %s.", lab_progress_result(result, &play->progress));
         const char *program = play->program ? play->program : "zerolab";
         page_say(&play->page, TONE_TEXT,
-                 "The run goes on as long as you like; every key works. q leaves. Then %s lab list shows what comes "
+                 "The %s as long as you like; every key works. q leaves. Then %s lab list shows what comes "
                  "next, and %s alone is the run without a lab.",
-                 program, program);
+                 play->lab->trace ? "trace stays open" : "run goes on", program, program);
     } else if (left_open) {
         act(play); /* what it would have done is done, so that the next step finds it */
         page_clear(&play->page, 0);

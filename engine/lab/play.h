@@ -44,7 +44,7 @@ bool lab_baseline_find(struct lab_baseline *baseline, const struct run_model *mo
 /* ---- the lab that is played ---- */
 
 enum lab_phase {
-    PLAY_STARTING, /* until the run is paused before its first step */
+    PLAY_STARTING, /* until the run is paused before its first step, or the trace is read to its end */
     PLAY_BEFORE,   /* the step's `before` */
     PLAY_ASKING,
     PLAY_ACTING,   /* the actions after the answer */

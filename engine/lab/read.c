@@ -264,6 +264,8 @@ int lab_read(struct lab **out, const char *file, const char *text, size_t length
         lab && lab->steps ? pool_text(pool, text, length) : NULL; /* ends in a zero byte, for strspn() and its like */
     if (!copy) return pool_free(pool), error_set(err, STATUS_RUN, "no memory for a lab");
     name_from(lab->name, sizeof lab->name, file);
+    const char *slash = strrchr(file, '/');
+    lab->folder = slash ? pool_text(pool, file, (size_t)(slash - file)) : ".";
     struct reader reader = {.lab = lab, .file = file, .err = err};
     int status = read_lines(&reader, copy, copy + length);
     read_release(&reader);

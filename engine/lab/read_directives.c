@@ -43,6 +43,17 @@ static int read_set(struct reader *reader, const char *text)
     return read_settings(reader, text, reader->lab->sets, &reader->lab->set_count);
 }
 
+/* A lab is about runs or about traces, from its head on. */
+static int read_trace(struct reader *reader, const char *text)
+{
+    struct lab *lab = reader->lab;
+    if (!*text || strchr(text, '/'))
+        return read_fail(reader, "trace: %.40s: give the name of a file or folder beside lab.md", text);
+    if (reader->step && !lab->trace) return read_fail(reader, "trace: a lab about traces has one above the first part");
+    if (lab->set_count || lab->tries.count) return read_fail(reader, "trace: nothing runs here: set and try are of runs");
+    return *(reader->step ? &reader->step->trace : &lab->trace) = text, STATUS_OK;
+}
+
 /* "KEY=A|B|C" */
 static int read_try(struct reader *reader, const char *text)
 {
@@ -177,7 +188,12 @@ static int read_act(struct reader *reader, const char *text)
     if (!before && !solution && step->ask == LAB_TASK)
         return read_fail(reader, "in a task the learner acts: use before: or solution:");
     reader->before_last = before;
-    return read_action(reader, before ? &step->before : solution ? &step->solution : &step->actions, text);
+    struct lab_actions *list = before ? &step->before : solution ? &step->solution : &step->actions;
+    const int first = list->count;
+    int status = read_action(reader, list, text);
+    for (int a = first; !status && reader->lab->trace && a < list->count; a++)
+        if (list->at[a].act != LAB_GO) status = read_fail(reader, "%.40s: a trace can only be looked at: go OPERATION", text);
+    return status;
 }
 
 /* Kept in the order of the actions around it. Of a task: when it is done, unless it stands with its before: lines. */
@@ -207,19 +223,20 @@ static int read_explain(struct reader *reader, const char *text)
     return reader->status;
 }
 
-enum place { IN_LAB = 1, IN_STEP = 2 };
+enum place { IN_LAB = 1, IN_STEP = 2, OF_RUN = 4 }; /* OF_RUN: not in a lab about traces */
 static const struct {
     const char *name;
-    enum place place;
+    unsigned place;
     int (*read)(struct reader *, const char *text);
 } directives[] = {
     {"about", IN_LAB, read_about},
     {"minutes", IN_LAB, read_minutes},
-    {"set", IN_LAB, read_set},
-    {"try", IN_LAB, read_try},
+    {"trace", IN_LAB | IN_STEP, read_trace},
+    {"set", IN_LAB | OF_RUN, read_set},
+    {"try", IN_LAB | OF_RUN, read_try},
     {"elsewhere", IN_LAB, read_elsewhere},
-    {"setup", IN_STEP, read_setup},
-    {"resume", IN_STEP, read_resume},
+    {"setup", IN_STEP | OF_RUN, read_setup},
+    {"resume", IN_STEP | OF_RUN, read_resume},
     {"look", IN_STEP, read_look},
     {"before", IN_STEP, read_act},
     {"predict", IN_STEP, read_question},
@@ -227,7 +244,7 @@ static const struct {
     {"wrong", IN_STEP, read_wrong},
     {"same", IN_STEP, read_same},
     {"quiz", IN_STEP, read_question},
-    {"task", IN_STEP, read_question},
+    {"task", IN_STEP | OF_RUN, read_question},
     {"solution", IN_STEP, read_act},
     {"do", IN_STEP, read_act},
     {"keep", IN_STEP, read_keep},
@@ -252,11 +269,14 @@ int read_directive(struct reader *reader, const char *name, const char *text)
     for (int d = 0; d < DIRECTIVES; d++) {
         names[d] = directives[d].name;
         if (strcmp(names[d], name) != 0) continue;
-        bool in_step = reader->step != NULL, of_step = directives[d].place == IN_STEP;
-        if (in_step != of_step)
-            return read_fail(
-                reader, of_step ? "%s: belongs into a part, below a line ## TITLE" : "%s: belongs above the first part",
-                name);
+        const unsigned place = directives[d].place;
+        if (!(place & (reader->step ? IN_STEP : IN_LAB)))
+            return read_fail(reader,
+                             reader->step ? "%s: belongs above the first part"
+                                          : "%s: belongs into a part, below a line ## TITLE",
+                             name);
+        if (place & OF_RUN && reader->lab->trace)
+            return read_fail(reader, "%s: this lab is about a trace; nothing runs in it", name);
         if (reader->in_explain) return read_fail(reader, "explain: comes last in a part; put %s: above it", name);
         reader->directive = name;
         return directives[d].read(reader, text);

@@ -8,6 +8,7 @@
 
 #include "engine/lab/catalog.h"
 #include "engine/lab/play.h"
+#include "engine/trace/source.h"
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
 
@@ -263,25 +264,46 @@ static void told(struct stage_hand *hand)
 
 /* ---- a lab ---------------------------------------------------------------------------------------------------------- */
 
+static void read_trace(struct lab_engine *engine, const struct lab *lab, const char *name)
+{
+    char path[200];
+    struct source *source;
+    struct trace_record record;
+    struct error err;
+    le_stop(engine);
+    engine->model = run_model_new(&(struct run_model_options){0});
+    engine->history = history_new(0);
+    snprintf(path, sizeof path, "labs/%s/%s", lab->name, name);
+    if (source_open_file(&source, path, &err)) fail_msg("%s", err.text);
+    while (source_next(source, &record) == SOURCE_RECORD) {
+        run_model_fold(engine->model, &record);
+        history_fold(engine->history, engine->model, &record);
+    }
+    source_close(source);
+}
+
+/* A lab about a trace has the trace's own figures. */
+static void start(struct stage_hand *hand, const struct lab *lab)
+{
+    const char *const *sets, *trace = lab_trace_at(lab, hand->play.at);
+    int count;
+    lab_sets_at(lab, hand->play.at, &sets, &count);
+    if (trace) read_trace(&hand->engine, lab, trace);
+    else le_start(&hand->engine, sets, count, lab_resume_at(lab, hand->play.at));
+    lab_play_started(&hand->play);
+}
+
 /* One thing after the other until the lab is done. */
 static void play_round(struct stage_hand *hand, const struct lab *lab)
 {
-    const char *const *sets;
-    int count;
     struct lab_progress progress;
     lab_progress_init(&progress, lab);
     lab_play_init(&hand->play, lab, &progress);
-    lab_sets_at(lab, 0, &sets, &count);
-    le_start(&hand->engine, sets, count, NULL);
-    lab_play_started(&hand->play);
+    start(hand, lab);
     for (int turn = 0; turn < TURNS_MAX && hand->play.phase != PLAY_FINISHED; turn++) {
         enum lab_wish wish = lab_play_tick(&hand->play, hand->engine.model, hand->engine.history);
         if (wish == WISH_COMMAND) le_hear(&hand->engine, hand->play.driver.line);
-        if (wish == WISH_RESTART) {
-            lab_sets_at(lab, hand->play.at, &sets, &count);
-            le_start(&hand->engine, sets, count, lab_resume_at(lab, hand->play.at));
-            lab_play_started(&hand->play);
-        }
+        if (wish == WISH_RESTART) start(hand, lab);
         if (wish != WISH_NOTHING) continue;
         if (hand->play.phase == PLAY_STUCK) fail_msg("labs/%s is stuck: %s", lab->name, hand->play.driver.why_stuck);
         if (hand->play.phase == PLAY_ASKING) answer(hand);

@@ -121,6 +121,50 @@ caught "a task that is done before it was begun is caught" 's/^check: stage(step
 caught "an action that is refused is caught" 's/^do: stage=3/do: budget=1KiB/' 'refused'
 caught "a number that cannot be known is caught" 's/{psi}/{peak}/' 'a number is not known'
 
+# A lab about what another program recorded, held to the job's own counts (truth.json): nothing of it runs.
+mkdir -p about/job && ln -s "$root"/tests/foreign/traces/fsdp2-2/rank*.json.gz about/job
+cat >about/lab.md <<'END'
+# A job
+about: Its counts.
+minutes: 1
+trace: job
+
+## Read
+
+It is read to the end: step {steps}.
+keep: parameters = payload(all_gather, forward) / 4 bytes
+check: parameters == 134912 within 0
+check: count(gather, forward, rank 0) == 3 within 0
+check: count(gather, backward, rank 1) == 2 within 0
+check: count(reduce) == 3 within 0
+check: payload(reduce_scatter) == payload(all_gather, forward) within 0
+check: payload(all_gather, backward) == 99968 * 4 bytes within 0
+check: sent(all_gather) == payload(all_gather) / 2 within 0
+check: peers > 0 s
+END
+"$zerolab" lab check ./about >table 2>errors && grep -q '^about .*good' table
+ok "a lab about another program's job has the counts that the job had" $?
+sed 's/^/# /' errors
+cp about/lab.md about/whole.md
+about() { # NAME, SED SCRIPT, STATUS, PATTERN
+    sed "$2" about/whole.md >about/lab.md
+    "$zerolab" lab check ./about >/dev/null 2>errors
+    [ $? -eq "$3" ] && grep -qE "$4" errors
+    local status=$?
+    ok "$1" $status
+    [ $status -eq 0 ] || sed 's/^/# /' errors
+}
+about "... nothing runs in it" 's/^keep: .*/do: run 2 steps/' 2 'lab.md:9: .*a trace can only be looked at'
+about "... so it has no settings" 's/^trace: job/&\nset: stage=1/' 2 'lab.md:5: set: this lab is about a trace'
+about "... nor a setup" 's/^keep: .*/setup: stage=1/' 2 'lab.md:9: setup: this lab is about a trace'
+about "... also if they come first" 's/^trace: job/set: stage=1\n&/' 2 'lab.md:5: trace: nothing runs here'
+about "a lab about runs has no trace in a part" 's/^trace: job//; s/^keep: .*/trace: job/' 2 'lab.md:9: trace: .*above the first part'
+about "a trace lies beside its lab" 's/^trace: .*/trace: ..\/job/' 2 'lab.md:4: trace: ../job: give the name of a file'
+about "a trace that is missing is named" 's/^trace: job/trace: job2/' 3 'about/job2'
+about "what the trace does not say is not made up" 's/{steps}/{psi}/' 1 'a number is not known'
+about "... as whose memory it is" 's/^check: peers.*/check: peak(parameters) >= 0 bytes/' 1 'does not say peak of a category'
+about "... or what compute waited for" 's/^check: peers.*/check: stalled >= 0 s/' 1 'does not say stalled'
+
 kept=$XDG_STATE_HOME/zerolab
 mkdir -p $kept/labs && touch $kept/labs/mine-alone.json $kept/labs/zero-1.json $kept/tour
 "$zerolab" lab reset

@@ -22,6 +22,9 @@ void app_say(struct app *app, const char *format, ...)
 bool app_send(struct app *app, const char *command)
 {
     struct error err;
+    const struct app_lab *lab = app->options->lab;
+    if (lab && lab->play.lab->trace)
+        return app_say(app, "this lab is about a recorded trace: there is no run to command"), false;
     if (app->options->readonly) return app_say(app, "read only: no commands are sent"), false;
     if (app->state.watches) return app_say(app, "you watch: another viewer drives this run"), false;
     if (!app->feed.live) return app_say(app, "a recording takes no commands"), false;
