@@ -53,10 +53,10 @@ static bool never(const struct record_reader *newest, uint64_t unused)
     return false;
 }
 
-static bool is_lesson_or_runs(const struct record_reader *newest, uint64_t unused)
+/* A file alone is a lesson if a page comes before its first step. In a lesson about a trace the pages come after all steps. */
+static bool is_lesson(const struct record_reader *newest, uint64_t in_folder)
 {
-    (void)unused;
-    return newest->model->lesson.text || newest->model->step_count > 0;
+    return newest->model->lesson.text || (!in_folder && newest->model->step_count > 0);
 }
 
 /* Whether a record is a page that waited for the learner; pages in between are shown only while playing. */
@@ -87,7 +87,7 @@ bool lesson_open(struct app *app)
 {
     struct feed *feed = &app->feed;
     const bool forward = !app->options->from_end;
-    feed_read_until(feed, is_lesson_or_runs, 0);
+    feed_read_until(feed, is_lesson, app->options->parts > 0);
     if (!feed->newest.model->lesson.text) return false;
     if (!forward) feed_read_until(feed, never, 0), feed_newest(feed);
     if (!feed_find(feed, is_page, NULL, forward) && !leave_for(app, forward)) feed_newest(feed);
