@@ -261,11 +261,12 @@ def rank_main(rank, ranks, name, options, folder, port):
     parameters = sum(p.numel() for p in model.parameters())
     wrapped, backward, update, optimizer = open_job(wrapper, zero, model, rank, ranks)
     generator = torch.Generator().manual_seed(100 + rank)
+    batch = options.batches[rank % len(options.batches)]
 
     def train():
         """One step; gives the loss and the bytes of gradients before the update."""
         counter.phase = "forward"
-        loss = wrapped(torch.randint(options.vocabulary, (BATCH, CONTEXT + 1), generator=generator))
+        loss = wrapped(torch.randint(options.vocabulary, (batch, CONTEXT + 1), generator=generator))
         counter.phase = "backward"
         backward(loss)
         grads = held(gradients(model, wrapped))
@@ -315,7 +316,7 @@ def rank_main(rank, ranks, name, options, folder, port):
             versions["deepspeed"] = importlib.metadata.version("deepspeed")
         truth = {"job": name, "wrapper": wrapper, "zero_optimization": zero, "ranks": ranks, "backend": "gloo",
                  "versions": versions, "layers": options.layers, "hidden": options.hidden, "vocabulary": options.vocabulary,
-                 "context": CONTEXT, "micro_batch": BATCH, "parameters": parameters, "stacks": options.stacks,
+                 "context": CONTEXT, "micro_batch": options.batches[0], "parameters": parameters, "stacks": options.stacks,
                  "counted_by": "wrapped torch.distributed functions; DDP's gradient buckets by _get_ddp_logging_data()",
                  "steps": [s for part, _ in parts for s in part], "memory": [m for _, m in parts]}
         with open("truth.json", "w") as f:
@@ -334,6 +335,7 @@ def main():
     parser.add_argument("--hidden", default=64, type=int)
     parser.add_argument("--vocabulary", default=512, type=int)
     parser.add_argument("--zero", default={}, type=json.loads, help="keys of DeepSpeed's zero_optimization, as JSON")
+    parser.add_argument("--batches", default=[BATCH], type=json.loads, help="sequences of each rank, as JSON: [2, 8]")
     parser.add_argument("--steps", default=2, type=int)
     parser.add_argument("--stacks", action="store_true")
     parser.add_argument("--suffix", default="", help="is appended to the folder's name")
