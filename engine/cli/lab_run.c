@@ -11,6 +11,7 @@
 #include "engine/base/words.h"
 #include "engine/import/import.h"
 #include "engine/lab/catalog.h"
+#include "engine/trace/check.h"
 
 /* Checkpoints of a lab outlive its single runs, so they have a folder of their own. */
 struct lab_saves {
@@ -93,7 +94,12 @@ static int open_beside(struct source **out, const struct lab *lab, const char *n
     int fd;
     if (snprintf(path, sizeof path, "%s/%s", lab->folder, name) >= (int)sizeof path)
         return error_set(err, STATUS_USAGE, "trace: %.80s: the path of the lab is too long", name);
-    if (!import_is_foreign(path)) return source_open_file(out, path, err);
+    if (!import_is_foreign(path)) {
+        if (source_open_file(out, path, err)) return STATUS_INPUT;
+        if (trace_has_end(path)) return STATUS_OK;
+        source_close(*out);
+        return error_set(err, STATUS_INPUT, "%s: the trace has no end; a lab needs all of it", path);
+    }
     int status = import_files(&import, paths, 1, err);
     if (status) return status;
     status = import_to_unnamed(&import, unnamed, &fd, err);

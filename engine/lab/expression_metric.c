@@ -239,7 +239,8 @@ static void print_metrics(FILE *out)
 /* The words that stand in parentheses. */
 static void print_words(FILE *out)
 {
-    fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most, or the mean if the table says so |\n"
+    fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most, "
+          "or the mean if the table says so |\n"
           "| step | `step 3`; `step 0` is the last whole one, `step -1` the one before it |\n",
           out);
     for (const struct word_list *list = lists; list < lists + LISTS; list++) {

@@ -115,8 +115,7 @@ static bool is_counted(const struct node *node, const struct span *span, uint32_
     if (span->step != step || span->purpose != PURPOSE_TRAIN || !span->ended_ns) return false;
     if (of->phase != ANY && of->phase != (int)span->phase) return false;
     const enum traffic traffic = traffic_of_op(span->kind);
-    if (node->metric != METRIC_COUNT && of->kind == ANY)
-        return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
+    if (node->metric != METRIC_COUNT && of->kind == ANY) return traffic != TRAFFIC_CONTROL && !traffic_is_copy(traffic);
     if (node->metric != METRIC_COUNT) return span->kind != OP_LOAD && (int)traffic == of->kind;
     return (of->op == ANY || of->op == op_words(span->kind, span->use)->code) && (!of->ahead || span->prefetch);
 }

@@ -50,7 +50,8 @@ static int read_trace(struct reader *reader, const char *text)
     if (!*text || strchr(text, '/'))
         return read_fail(reader, "trace: %.40s: give the name of a file or folder beside lab.md", text);
     if (reader->step && !lab->trace) return read_fail(reader, "trace: a lab about traces has one above the first part");
-    if (lab->set_count || lab->tries.count) return read_fail(reader, "trace: nothing runs here: set and try are of runs");
+    if (lab->set_count || lab->tries.count)
+        return read_fail(reader, "trace: nothing runs here: set and try are of runs");
     return *(reader->step ? &reader->step->trace : &lab->trace) = text, STATUS_OK;
 }
 
@@ -192,7 +193,8 @@ static int read_act(struct reader *reader, const char *text)
     const int first = list->count;
     int status = read_action(reader, list, text);
     for (int a = first; !status && reader->lab->trace && a < list->count; a++)
-        if (list->at[a].act != LAB_GO) status = read_fail(reader, "%.40s: a trace can only be looked at: go OPERATION", text);
+        if (list->at[a].act != LAB_GO)
+            status = read_fail(reader, "%.40s: a trace can only be looked at: go OPERATION", text);
     return status;
 }
 

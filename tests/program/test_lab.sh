@@ -161,6 +161,8 @@ about "... also if they come first" 's/^trace: job/set: stage=1\n&/' 2 'lab.md:5
 about "a lab about runs has no trace in a part" 's/^trace: job//; s/^keep: .*/trace: job/' 2 'lab.md:9: trace: .*above the first part'
 about "a trace lies beside its lab" 's/^trace: .*/trace: ..\/job/' 2 'lab.md:4: trace: ../job: give the name of a file'
 about "a trace that is missing is named" 's/^trace: job/trace: job2/' 3 'about/job2'
+head -c 3000 "$root/docs/example.zlt" >about/cut.zlt
+about "... and so is one that was cut" 's/^trace: job/trace: cut.zlt/' 3 'about/cut.zlt: the trace has no end'
 about "what the trace does not say is not made up" 's/{steps}/{psi}/' 1 'a number is not known'
 about "... as whose memory it is" 's/^check: peers.*/check: peak(parameters) >= 0 bytes/' 1 'does not say peak of a category'
 about "... or what compute waited for" 's/^check: peers.*/check: stalled >= 0 s/' 1 'does not say stalled'

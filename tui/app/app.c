@@ -113,6 +113,7 @@ static void take_key(struct app *app, uint32_t key)
         app->state.message[0] = '\0';
         app->message_ns = 0;
         if (playing_key(app, key) || lesson_key(app, key)) return;
+        if (!row && app->options->lab) row = key_find(key, KEY_MODE_LIVE); /* app_send() says why nothing is sent */
         if (row && row->action != ACTION_QUIT) app->asked = false;
         if (row) app_act(app, row);
     }
