@@ -116,4 +116,23 @@ comes 'the same command goes on'
 begin 80 24
 waits_for "after a reset it begins at the beginning" 'part 1 of 7'
 keys q
+
+# A lab about recorded traces, as a lesson is made of it.
+start 80 24 TERM=screen-256color XDG_STATE_HOME="$work/state" -- "$zerolab" lab wrong-prefetch --presenter --from 4 --record "$work/lesson"
+waits_for "a lab about a trace begins when the trace is read" 'choose: a to d'
+keys 2
+waits_for "there is no run to command, and a line says so" 'about a recorded trace: there is no run to command'
+keys y
+comes 'n goes on, x asks'
+keys n
+waits_for "a part may open another trace, and what was kept stays" 'The same job, mended'
+keys y
+waits_for "... which its answer is of" '3 gathers instead of 21'
+keys q
+comes 'recorded:'
+start 80 24 TERM=screen-256color -- "$zerolab" replay "$work/lesson"
+waits_for "its lesson begins with a page, though all steps come before it" 'Which key'
+keys n n
+waits_for "... and goes on with the page of the other trace" 'The same job, mended'
+keys q
 finish
