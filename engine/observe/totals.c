@@ -95,7 +95,7 @@ int gather_user(const struct schedule *schedule, uint32_t gather)
 static const struct span *user_of(const struct window *window, const struct span *gather)
 {
     const struct run_schedule *schedule = run_schedule_numbered(window->model, gather->schedule);
-    int user = schedule && schedule->has_ops && !schedule_is_observed(&schedule->ops) ? gather_user(&schedule->ops, gather->op) : -1;
+    int user = schedule && schedule->has_ops ? gather_user(&schedule->ops, gather->op) : -1;
     int64_t number =
         user < 0 ? -1 : history_span_of(window->history, window->out->rank, LANE_COMPUTE, gather->step, (uint32_t)user);
     const struct span *span = history_span(window->history, window->out->rank, LANE_COMPUTE, number);
@@ -206,7 +206,7 @@ static void add_collective(struct window *window, const struct span *span, uint6
     sum->sent_bytes += span->sent_bytes;
     sum->peers_ns += span->peers_ns;
     sum->paced_ns += span->paced_ns;
-    if (span->kind == OP_GATHER) add_gather(window, span, busy_ns, hidden_ns);
+    if (span->kind == OP_GATHER && span->schedule != TRACE_OBSERVED) add_gather(window, span, busy_ns, hidden_ns);
 }
 
 static void add_io(struct window *window, enum lane lane, const struct span *span)
