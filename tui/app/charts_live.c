@@ -252,7 +252,7 @@ static void take_key(struct live *live, uint32_t key)
     switch (row ? row->action : ACTION_NONE) {
     case ACTION_QUIT: live->app->quit = !live->help || key != 'q', live->help = false; break;
     case ACTION_CLOSE: live->help = false; break;
-    case ACTION_VIEW: live->help ^= row->argument != NULL; break;
+    case ACTION_VIEW: live->help = !live->help; break;
     case ACTION_NEXT_PANE: live->chart++; break; /* drawing keeps it in range */
     case ACTION_PREVIOUS_PANE: live->chart = (live->chart ? live->chart : charts) - (charts > 0); break;
     case ACTION_UP: live->chosen = live->chosen ? live->chosen - 1 : last; break;
