@@ -30,6 +30,7 @@ struct cli {
     const char *second;  /* the second operand; NULL: none */
     struct text_list operands; /* all of them */
     const char *given[3]; /* operand, second and --diff as they were typed */
+    char unnamed[3][64];  /* the traces that replace those of other programs (front_take_foreign()) */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/cli/options.def"
 #undef OPTION

@@ -1,6 +1,4 @@
 /* `zerolab import`, and traces of other programs wherever a trace is read. */
-#include <stdlib.h>
-
 #include "engine/cli/front.h"
 #include "engine/import/import.h"
 #include "engine/observe/states.h"
@@ -21,20 +19,16 @@ int front_import(const struct cli *cli, struct error *err)
     return status;
 }
 
-/* The operand, the second, or --diff. A configuration that compare trains is JSON, too. */
-static int take(const char **path, const char *const *paths, int count, struct error *err)
+/* A configuration that compare trains is JSON, too. name: of the unnamed file, which is open until the process ends. */
+static int take(const char **path, char name[64], const char *const *paths, int count, struct error *err)
 {
-    enum { ROOM = 64 };
     struct import import;
-    char *name = malloc(ROOM); /* for as long as the process: the subcommand keeps it */
-    int fd;                    /* open until the process ends: the file has no other name */
+    int fd;
     int status = import_files(&import, paths, count, err);
-    if (status) return free(name), status;
-    status =
-        name ? import_to_unnamed(&import, name, &fd, err) : error_set(err, STATUS_RUN, "no memory to read %s", *path);
+    if (status) return status;
+    status = import_to_unnamed(&import, name, &fd, err);
     import_release(&import);
-    if (status) free(name);
-    else *path = name;
+    if (!status) *path = name;
     return status;
 }
 
@@ -53,7 +47,8 @@ int front_take_foreign(struct cli *cli, struct error *err)
                              "%s is one run; several files are the ranks of a job that another program recorded",
                              cli->operand);
         if (foreign)
-            status = take(paths[p], all ? cli->operands.at : &cli->given[p], all ? cli->operands.count : 1, err);
+            status = take(paths[p], cli->unnamed[p], all ? cli->operands.at : &cli->given[p],
+                          all ? cli->operands.count : 1, err);
     }
     return status;
 }
