@@ -226,14 +226,14 @@ static enum phase phase_of(const char *phase)
 }
 
 /* On the first of `count` lanes that is free then; with none, on the one that is free first, from then on. NULL: no memory. */
-static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct job_op op, enum lane first, int count,
-                             uint64_t from_ns, uint64_t to_ns)
+static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[],
+                             int count, uint64_t from_ns, uint64_t to_ns)
 {
     uint64_t *ended_ns = s->ranks[rank].lane_ended_ns;
     const uint64_t issued_ns = from_ns;
-    op.lane = first;
+    op.lane = lanes[0];
     for (int l = 1; l < count && ended_ns[op.lane] > from_ns; l++)
-        if (ended_ns[first + l] < ended_ns[op.lane]) op.lane = (enum lane)(first + l);
+        if (ended_ns[lanes[l]] < ended_ns[op.lane]) op.lane = lanes[l];
     if (ended_ns[op.lane] > from_ns) from_ns = ended_ns[op.lane];
     if (to_ns < from_ns) to_ns = from_ns;
     const int64_t number = job_operation(s->names, &op);
@@ -249,6 +249,7 @@ static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct j
 /* Parts of a step: of a unit, or the optimizer; whole forwards and backwards enclose those of their units. */
 static void take_end(struct stream *s, struct input *input, const cJSON *line)
 {
+    static const enum lane lanes[] = {LANE_COMPUTE, LANE_COMPUTE_2};
     const char *what = json_get_text(line, "what");
     const int unit = (int)json_get_number(line, "unit", s->names->unit_count - 1, -1);
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
@@ -259,7 +260,7 @@ static void take_end(struct stream *s, struct input *input, const cJSON *line)
     const enum phase phase = updates ? PHASE_OPTIMIZER : !strcmp(what, "forward") ? PHASE_FORWARD : PHASE_BACKWARD;
     snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->names->units[unit].name : "");
     put_op(s, input->rank, step_of(line), (struct job_op){.kind = OP_WORK, .phase = phase, .unit = unit, .name = name},
-           LANE_COMPUTE, 2, from_ns, to_ns);
+           lanes, 2, from_ns, to_ns);
 }
 
 static struct meeting *meeting_of(struct stream *s, uint64_t number, const struct job_op *op)
@@ -273,6 +274,7 @@ static struct meeting *meeting_of(struct stream *s, uint64_t number, const struc
 /* From its issue until the wait for it returned. One before the first step is of none. */
 static void take_collective(struct stream *s, struct input *input, const cJSON *line)
 {
+    static const enum lane lanes[] = {LANE_COMM, LANE_COMM_2, LANE_COMM_3};
     static const char *const ends[] = {"waited_t", "returned_t", "t"};
     const char *word = json_get_text(line, "collective"), *phase = json_get_text(line, "phase");
     const double number = json_get_number(line, "number", 9e15, 0), in = json_get_number(line, "input_bytes", 1e18, 0),
@@ -290,7 +292,7 @@ static void take_collective(struct stream *s, struct input *input, const cJSON *
                         .ranks = (uint32_t)json_get_number(line, "group_size", 1 << 20, 0),
                         .bytes = (uint64_t)(in > out ? in : out)};
     const uint32_t step = phase && !strcmp(phase, "start") ? 0 : step_of(line);
-    struct moment *end = put_op(s, input->rank, step, op, LANE_COMM, 3, issued_ns ? issued_ns : to_ns, to_ns);
+    struct moment *end = put_op(s, input->rank, step, op, lanes, 3, issued_ns ? issued_ns : to_ns, to_ns);
     if (!end || number < 1 || !issued_ns || op.ranks != s->found.world) return;
     struct meeting *meeting = meeting_of(s, end->meeting = (uint64_t)number, &op);
     if (issued_ns > meeting->last_ns) meeting->last_ns = issued_ns;

@@ -524,12 +524,37 @@ static int remove_scratch(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, make_scratch, remove_scratch)
 
+/* Three gathers and two units at a time: each in a lane of its kind, none moved in time. */
+static void what_overlaps_has_lanes_of_its_kind(void **state)
+{
+    struct given given;
+    int lanes = 0;
+    (void)state;
+    append("r0", HEAD(0));
+    step("r0", 0, 0, S, 3 * S);
+    for (int n = 0; n < 3; n++) gather("r0", 0, n + 1, "forward", S + (unsigned)n, 2 * S);
+    for (int n = 0; n < 2; n++) unit("r0", 0, n, S + (unsigned)n, 2 * S);
+    read_all(&given, in_scratch("r0"));
+    const struct run_schedule *observed = run_schedule_numbered(given.model, TRACE_OBSERVED);
+    for (int n = 0; n < 5; n++) {
+        const struct trace_record *end = nth(&given, TRACE_OP_END, 0, n);
+        const struct op *op = end ? run_op(observed, end->op_end.op) : NULL;
+        assert_non_null(op);
+        assert_int_equal(lane_kind(op->lane), op_lane(op->kind));
+        assert_int_equal(end->op_end.started_ns, end->op_end.issued_ns);
+        assert_false(lanes >> op->lane & 1);
+        lanes |= 1 << op->lane;
+    }
+    forget(&given);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(two_ranks_in_order_of_time),
         TEST(collectives_are_matched_by_number),
         TEST(all_overlapping_collectives_are_counted),
+        TEST(what_overlaps_has_lanes_of_its_kind),
         TEST(ddp_collectives_have_no_times),
         TEST(loss_and_memory),
         TEST(lost_and_wrong_lines),
