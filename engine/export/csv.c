@@ -82,14 +82,15 @@ static void put_name(gzFile out, const char *name)
 static void put_op(struct export *export, struct csv_rank *rank, const struct trace_record *record)
 {
     struct export_op of;
-    char label[64], bucket[EXPORT_NUMBER], micro_step[EXPORT_NUMBER];
+    char label[LABEL_ROOM], bucket[EXPORT_NUMBER], micro_step[EXPORT_NUMBER];
     if (!export_op_of(export, record, &of)) return;
     const struct op *op = of.op;
     gzFile out = put_row(export, OPERATIONS, rank, record);
-    put_name(out, export_label(label, export->model, of.from->schedule, of.from->op, op));
+    op_label(label, export->model, of.from->schedule, (int)of.from->op);
+    put_name(out, label);
     put_name(out, run_lane_name(export->model, op->lane));
     put(out, ",%s,%s", phase_name(op->phase), lane_computes(op->lane) ? "" : traffic_name(traffic_of_op(op->kind)));
-    put_name(out, export_unit(export->model, op->unit));
+    put_name(out, run_unit_name(export->model, op->unit));
     put(out, ",%s,%s,%" PRId64 "\n", if_known(bucket, op->bucket >= 0, op->bucket, ""),
         if_known(micro_step, op->micro_step >= 0, op->micro_step, ""), op->bytes);
 }

@@ -76,7 +76,7 @@ static void put_op(struct export *export, const struct trace_record *record)
         quoted(label, name), host ? HOST_PID : DEVICE_PID, host ? (int)lane : FIRST_STREAM + (int)lane,
         in_us(begun, 0, since(export, from->started_ns)), in_us(took, from->started_ns, of.ended_ns));
     put(rank->out, ",\"args\":{\"External id\":%" PRIu64 ",\"step\":%u,\"unit\":%s,\"bytes\":%" PRId64, rank->launches,
-        from->step, quoted(text, export_unit(export->model, of.op->unit)), of.op->bytes);
+        from->step, quoted(text, run_unit_name(export->model, of.op->unit)), of.op->bytes);
     if (!host)
         put(rank->out, ",\"device\":%d,\"stream\":%d,\"correlation\":%" PRIu64, DEVICE_PID, FIRST_STREAM + (int)lane,
             rank->launches);

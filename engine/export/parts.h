@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "engine/export/export.h"
-#include "engine/observe/questions.h"
+#include "engine/observe/labels.h"
 
 struct export_file { gzFile gz; char name[64]; }; /* name "": the one file */
 
@@ -65,7 +65,3 @@ int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_
 /* An operation that has ended. False: its schedule is unknown, or its times are not in order; it is counted as unplaced. */
 struct export_op { const struct run_schedule *schedule; const struct op *op; const struct trace_of_op_end *from; uint64_t ended_ns; };
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found);
-
-/* The name of an operation as the timeline has it: "block' 3", "gather block 2", "reduce bucket 1"; or as another program calls it. */
-const char *export_label(char out[64], const struct run_model *model, uint32_t schedule, uint32_t number, const struct op *op);
-const char *export_unit(const struct run_model *model, int unit); /* NULL: none, or without a name */

@@ -100,7 +100,7 @@ static void put_op(struct export *export, const struct trace_record *record)
 {
     static const char *const purposes[PURPOSES] = {"train", "evaluate", "sample"};
     struct export_op of;
-    char label[64], name[EXPORT_TEXT], unit[EXPORT_TEXT], took[EXPORT_NUMBER], bucket[EXPORT_NUMBER];
+    char label[LABEL_ROOM], name[EXPORT_TEXT], unit[EXPORT_TEXT], took[EXPORT_NUMBER], bucket[EXPORT_NUMBER];
     if (!export_op_of(export, record, &of)) return;
     const struct trace_of_op_end *from = of.from;
     const struct op *op = of.op;
@@ -108,14 +108,15 @@ static void put_op(struct export *export, const struct trace_record *record)
     if (!rank) return;
     const uint64_t waited_ns =
         from->issued_ns && from->ready_ns > from->issued_ns ? from->ready_ns - from->issued_ns : 0;
+    op_label(label, export->model, from->schedule, (int)from->op);
     event(export, "X", record->rank, op->lane, from->started_ns,
           "\"dur\":%s,\"name\":%s,\"cat\":\"%s\",\"args\":{\"step\":%u,\"operation\":%u,\"purpose\":\"%s\",\"unit\":%s,"
           "\"bucket\":%s,"
           "\"payload_bytes\":%" PRId64 ",\"sent_bytes\":%" PRIu64 ",\"waited_ns\":%" PRIu64 ",\"peers_ns\":%" PRIu64
           ",\"paced_ns\":%" PRIu64 "}",
           in_us(took, from->started_ns, of.ended_ns),
-          quoted(name, export_label(label, export->model, from->schedule, from->op, op)), class_of(op), from->step,
-          from->op, purposes[of.schedule->purpose], quoted(unit, export_unit(export->model, op->unit)),
+          quoted(name, label), class_of(op), from->step,
+          from->op, purposes[of.schedule->purpose], quoted(unit, run_unit_name(export->model, op->unit)),
           if_known(bucket, op->bucket >= 0, op->bucket, "null"), op->bytes, from->sent_bytes, waited_ns, from->peers_ns,
           from->paced_ns);
     struct slice *slice = slice_at(rank, &of, from->op), *before = slice_at(rank, &of, from->waited_on);
@@ -128,13 +129,13 @@ static void put_op(struct export *export, const struct trace_record *record)
 /* What had begun when the trace ended: slices without an end. */
 static void put_open(struct export *export, unsigned number, const struct run_lane lanes[LANES])
 {
-    char label[64], name[EXPORT_TEXT];
+    char label[LABEL_ROOM], name[EXPORT_TEXT];
     for (const struct run_lane *at = lanes; at < lanes + LANES; at++) {
         const struct op *op = at->busy ? run_op(run_schedule_numbered(export->model, at->schedule), at->op) : NULL;
-        if (op && rank_of(export, number, op->lane))
+        if (op && rank_of(export, number, op->lane) && op_label(label, export->model, at->schedule, (int)at->op))
             event(export, "B", number, op->lane, at->started_ns,
                   "\"name\":%s,\"cat\":\"%s\",\"args\":{\"step\":%u,\"operation\":%u}",
-                  quoted(name, export_label(label, export->model, at->schedule, at->op, op)), class_of(op), at->step,
+                  quoted(name, label), class_of(op), at->step,
                   at->op);
     }
 }

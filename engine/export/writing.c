@@ -113,29 +113,6 @@ int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_
 
 /* ---- operations ---- */
 
-const char *export_unit(const struct run_model *model, int unit)
-{
-    const struct run_header *header = &model->header;
-    return unit >= 0 && unit < header->unit_count && header->units[unit].name[0] ? header->units[unit].name : NULL;
-}
-
-const char *export_label(char out[64], const struct run_model *model, uint32_t schedule, uint32_t number,
-                         const struct op *op)
-{
-    const enum op_kind kind = op->kind;
-    const char *what = op_name(kind, op->use), *unit = export_unit(model, op->unit),
-               *digits = unit ? strrchr(unit, ' ') : NULL, *foreign = run_op_name(model, schedule, number);
-    const bool by_bucket =
-                   kind == OP_REDUCE_SCATTER || kind == OP_ALL_REDUCE || kind == OP_GRAD_D2H || kind == OP_QUANTIZE,
-               by_unit = kind == OP_GATHER || kind == OP_REFRESH || kind == OP_UPDATE || kind == OP_QUANTIZE ||
-                         kind == OP_DEQUANTIZE || op_lane(kind) > LANE_COMM;
-    if (foreign) return snprintf(out, 64, "%s", foreign), out;
-    if (by_bucket && op->bucket >= 0) snprintf(out, 64, "%s bucket %d", what, op->bucket);
-    else if (by_unit && unit) snprintf(out, 64, "%s %s", what, unit);
-    else snprintf(out, 64, "%s%s", what, digits && digits[1] >= '0' && digits[1] <= '9' ? digits : "");
-    return out;
-}
-
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found)
 {
     *found = (struct export_op){.from = &record->op_end, .ended_ns = record->time_ns};

@@ -1,15 +1,11 @@
 /* Names of operations, units and moments. */
 #pragma once
 
+#include "engine/observe/labels.h"
 #include "engine/observe/progress.h"
 #include "tui/view/view.h"
 
-enum { OP_TEXT_ROOM = 64, LABEL_ROOM = OP_TEXT_ROOM };
-
-/* "block' 3" (the prime: backward), "gather block 2", "reduce bucket 1"; op_label() is false where the operation is not known. */
-void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
-bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
-int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
+enum { OP_TEXT_ROOM = LABEL_ROOM };
 
 /* "block 3"; "unit 4" if the trace has no names. */
 const char *unit_text(char out[OP_TEXT_ROOM], const struct run_model *model, int unit);
