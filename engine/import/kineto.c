@@ -27,7 +27,7 @@ static uint64_t hash_of(const char *at, size_t bytes, uint64_t hash)
     return hash ^ hash >> 32;
 }
 
-/* Keys are 64-bit hashes: two names of one file that collide (1 in 10^10 for a million) would be shown as one. */
+/* Keys are 64-bit hashes: two names of one file that collide (3 in 10^8 for a million) would be shown as one. */
 static struct kineto_key *key_place(struct kineto_key *table, int room, uint64_t key)
 {
     uint32_t at = (uint32_t)key & (uint32_t)(room - 1);
@@ -76,13 +76,17 @@ static uint32_t name_of(struct kineto *k, struct foreign_text raw)
 
 static uint32_t thread_of(struct kineto *k, const struct event *event, bool stream)
 {
-    const uint64_t key = (uint64_t)event->tid.value * 0x9e3779b97f4a7c15u ^ (uint64_t)event->pid.value << 1 ^ stream;
+    const struct foreign_text name = event->tid.text; /* of older versions: "stream 7 ", "thread 123 (python)" */
+    const uint64_t number = event->tid.known ? (uint64_t)event->tid.value : hash_of(name.at, name.bytes, 3);
+    const uint64_t key = number * 0x9e3779b97f4a7c15u ^ (uint64_t)event->pid.value << 1 ^ stream;
     char text[40];
     if (k->thread_table_room) {
         const struct kineto_key *place = key_place(k->thread_table, k->thread_table_room, key);
         if (place->index) return place->index - 1;
     }
-    snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)event->tid.value);
+    if (event->tid.known)
+        snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)event->tid.value);
+    else foreign_copy(name, true, text, sizeof text);
     return index_of(&k->threads, &k->thread_count, &k->thread_room, &k->thread_table, &k->thread_table_room, key, text);
 }
 
