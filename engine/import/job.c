@@ -333,6 +333,7 @@ static void align(struct job *job, const struct meeting *list, int count)
 {
     int64_t *apart = malloc(((size_t)count + 1) * sizeof *apart);
     const struct job_rank *first = NULL;
+    if (!apart) fails(job);
     for (int r = 0; apart && r < job->rank_count; r++) {
         struct job_rank *rank = &job->ranks[r];
         if (!rank->present) continue;

@@ -94,9 +94,9 @@ void job_recognise(struct job *job, unsigned found, struct recognised *out)
     snprintf(out->what, sizeof out->what, "%s", what);
     snprintf(job->recognised, sizeof job->recognised, "%s", strcmp(what, "unknown") ? what : "");
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (found & signs[i].sign && (!i || signs[i].sign != signs[i - 1].sign))
+        if (found & signs[i].sign && (!i || signs[i].sign != signs[i - 1].sign)) /* a sign may have two rows */
             say(out, "annotations of %s", signs[i].program);
-    if (!(found & ~0u) && gathers_before) say(out, "parameters are gathered before their use: they are sharded");
+    if (!found && gathers_before) say(out, "parameters are gathered before their use: they are sharded");
     if (gathers_after)
         say(out, "parameters are gathered after the update: the optimizer is sharded, the parameters are not");
     if (!strcmp(what, "ZeRO-1 or ZeRO-2 (likely)"))

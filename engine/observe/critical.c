@@ -65,10 +65,8 @@ static void add(struct critical *out, struct place at, uint64_t from_ns, uint64_
 /* Between two operations of a rank: a thread of the host may have been at work. */
 static void add_gap(struct critical *out, const struct walk *walk, int rank, uint64_t from_ns, uint64_t to_ns)
 {
-    const struct place host =
-        before(walk, rank, UINT64_MAX, true).span ? before(walk, rank, to_ns, true) : (struct place){0};
     uint64_t busy_ns = 0;
-    for (uint64_t until_ns = to_ns; host.span && until_ns > from_ns;) {
+    for (uint64_t until_ns = to_ns; until_ns > from_ns;) {
         const struct span *span = before(walk, rank, until_ns, true).span;
         if (!span || span->ended_ns <= from_ns) break;
         busy_ns += span->ended_ns - (span->started_ns > from_ns ? span->started_ns : from_ns);
