@@ -315,7 +315,7 @@ char *analysis_json(const struct analysis *analysis)
     cJSON *shape = cJSON_AddObjectToObject(out, "model");
     json_put(shape, TEXT_IF("name", model->header.model_name),
              NUMBER_IF("parameters", model->header.parameters >= 0, model->header.parameters));
-    json_put(out, NUMBER("ranks", model->ranks));
+    json_put(out, NUMBER("ranks", model->ranks), TRUTH("sent_by_formula", model->header.sent_by_formula));
     report_hosts(out, model);
     cJSON *list = cJSON_AddArrayToObject(out, "sections");
     for (int i = 0; i < analysis->section_count; i++) {

@@ -51,6 +51,7 @@ static void read_header(struct run_header *header, const cJSON *json, const char
     json_copy_text(header->isa, sizeof header->isa, json, "isa");
     json_copy_text(header->model_name, sizeof header->model_name, model, "name");
     json_copy_text(header->program, sizeof header->program, json, "program");
+    header->sent_by_formula = cJSON_IsTrue(json_get(json, "sent_by_formula"));
     json_copy_text(header->recognised, sizeof header->recognised, json, "recognised");
     header->parameters = json_count(model, "parameters");
     header->layers = read_int(model, "layers");

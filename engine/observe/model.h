@@ -43,6 +43,7 @@ struct run_header {
     bool nccl; /* NCCL connects the ranks */
     char program[40]; /* that the trace was imported from, "PyTorch 2.6"; "": zerolab */
     char recognised[40]; /* what it does, as the import recognised it, "ZeRO-3 (likely)"; "": unknown, or zerolab's own */
+    bool sent_by_formula; /* bytes sent were not measured: they follow from each payload, as in a ring */
     bool simulated; /* isa is the hardware; losses and norms are unknown */
     int world; /* ranks of the run; of a simulated or imported one the first `ranks` may be recorded */
     int missing; /* of an imported one: so many of the `ranks` have no records */

@@ -133,7 +133,8 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     if (lane_kind(op->lane) != LANE_COMM) return;
     fact(facts, STYLE_TEXT, "%s", who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, "sent %s", format_bytes_bare(bytes, units, span->sent_bytes));
+    if (span->ended_ns) fact(facts, STYLE_TEXT, scene->model->header.sent_by_formula ? "as in a ring it sent %s" : "sent %s",
+             format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
         fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the next tensor did not fit the bucket" : "end of backward");
 }
@@ -236,7 +237,7 @@ static void tell_stalls(struct facts *facts, const struct totals *totals, const 
 }
 
 /* Copies between tiers first: there are lanes for them where they are. */
-static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units)
+static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units, bool sent_by_formula)
 {
     char bytes[FORMAT_ROOM], time[FORMAT_ROOM];
     for (enum traffic kind = TRAFFIC_D2H; kind < TRAFFIC_CONTROL; kind++) {
@@ -249,8 +250,8 @@ static void tell_traffic(struct facts *facts, const struct totals *totals, enum 
     for (enum traffic kind = 0; kind < TRAFFIC_D2H; kind++) {
         const struct collective_totals *of = &totals->traffic[kind];
         if (of->count)
-            fact(facts, STYLE_TEXT, "%lld %s, sent %s", (long long)of->count, traffic_name(kind),
-                 format_bytes_bare(bytes, units, of->sent_bytes));
+            fact(facts, STYLE_TEXT, sent_by_formula ? "%lld %s, payload %s" : "%lld %s, sent %s", (long long)of->count,
+                 traffic_name(kind), format_bytes_bare(bytes, units, sent_by_formula ? of->bytes : of->sent_bytes));
     }
 }
 
@@ -298,7 +299,7 @@ static void tell_totals(struct facts *facts, const struct scene *scene, const st
     char straggler[64];
     tell_stalls(facts, totals, straggler_text(straggler, facts->canvas.at.columns, scene, step));
     new_line(facts);
-    tell_traffic(facts, totals, scene->state->units);
+    tell_traffic(facts, totals, scene->state->units, scene->model->header.sent_by_formula);
     new_line(facts);
     tell_how_early_gathers(facts, &totals->prefetch);
     new_line(facts);

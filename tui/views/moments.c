@@ -23,7 +23,7 @@ static void read_step(struct marked *moment, const struct run_model *model, cons
     moment->has_step = true;
     moment->step = *step;
     moment->step.sent_bytes = NULL; /* it belongs to the model */
-    moment->has_sent = step->sent_bytes && step->ranks;
+    moment->has_sent = step->sent_bytes && step->ranks && !model->header.sent_by_formula;
     for (int rank = 0; moment->has_sent && rank < step->ranks; rank++)
         moment->sent_bytes += (double)step->sent_bytes[rank] / step->ranks;
     if (!step->memory[TIER_DEVICE].known) return;
