@@ -127,8 +127,7 @@ static int by_kind_and_size(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The name of an operation stands above its sizes; so do the number of ranks, as it can change in a run, and of
- * those in a group. */
+/* An operation's heading: its name, the number of ranks, which can change in a run, and how many form a group. */
 static void print_heading(const struct log_comms *comms, int i, FILE *out)
 {
     const struct log_comm *row = &comms->row[i], *before = i ? row - 1 : NULL;

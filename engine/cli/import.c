@@ -12,7 +12,7 @@ int front_import(const struct cli *cli, struct error *err)
                          cli->operand);
     int status = import_files(&import, cli->operands.at, cli->operands.count, err);
     if (status) return status;
-    if (cli->imported) status = import_write(&import, cli->imported, err);
+    status = cli->imported ? import_write(&import, cli->imported, err) : import_look(&import, err);
     if (cli->imported && !status) run_states_write(cli->imported, 0, NULL);
     if (!status) import_print(&import, stdout);
     import_release(&import);

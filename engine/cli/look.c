@@ -123,7 +123,8 @@ static int check_foreign(const struct cli *cli, struct error *err)
 {
     struct import import;
     int status = import_files(&import, cli->operands.at, cli->operands.count, err);
-    if (status) return status;
+    if (!status) status = import_look(&import, err);
+    if (status) return import_release(&import), status;
     if (cli->json) {
         status = front_give(cli->output, import_json(&import), err);
     } else {

@@ -11,7 +11,6 @@
 
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/text_list.h"
 #include "engine/base/words.h"
 #include "engine/import/kineto.h"
 #include "engine/import/snapshot.h"
@@ -182,16 +181,20 @@ static int pump(struct stream_found *told, const char *path, struct trace_file *
     return status;
 }
 
-int import_write(const struct import *import, const char *path, struct error *err)
+int import_write(struct import *import, const char *path, struct error *err)
 {
     struct trace_file *file;
-    struct stream_found told;
     if (!import->stream) return job_write(import->job, path, err);
     int status = trace_file_create(&file, path, err);
     if (status) return status;
-    status = pump(&told, import->stream, file, err);
+    status = pump(&import->told, import->stream, file, err);
     const int closed = trace_file_close(file, status ? NULL : err);
     return status ? status : closed;
+}
+
+int import_look(struct import *import, struct error *err)
+{
+    return import->stream ? pump(&import->told, import->stream, NULL, err) : STATUS_OK;
 }
 
 int import_files(struct import *out, const char *const *paths, int count, struct error *err)
@@ -200,7 +203,7 @@ int import_files(struct import *out, const char *const *paths, int count, struct
         *out = (struct import){.stream = paths[0]};
         if (count > 1)
             return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);
-        return pump(&out->told, paths[0], NULL, err);
+        return STATUS_OK;
     }
     *out = (struct import){.job = job_new()};
     int status = out->job ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
@@ -222,7 +225,7 @@ void import_release(struct import *import)
     *import = (struct import){0};
 }
 
-int import_to_unnamed(const struct import *import, char path[64], int *fd, struct error *err)
+int import_to_unnamed(struct import *import, char path[64], int *fd, struct error *err)
 {
     char name[4096];
     const char *folder = getenv("TMPDIR");

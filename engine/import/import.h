@@ -15,7 +15,7 @@ enum { BESIDE_MAX = 8 };
 struct import {
     struct job *job;    /* NULL: of a stream */
     const char *stream; /* its file or folder; borrowed */
-    struct stream_found told;
+    struct stream_found told; /* after import_write() or import_look() */
     struct recognised recognised;
     unsigned signs;
     int files;
@@ -31,16 +31,19 @@ struct import {
  * such files. False for what cannot be read: the caller's own message says so. */
 bool import_is_foreign(const char *path);
 
-/* STATUS_INPUT: not of a known format, two files of one rank, nothing in it. */
+/* STATUS_INPUT: not of a known format, two files of one rank, nothing in it. A stream is read by the next two. */
 int import_files(struct import *out, const char *const *paths, int count, struct error *err);
 void import_release(struct import *import);
 
-/* As a trace. STATUS_USAGE, STATUS_RUN: as job_write(). */
-int import_write(const struct import *import, const char *path, struct error *err);
+/* As a trace. STATUS_USAGE, STATUS_RUN: as job_write(). STATUS_INPUT: a stream without a rank. */
+int import_write(struct import *import, const char *path, struct error *err);
+
+/* Reads a stream to its end and writes nothing; done already for all else. STATUS_INPUT: a stream without a rank. */
+int import_look(struct import *import, struct error *err);
 
 /* What it is, with the evidence; what was found; what is missing and how to record it. */
 void import_print(const struct import *import, FILE *out);
 char *import_json(const struct import *import); /* the caller frees; NULL: no memory */
 
 /* A trace of it in a file without a name, whose path is written to `path`; closed by close(*fd). */
-int import_to_unnamed(const struct import *import, char path[64], int *fd, struct error *err);
+int import_to_unnamed(struct import *import, char path[64], int *fd, struct error *err);

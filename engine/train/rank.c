@@ -95,7 +95,7 @@ static void save(struct rank *rank, bool at_once)
         saver_failed(rank->saver, "", why.text);
 }
 
-/* A run goes on without its monitor. */
+/* A monitor that cannot be written is logged; the run continues. */
 static void monitor(struct rank *rank, const struct zero_result *result)
 {
     struct error why;

@@ -1,5 +1,5 @@
 /* Reads a Chrome trace like that of PyTorch's profiler, made here, and prints megabytes of uncompressed text per second of one
- * core's time, plain and gzip: the fastest of the rounds. The goal is 200 MB/s of plain text; zlib alone limits gzip.
+ * core's time, plain and gzip: the fastest of the rounds. zlib alone limits gzip.
  *
  *     bench_import_events [MEGABYTES [ROUNDS]] */
 #include <stdio.h>
@@ -12,8 +12,6 @@
 #include <zlib.h>
 
 #include "engine/import/events.h"
-
-static const double goal = 200;
 
 /* Writes kernels and the operators that launch them, as torch.profiler.export_chrome_trace() does. */
 static void make_trace(FILE *out, long bytes)
@@ -57,7 +55,7 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void measure(const char *what, int fd, int rounds, double least)
+static void measure(const char *what, int fd, int rounds)
 {
     char path[64];
     double best = 0;
@@ -81,7 +79,6 @@ static void measure(const char *what, int fd, int rounds, double least)
         if ((double)bytes / 1e6 / seconds > best) best = (double)bytes / 1e6 / seconds;
     }
     printf("%-6s %7.1f MB, %8llu events: %7.1f MB/s\n", what, (double)bytes / 1e6, (unsigned long long)events, best);
-    if (best < least) printf("the goal is %.0f MB/s\n", least), exit(1);
 }
 
 int main(int argc, char **argv)
@@ -97,8 +94,8 @@ int main(int argc, char **argv)
     rewind(plain);
     for (size_t got; (got = fread(piece, 1, sizeof piece, plain)) > 0;) gzwrite(packed, piece, (unsigned)got);
     gzclose(packed);
-    measure("plain", fileno(plain), rounds, goal);
-    measure("gzip", fd, rounds, 0);
+    measure("plain", fileno(plain), rounds);
+    measure("gzip", fd, rounds);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     printf("memory at most %ld MiB\n", usage.ru_maxrss / 1024);

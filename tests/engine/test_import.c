@@ -1,5 +1,6 @@
 /* Traces of other programs: of real jobs against what the jobs counted themselves (tests/foreign/make_traces.py), and small texts for what
  * those do not have: kernels and NCCL, clocks of two hosts, missing ranks, damage. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +82,7 @@ static void same_time(const struct job_rank *rank, uint32_t number, double secon
     for (int s = 0; s < rank->steps.count; s++)
         if (rank->steps.at[s].number == number) {
             const double found = (double)(rank->steps.at[s].ended_ns - rank->steps.at[s].begun_ns) * 1e-9;
-            assert_true(found > 0.5 * seconds && found < 1.5 * seconds + 0.005);
+            assert_true(fabs(found - seconds) < 0.02); /* steps of 70 ms and more; the job's own clock is read outside them */
             return;
         }
     fail_msg("step %u was not found", number);
