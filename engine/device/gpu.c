@@ -148,8 +148,8 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     rank->number = number;
     rank->on = gpu->devices[number % gpu->count];
     rank->place = (struct gpu_place){number % gpu->count, number % gpu->count, gpu->ranks, device_info(rank->on)};
-    int status = gpu_pages_open(&rank->pages, rank->on, err);
-    if (!status) status = gpu_lanes_open(rank, err);
+    gpu_pages_open(&rank->pages, rank->on);
+    int status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
     if (!status) status = gpu_ops_open(rank, err);
     rank->device.pages = &rank->pages.pages;

@@ -44,26 +44,22 @@ static void unreserve(void *user, void *base, uint64_t bytes)
     *range = (struct device_range){0};
 }
 
-/* Newly committed pages are cleared before the allocator hands them out. */
 static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
 {
-    struct gpu_pages *own = user;
     uint64_t from;
-    struct device_range *range = range_around(own, base, &from);
-    int status = device_range_commit(range, from + first, from + end, err);
-    if (!status) status = device_set(own->stream, base + first, 0, end - first, err);
-    return status ? status : device_stream_wait(own->stream, err);
+    struct device_range *range = range_around(user, base, &from);
+    return device_range_commit(range, from + first, from + end, err);
 }
 
 /* The GPU no longer uses these pages: an operation ends, and gives its buffers back, only after its GPU work has ended. */
-static uint64_t give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+static struct run give_back(void *user, unsigned char *base, struct run idle, uint64_t wanted)
 {
     struct error why;
     uint64_t from;
     struct device_range *range = range_around(user, base, &from);
-    const uint64_t before_bytes = range->committed_bytes;
-    device_range_return(range, from + first, from + end, &why);
-    return before_bytes - range->committed_bytes;
+    struct run back = {from + idle.first, from + idle.end};
+    device_range_return(range, &back.first, &back.end, wanted, &why);
+    return back.end ? (struct run){back.first - from, back.end - from} : back;
 }
 
 /* ---- pinned pieces of the host tier ---- */
@@ -136,19 +132,17 @@ uint64_t gpu_pages_stretch(struct gpu_pages *own, const void *address, uint64_t 
 
 /* ---- a rank ---- */
 
-int gpu_pages_open(struct gpu_pages *own, struct device *device, struct error *err)
+void gpu_pages_open(struct gpu_pages *own, struct device *device)
 {
     *own = (struct gpu_pages){.device = device};
     pthread_mutex_init(&own->lock, NULL);
     own->pages =
         (struct pages){device_info(device)->granularity, own, reserve, unreserve, commit, give_back, pin, unpin};
-    return device_stream_create(&own->stream, device, "pages", err);
 }
 
 void gpu_pages_close(struct gpu_pages *own)
 {
     if (!own->device) return;
-    if (own->stream) device_stream_destroy(own->stream);
     free(own->pinned);
     pthread_mutex_destroy(&own->lock);
     *own = (struct gpu_pages){0};

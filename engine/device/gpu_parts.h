@@ -21,7 +21,6 @@ struct gpu_piece { unsigned char *at; uint64_t bytes; };
 
 struct gpu_pages {
     struct device *device;
-    struct device_stream *stream;          /* clears newly committed pages */
     struct device_range range[CATEGORIES]; /* one for each category, one for all symmetric categories; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
     struct gpu_piece *pinned;              /* sorted by address */
@@ -29,7 +28,7 @@ struct gpu_pages {
     struct pages pages;
 };
 
-int gpu_pages_open(struct gpu_pages *pages, struct device *device, struct error *err);
+void gpu_pages_open(struct gpu_pages *pages, struct device *device);
 void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has returned all memory; accepts a zeroed struct */
 
 /* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and

@@ -104,15 +104,17 @@ static int commit_pages(struct memory *memory, enum tier tier, enum category cat
     return memory->storage ? storage_reserve(memory->storage, category, pages.first, pages.end, err) : STATUS_OK;
 }
 
-/* Returns how many bytes, from the first on, went back; the rest stays committed. */
-static uint64_t return_pages(struct memory *memory, enum tier tier, enum category category, struct run pages)
+/* Returns pages of the idle run, about `wanted` bytes; the result is the run that went back, and the rest stays committed. */
+static struct run return_pages(struct memory *memory, enum tier tier, enum category category, struct run idle,
+                               uint64_t wanted)
 {
     struct range *range = &memory->range[tier][category];
-    if (!unpin(memory, tier, range, pages.first, pages.end)) return 0;
-    if (range->pages) return range->pages->give_back(range->pages->user, range->base, pages.first, pages.end);
-    if (range->base) pages_return(range->base, pages.first, pages.end, range->shared);
-    else if (memory->storage) storage_discard(memory->storage, category, pages.first, pages.end);
-    return pages.end - pages.first;
+    if (range->pages) return range->pages->give_back(range->pages->user, range->base, idle, wanted);
+    if (idle.end - idle.first > wanted) idle.end = idle.first + round_up(wanted, range->unit_bytes);
+    if (!unpin(memory, tier, range, idle.first, idle.end)) return (struct run){0};
+    if (range->base) pages_return(range->base, idle.first, idle.end, range->shared);
+    else if (memory->storage) storage_discard(memory->storage, category, idle.first, idle.end);
+    return idle;
 }
 
 /* Returns unused pages of one range, about `wanted` bytes at most; the result says how many. A page is in use when any byte
@@ -131,9 +133,7 @@ static uint64_t return_unused(struct memory *memory, enum tier tier, enum catego
         idle.first = round_up(idle.first, range->unit_bytes);
         idle.end = round_down(idle.end, range->unit_bytes);
         if (idle.first >= idle.end) continue;
-        if (idle.end - idle.first > wanted - returned)
-            idle.end = idle.first + round_up(wanted - returned, range->unit_bytes);
-        idle.end = idle.first + return_pages(memory, tier, category, idle);
+        idle = return_pages(memory, tier, category, idle, wanted - returned);
         runs_remove(&range->committed, idle.first, idle.end);
         returned += idle.end - idle.first;
     }

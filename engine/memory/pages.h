@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "engine/base/error.h"
+#include "engine/memory/runs.h"
 
 enum { PAGE_BYTES = 4096, BLOCK_BYTES = 2 << 20 };
 
@@ -35,15 +36,16 @@ int pages_commit(unsigned char *base, uint64_t first, uint64_t end, struct error
 void pages_return(unsigned char *base, uint64_t first, uint64_t end, bool shared);
 
 /* A device as the source of pages for the device tier. Ranges begin at a multiple of `unit_bytes`, and are committed and
- * returned in multiples of it. Newly committed bytes read as zero. */
+ * returned in multiples of it. Newly committed bytes are undefined. */
 struct pages {
     uint64_t unit_bytes;
     void *user;
     void *(*reserve)(void *user, uint64_t bytes, struct error *err);
     void (*unreserve)(void *user, void *base, uint64_t bytes);
     int (*commit)(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err);
-    /* Returns how many bytes, starting at `first`, went back to the device; the rest stays committed. */
-    uint64_t (*give_back)(void *user, unsigned char *base, uint64_t first, uint64_t end);
+    /* Gives pages of the idle run back to the device until `wanted` bytes are back. A device may give back only what it committed at
+     * once, so the result, the run that went back, may begin later, and be more or less than wanted. The rest stays committed. */
+    struct run (*give_back)(void *user, unsigned char *base, struct run idle, uint64_t wanted);
     /* pin() locks a piece of the host tier, so that copies to and from the device run asynchronously; unpin() unlocks exactly
      * such a piece. An error, or false: refused, and nothing changed. pin NULL: the allocator uses mlock(). */
     int (*pin)(void *user, void *host, uint64_t bytes, struct error *err);

@@ -46,7 +46,7 @@ ABSENT(device_event_between, const struct device_event *first, const struct devi
 ABSENT(device_range_reserve, struct device_range *range, struct device *device, uint64_t bytes, struct error *err)
 NOTHING(device_range_release, struct device_range *range)
 ABSENT(device_range_commit, struct device_range *range, uint64_t first, uint64_t end, struct error *err)
-ABSENT(device_range_return, struct device_range *range, uint64_t first, uint64_t end, struct error *err)
+ABSENT(device_range_return, struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err)
 ABSENT(device_pin, struct device *device, void *host, uint64_t bytes, struct error *err)
 ABSENT(device_unpin, struct device *device, void *host, struct error *err)
 ABSENT(device_copy, struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err)

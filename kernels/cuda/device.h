@@ -101,16 +101,17 @@ struct device_range {
     struct device *device;
     unsigned char *base; /* device pointer: the host must not dereference it */
     uint64_t bytes;      /* rounded up to whole pages of granularity */
-    void *pages;         /* which pages are committed */
+    unsigned char *pages; /* the state of each */
     uint64_t committed_bytes;
 };
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
 void device_range_release(struct device_range *range); /* also returns committed pages */
-/* Commits or returns the bytes [first, end), multiples of the granularity. Committing commits all pages or none; if
- * returning fails at a page, the pages before it are returned. Pages that are already committed, or not committed, are
- * skipped. No stream may still use returned pages. STATUS_RUN also if the GPU has no memory left. */
+/* Commits the bytes [first, end), multiples of the granularity: all of them or none. Pages that are already committed are skipped.
+ * The bytes of new pages are undefined. STATUS_RUN also if the GPU has no memory left. */
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
-int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
+/* Returns memory in the pieces in which it was committed (range.cu): those that lie in [*first, *end), until `wanted` bytes are back.
+ * Sets [*first, *end) to what went back, also after an error: from the first such piece to the last. No stream may still use it. */
+int device_range_return(struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err);
 
 /* Pins host memory that the caller owns, so that copies from and to it run asynchronously and at full speed. */
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);

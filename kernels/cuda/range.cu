@@ -1,5 +1,8 @@
-/* Reserves GPU addresses and commits memory to parts of them, with the driver's virtual memory management. Each page of granularity
- * (2 MiB) has its own handle, so any page can be returned. libcuda is not linked; its functions are looked up by name. */
+/* Reserves GPU addresses and commits memory to parts of them, with the driver's virtual memory management. Memory comes in pieces:
+ * each has one handle of the driver and goes back as a whole, because the driver cannot unmap a part of a handle. A piece begins where
+ * a commit or a border begins, and ends at the next border at the latest. Borders are a 64th of the range apart, 64 MiB at most. So
+ * tens of GiB take hundreds of the driver's calls, not one for each page of 2 MiB, and a range that shrinks keeps little that it does
+ * not need. libcuda is not linked; its functions are looked up by name. */
 #include "kernels/cuda/runtime.cuh"
 
 #include <cuda.h>
@@ -88,19 +91,33 @@ int range_granularity(struct device *device, struct error *err)
     return STATUS_OK;
 }
 
-/* A bit for each page. */
-static bool page_test(const struct device_range *range, uint64_t page)
+/* The state of a page: no memory, the first of a piece, or a later one. FRESH: the commit in progress made it. */
+enum { PAGE_EMPTY, PAGE_FIRST, PAGE_LATER, PAGE_FRESH = 4 };
+
+static uint64_t pages_between_borders(const struct device_range *range)
 {
-    return ((const unsigned char *)range->pages)[page / 8] >> page % 8 & 1;
+    enum { PIECES = 64, PIECE_BYTES_MAX = 64 << 20 };
+    const uint64_t unit = range->device->info.granularity;
+    uint64_t pages = 1;
+    while (pages * unit * PIECES < range->bytes && pages * unit < PIECE_BYTES_MAX) pages *= 2;
+    return pages;
 }
 
-/* Changes the state of a page, which must differ from the new one, and the counters of committed bytes. */
-static void page_put(struct device_range *range, uint64_t page, bool committed)
+/* The end of the piece that begins at that page. */
+static uint64_t piece_end(const struct device_range *range, uint64_t page)
 {
-    unsigned char *bits = (unsigned char *)range->pages + page / 8;
-    const unsigned char bit = (unsigned char)(1u << page % 8);
-    const uint64_t unit = range->device->info.granularity, change = committed ? unit : -unit;
-    *bits = (unsigned char)(committed ? *bits | bit : *bits & ~bit);
+    const uint64_t all = range->bytes / range->device->info.granularity;
+    do page++;
+    while (page < all && (range->pages[page] & ~PAGE_FRESH) == PAGE_LATER);
+    return page;
+}
+
+/* Sets the state of a piece's pages, and the counters of committed bytes. */
+static void piece_put(struct device_range *range, uint64_t first, uint64_t end, bool committed)
+{
+    const uint64_t bytes = (end - first) * range->device->info.granularity, change = committed ? bytes : -bytes;
+    memset(range->pages + first, committed ? PAGE_LATER | PAGE_FRESH : PAGE_EMPTY, end - first);
+    if (committed) range->pages[first] = PAGE_FIRST | PAGE_FRESH;
     range->committed_bytes += change;
     __atomic_fetch_add(&range->device->committed_bytes, change, __ATOMIC_RELAXED);
 }
@@ -115,7 +132,7 @@ int device_range_reserve(struct device_range *range, struct device *device, uint
     if (!status) status = driver_find(&driver, err);
     if (status) return status;
     const uint64_t whole = (bytes + unit - 1) / unit * unit;
-    range->pages = calloc(1, whole / unit / 8 + 1);
+    range->pages = (unsigned char *)calloc(1, whole / unit + 1);
     if (!range->pages) return error_set(err, STATUS_RUN, "no memory for a range of the GPU");
     const CUresult result = driver.cuMemAddressReserve(&base, whole, unit, 0, 0);
     if (result != CUDA_SUCCESS) {
@@ -134,16 +151,17 @@ void device_range_release(struct device_range *range)
 {
     struct driver driver;
     if (!range->device) return;
-    device_range_return(range, 0, range->bytes, NULL);
+    uint64_t first = 0, end = range->bytes;
+    device_range_return(range, &first, &end, range->bytes, NULL);
     if (!driver_find(&driver, NULL)) driver.cuMemAddressFree((CUdeviceptr)range->base, range->bytes);
     free(range->pages);
     *range = device_range();
 }
 
-static CUresult page_commit(const struct driver *driver, struct device_range *range, uint64_t page)
+static CUresult piece_commit(const struct driver *driver, struct device_range *range, uint64_t first, uint64_t end)
 {
-    const uint64_t unit = range->device->info.granularity;
-    const CUdeviceptr at = (CUdeviceptr)range->base + page * unit;
+    const uint64_t unit = range->device->info.granularity, bytes = (end - first) * unit;
+    const CUdeviceptr at = (CUdeviceptr)range->base + first * unit;
     const CUmemAllocationProp prop = page_of(range->device);
     CUmemAccessDesc access[DEVICES_MOST];
     const int others = range->device->reached_by_count;
@@ -154,65 +172,74 @@ static CUresult page_commit(const struct driver *driver, struct device_range *ra
         if (d > 0) access[d].location.id = range->device->reached_by[d - 1];
     }
     CUmemGenericAllocationHandle handle;
-    CUresult result = driver->cuMemCreate(&handle, unit, &prop, 0);
+    CUresult result = driver->cuMemCreate(&handle, bytes, &prop, 0);
     if (result != CUDA_SUCCESS) return result;
-    result = driver->cuMemMap(at, unit, 0, handle, 0);
+    result = driver->cuMemMap(at, bytes, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
-        result = driver->cuMemSetAccess(at, unit, access, (size_t)others + 1);
-        if (result != CUDA_SUCCESS) driver->cuMemUnmap(at, unit);
+        result = driver->cuMemSetAccess(at, bytes, access, (size_t)others + 1);
+        if (result != CUDA_SUCCESS) driver->cuMemUnmap(at, bytes);
     }
     driver->cuMemRelease(handle); /* the memory lives as long as it is mapped */
+    if (result == CUDA_SUCCESS) piece_put(range, first, end, true);
     return result;
 }
 
-static CUresult page_return(const struct driver *driver, struct device_range *range, uint64_t page)
+static CUresult piece_return(const struct driver *driver, struct device_range *range, uint64_t first, uint64_t end)
 {
     const uint64_t unit = range->device->info.granularity;
-    const CUresult result = driver->cuMemUnmap((CUdeviceptr)range->base + page * unit, unit);
-    if (result == CUDA_SUCCESS) page_put(range, page, false);
+    const CUresult result = driver->cuMemUnmap((CUdeviceptr)range->base + first * unit, (end - first) * unit);
+    if (result == CUDA_SUCCESS) piece_put(range, first, end, false);
     return result;
+}
+
+/* Pieces of this commit are kept, or given back if it failed. */
+static void pieces_settle(const struct driver *driver, struct device_range *range, uint64_t first, uint64_t end, bool kept)
+{
+    for (uint64_t page = first; page < end; page++) {
+        if (!(range->pages[page] & PAGE_FRESH)) continue;
+        range->pages[page] &= ~PAGE_FRESH;
+        if (!kept && range->pages[page] == PAGE_FIRST) piece_return(driver, range, page, piece_end(range, page));
+    }
 }
 
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err)
 {
     struct driver driver;
     struct device *device = range->device;
-    const uint64_t unit = device->info.granularity;
+    const uint64_t unit = device->info.granularity, pages = end / unit, border = pages_between_borders(range);
     int status = device_use(device, err);
     if (!status) status = driver_find(&driver, err);
     if (status) return status;
-    unsigned char *fresh =
-        (unsigned char *)calloc(1, (end - first) / unit + 1); /* which pages to give back on failure */
-    if (!fresh) return error_set(err, STATUS_RUN, "no memory for a range of the GPU");
-    for (uint64_t page = first / unit; page < end / unit && !status; page++) {
-        if (page_test(range, page)) continue;
-        const CUresult result = page_commit(&driver, range, page);
-        if (result != CUDA_SUCCESS) {
+    for (uint64_t page = first / unit, next; page < pages && !status; page = next) {
+        next = page + 1;
+        if (range->pages[page] != PAGE_EMPTY) continue;
+        while (next < pages && next % border && range->pages[next] == PAGE_EMPTY) next++;
+        const CUresult result = piece_commit(&driver, range, page, next);
+        if (result != CUDA_SUCCESS)
             status = error_set(err, STATUS_RUN, "GPU %d has no %.1f MiB left (driver error %d)", device->ordinal,
                                (double)(end - first) / (1 << 20), (int)result);
-            break;
-        }
-        page_put(range, page, true);
-        fresh[page - first / unit] = 1;
     }
-    for (uint64_t page = first / unit; page < end / unit && status; page++)
-        if (fresh[page - first / unit]) page_return(&driver, range, page);
-    free(fresh);
+    pieces_settle(&driver, range, first / unit, pages, status == STATUS_OK);
     return status;
 }
 
-int device_range_return(struct device_range *range, uint64_t first, uint64_t end, struct error *err)
+int device_range_return(struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err)
 {
     struct driver driver;
-    const uint64_t unit = range->device->info.granularity;
+    const uint64_t unit = range->device->info.granularity, last = *end / unit, before_bytes = range->committed_bytes;
+    uint64_t page = *first / unit, next;
     int status = device_use(range->device, err);
     if (!status) status = driver_find(&driver, err);
-    for (uint64_t page = first / unit; page < end / unit && !status; page++) {
-        if (!page_test(range, page)) continue;
-        const CUresult result = page_return(&driver, range, page);
+    *first = *end = 0;
+    for (; page < last && before_bytes - range->committed_bytes < wanted && !status; page = next) {
+        next = page + 1;
+        if (range->pages[page] != PAGE_FIRST || piece_end(range, page) > last) continue;
+        next = piece_end(range, page);
+        const CUresult result = piece_return(&driver, range, page, next);
         if (result != CUDA_SUCCESS)
-            status = error_set(err, STATUS_RUN, "GPU %d does not take a page of memory back (driver error %d)",
+            status = error_set(err, STATUS_RUN, "GPU %d does not take memory back (driver error %d)",
                                range->device->ordinal, (int)result);
+        else *first = *end ? *first : page * unit, *end = next * unit;
     }
     return status;
 }

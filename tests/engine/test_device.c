@@ -240,10 +240,10 @@ static bool driver_unpin(void *user, void *host, uint64_t bytes)
 }
 
 /* One unit of what it is asked for, where it refuses. */
-static uint64_t driver_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+static struct run driver_give_back(void *user, unsigned char *base, struct run idle, uint64_t wanted)
 {
     const struct driver *driver = user;
-    return far_give_back(user, base, first, driver->refuses_pages ? first + FAR_UNIT_BYTES : end);
+    return far_give_back(user, base, idle, driver->refuses_pages ? FAR_UNIT_BYTES : wanted);
 }
 
 static struct memory *memory_over(struct pages *pages, uint64_t unit_bytes)

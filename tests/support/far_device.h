@@ -64,14 +64,15 @@ static inline int far_commit(void *user, unsigned char *base, uint64_t first, ui
     return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
 }
 
-static inline uint64_t far_give_back(void *user, unsigned char *base, uint64_t first, uint64_t end)
+static inline struct run far_give_back(void *user, unsigned char *base, struct run idle, uint64_t wanted)
 {
     (void)user;
-    if (first % FAR_UNIT_BYTES || end % FAR_UNIT_BYTES) abort();
-    madvise(base + first, end - first, MADV_DONTNEED);
-    mprotect(base + first, end - first, PROT_NONE);
-    atomic_fetch_add(&far_room_bytes, (int64_t)(end - first));
-    return end - first;
+    if (idle.first % FAR_UNIT_BYTES || idle.end % FAR_UNIT_BYTES) abort();
+    if (idle.end - idle.first > wanted) idle.end = idle.first + round_up(wanted, FAR_UNIT_BYTES);
+    madvise(base + idle.first, idle.end - idle.first, MADV_DONTNEED);
+    mprotect(base + idle.first, idle.end - idle.first, PROT_NONE);
+    atomic_fetch_add(&far_room_bytes, (int64_t)(idle.end - idle.first));
+    return idle;
 }
 
 static const struct pages far_pages = {

@@ -20,6 +20,19 @@ static void must_fail(int status, const struct error *err, const char *words)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------------ */
 
+/* What goes back of these pages is said to be [first, end). */
+static void give_back(struct device_range *range, uint64_t from, uint64_t to, uint64_t wanted, uint64_t first,
+                      uint64_t end)
+{
+    struct error err;
+    const uint64_t unit = device_info(range->device)->granularity;
+    uint64_t back = from * unit, back_end = to * unit;
+    must(device_range_return(range, &back, &back_end, wanted * unit, &err), &err);
+    if (back != first * unit || back_end != end * unit)
+        fault("pages %llu to %llu went back, not %llu to %llu", (unsigned long long)(back / unit),
+              (unsigned long long)(back_end / unit), (unsigned long long)first, (unsigned long long)end);
+}
+
 static void ranges(struct gpu *gpu)
 {
     struct device_range range;
@@ -46,7 +59,7 @@ static void ranges(struct gpu *gpu)
     memcpy(up + 4 * unit, up, unit);
     if (memcmp(up, down, (size_t)n)) fault("what came down is not what went up");
     gpu_wait(gpu);
-    must(device_range_return(&range, 0, 4 * unit, &err), &err);
+    give_back(&range, 0, 4, 4, 1, 4);
     if (range.committed_bytes != 2 * unit) fault("not two pages left");
     must(device_outside_bytes(gpu->device, &outside, &free_bytes, &err), &err);
     if (outside == 0 || outside > device_info(gpu->device)->total_bytes)
@@ -54,6 +67,29 @@ static void ranges(struct gpu *gpu)
     device_range_release(&range);
     free(up), free(down);
     tested("ranges: commit, copy, return");
+}
+
+/* A commit takes a piece of memory from border to border, here 16 pages, and no part of a piece goes back. */
+static void pieces(struct gpu *gpu)
+{
+    struct device_range range;
+    struct error err;
+    const uint64_t unit = device_info(gpu->device)->granularity;
+    const int before = gpu_is_fake() ? fake_pieces() : 0;
+    must(device_range_reserve(&range, gpu->device, 1000 * unit, &err), &err);
+    must(device_range_commit(&range, 10 * unit, 90 * unit, &err), &err);
+    must(device_range_commit(&range, 80 * unit, 100 * unit, &err), &err);
+    if (gpu_is_fake() && fake_pieces() - before != 8) fault("%d pieces", fake_pieces() - before);
+    give_back(&range, 11, 40, 1, 16, 32);
+    give_back(&range, 11, 85, 100, 32, 80);
+    give_back(&range, 11, 96, 100, 80, 96);
+    give_back(&range, 11, 16, 100, 0, 0);
+    if (range.committed_bytes != 10 * unit) fault("not ten pages left");
+    must(device_range_commit(&range, 0, 100 * unit, &err), &err);
+    if (range.committed_bytes != 100 * unit) fault("not a hundred pages");
+    give_back(&range, 0, 1000, 1000, 0, 100);
+    device_range_release(&range);
+    tested("pages come and go in pieces");
 }
 
 /* All or nothing, and the rest of the device is as it was. */
@@ -321,7 +357,8 @@ static void read_what_was_returned(struct gpu *gpu)
 {
     struct array x;
     array_new(gpu, &x, DTYPE_F32, 64, 0);
-    device_range_return(&x.range, 0, x.range.bytes, NULL);
+    uint64_t first = 0, end = x.range.bytes;
+    device_range_return(&x.range, &first, &end, end, NULL);
     kernels_sum_squares(gpu->kernels, DTYPE_F32, x.device, 64);
 }
 
@@ -330,6 +367,7 @@ int main(void)
     struct gpu gpu;
     if (!gpu_open(&gpu)) return 0;
     ranges(&gpu);
+    pieces(&gpu);
     memory_ends(&gpu);
     pinned(&gpu);
     streams_meet(&gpu);

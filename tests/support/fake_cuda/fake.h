@@ -26,8 +26,15 @@ FAKE_KNOB void fake_set_delay_us(int microseconds);
 FAKE_KNOB void fake_hold_next(void);
 FAKE_KNOB void fake_let_go(void);
 
+/* The next cudaSetDevice() waits until it is let go; fake_is_held(): it has come. */
+FAKE_KNOB void fake_hold_choice(void);
+FAKE_KNOB bool fake_is_held(void);
+
 /* Whether the processor can keep the host away from the device's memory (protection keys). */
 FAKE_KNOB bool fake_guards_host(void);
+
+/* How often memory was made with cuMemCreate(). */
+FAKE_KNOB int fake_pieces(void);
 
 /* From now on a launch of the kernel of that name fails while it runs, as by a bad address, and the device with it. NULL mends. */
 FAKE_KNOB void fake_break(const char *kernel);

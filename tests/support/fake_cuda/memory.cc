@@ -1,6 +1,6 @@
 /* Memory of the fake devices: addresses of this process which only threads that run work of the device may touch, and those of
  * devices that it was put within reach of. Allocations and ranges are surrounded by pages that nobody may touch. What is committed
- * counts against the size of the device. */
+ * counts against the size of the device, and is full of NaN. FAKE_PAGE_KIB, FAKE_MEMORY_MIB: the size of a page, and of a device. */
 #include "tests/support/fake_cuda/cuda.h"
 #include "tests/support/fake_cuda/inside.h"
 
@@ -13,8 +13,15 @@
 namespace
 {
 
-enum { PAGE = 4096 };
-const size_t GRANULARITY = 64 << 10, TOTAL_BYTES = (size_t)512 << 20;
+size_t from_environment(const char *name, size_t otherwise)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, nullptr, 10) : otherwise;
+}
+
+enum { PAGE = 4096, FILLED_BYTES = 256 << 20 }; /* FILLED_BYTES: the rest of a large device costs no memory until it is used */
+const size_t GRANULARITY = from_environment("FAKE_PAGE_KIB", 64) << 10;
+const size_t TOTAL_BYTES = from_environment("FAKE_MEMORY_MIB", 512) << 20;
 
 struct part {
     size_t bytes, inside; /* what is mapped, and how much of it at its end was asked for */
@@ -49,10 +56,13 @@ int protection_key(int device)
     return all.of[device];
 }
 
+/* The caller has counted the bytes. */
 bool open_pages(void *at, size_t bytes, int device)
 {
     const int access = PROT_READ | PROT_WRITE, key = protection_key(device);
-    return (key < 0 ? mprotect(at, bytes, access) : pkey_mprotect(at, bytes, access, key)) == 0;
+    if (mprotect(at, bytes, access)) return false;
+    if (taken_bytes[device] <= FILLED_BYTES) memset(at, 0xff, bytes);
+    return key < 0 || pkey_mprotect(at, bytes, access, key) == 0;
 }
 
 char *reserve(size_t bytes)
@@ -85,6 +95,12 @@ bool fake_may_touch(int device, const void *at)
     return (CUdeviceptr)at >= base + page.bytes || page.device == device || reaches[device][page.device];
 }
 
+int fake_pieces(void)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    return (int)last_handle;
+}
+
 bool fake_guards_host(void)
 {
     return protection_key(FAKE_DEVICES_MOST - 1) >= 0;
@@ -106,8 +122,8 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
     const size_t inside = (bytes + 255) / 256 * 256, whole = whole_pages(inside);
     if (bytes > TOTAL_BYTES || taken_bytes[device] + whole > TOTAL_BYTES) return fake_fail(cudaErrorMemoryAllocation);
     char *base = reserve(whole + 2 * PAGE);
-    if (!base || !open_pages(base + PAGE, whole, device)) return fake_fail(cudaErrorMemoryAllocation);
     taken_bytes[device] += whole;
+    if (!base || !open_pages(base + PAGE, whole, device)) return fake_fail(cudaErrorMemoryAllocation);
     *out = base + PAGE + whole - inside;
     allocations[(char *)*out] = {whole, inside, device};
     return cudaSuccess;

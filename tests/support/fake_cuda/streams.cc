@@ -103,6 +103,7 @@ cudaError_t device_result(int device)
 std::mutex hold_lock;
 std::condition_variable let_go;
 bool hold_next = false, held = false;
+std::atomic<bool> hold_choice;
 
 std::function<void()> until_let_go(std::function<void()> work)
 {
@@ -213,6 +214,11 @@ int fake_device()
 cudaError_t cudaSetDevice(int device)
 {
     if (!fake_has_device(device)) return fake_fail(cudaErrorInvalidDevice);
+    if (hold_choice.exchange(false)) {
+        std::unique_lock<std::mutex> wait(hold_lock);
+        held = true;
+        let_go.wait(wait, [] { return !held; });
+    }
     current_device = device;
     return cudaSuccess;
 }
@@ -439,6 +445,17 @@ void fake_hold_next(void)
 {
     std::lock_guard<std::mutex> guard(hold_lock);
     hold_next = true;
+}
+
+void fake_hold_choice(void)
+{
+    hold_choice = true;
+}
+
+bool fake_is_held(void)
+{
+    std::lock_guard<std::mutex> guard(hold_lock);
+    return held;
 }
 
 void fake_let_go(void)
