@@ -2,7 +2,10 @@
  *
  * Communicators do not block: a call that waits for other ranks returns "in progress", and the rank polls until it is
  * done. So a rank is never inside NCCL for long, and another rank may abort its communicator, which ends a wait on the
- * GPU. Each communicator has a lock for that, held during every call, but not while its rank sleeps. */
+ * GPU. Each communicator has a lock for that, held during every call, but not while its rank sleeps.
+ *
+ * An abort is collective: NCCL's manual asks for it by all ranks of a node, or it may not return. So no rank gives up alone:
+ * clique_break() aborts all communicators at once, each in a thread, because their ranks may be waiting for their GPUs. */
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/nccl.cuh"
 #include "kernels/cuda/runtime.cuh"
@@ -17,6 +20,7 @@ struct communicator {
     struct device_stream *stream;
     pthread_mutex_t lock;
     ncclComm_t handle; /* NULL: not made yet, or given up */
+    pthread_t aborts;
 };
 
 struct clique {
@@ -24,7 +28,7 @@ struct clique {
     int ranks;
     ncclUniqueId id;
     pthread_mutex_t lock;
-    bool broken;
+    bool broken; /* atomic: ranks read it without the lock */
     struct communicator *first;
 };
 
@@ -75,37 +79,40 @@ void clique_close(struct clique *clique)
     free(clique);
 }
 
-/* The caller holds the communicator's lock. */
-static void communicator_give_up(struct communicator *c)
+static bool clique_is_broken(const struct clique *clique)
 {
-    ncclComm_t handle = c->handle;
-    c->handle = NULL;
-    device_use(c->stream->device, NULL);
-    if (handle) c->clique->nccl.ncclCommAbort(handle);
+    return __atomic_load_n(&clique->broken, __ATOMIC_SEQ_CST);
 }
 
+static void *communicator_abort(void *user)
+{
+    struct communicator *c = (struct communicator *)user;
+    pthread_mutex_lock(&c->lock);
+    ncclComm_t handle = c->handle;
+    c->handle = NULL;
+    pthread_mutex_unlock(&c->lock);
+    device_use(c->stream->device, NULL);
+    if (handle) c->clique->nccl.ncclCommAbort(handle);
+    return NULL;
+}
+
+/* A rank that is about to join sees that the clique is broken, or has a handle by the time its lock is taken here. */
 void clique_break(struct clique *clique)
 {
     pthread_mutex_lock(&clique->lock);
-    clique->broken = true;
-    for (struct communicator *c = clique->first; c; c = c->next) {
-        pthread_mutex_lock(&c->lock);
-        communicator_give_up(c);
-        pthread_mutex_unlock(&c->lock);
-    }
+    __atomic_store_n(&clique->broken, true, __ATOMIC_SEQ_CST);
+    for (struct communicator *c = clique->first; c; c = c->next)
+        if (pthread_create(&c->aborts, NULL, communicator_abort, c)) abort(); /* or all ranks would wait for ever */
+    for (struct communicator *c = clique->first; c; c = c->next) pthread_join(c->aborts, NULL);
     pthread_mutex_unlock(&clique->lock);
 }
 
-/* False: the clique is broken. */
-static bool clique_join(struct communicator *c)
+static void clique_join(struct communicator *c)
 {
-    struct clique *clique = c->clique;
-    pthread_mutex_lock(&clique->lock);
-    const bool joins = !clique->broken;
-    c->next = clique->first;
-    if (joins) clique->first = c;
-    pthread_mutex_unlock(&clique->lock);
-    return joins;
+    pthread_mutex_lock(&c->clique->lock);
+    c->next = c->clique->first;
+    c->clique->first = c;
+    pthread_mutex_unlock(&c->clique->lock);
 }
 
 static void clique_leave(struct communicator *c)
@@ -143,19 +150,15 @@ static int communicator_settle(struct communicator *c, const char *what, ncclRes
                      what, nccl->ncclGetErrorString(result));
 }
 
+/* The caller holds the lock. */
 static int communicator_init(struct communicator *c, int rank, struct error *err)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    int status = device_use(c->stream->device, err);
-    if (status) return status;
-    pthread_mutex_lock(&c->lock);
+    if (clique_is_broken(c->clique)) return given_up(c, err);
     const ncclResult_t result =
         c->clique->nccl.ncclCommInitRankConfig(&c->handle, c->clique->ranks, c->clique->id, rank, &config);
-    status = communicator_settle(c, "joining the ranks", result, err);
-    if (status) communicator_give_up(c);
-    pthread_mutex_unlock(&c->lock);
-    return status;
+    return communicator_settle(c, "joining the ranks", result, err);
 }
 
 int communicator_open(struct communicator **out, struct clique *clique, int rank, struct device_stream *stream,
@@ -166,9 +169,14 @@ int communicator_open(struct communicator **out, struct clique *clique, int rank
     c->clique = clique;
     c->stream = stream;
     pthread_mutex_init(&c->lock, NULL);
-    int status = clique_join(c) ? communicator_init(c, rank, err) : given_up(c, err);
-    if (status) communicator_close(c);
-    else *out = c;
+    clique_join(c);
+    int status = device_use(stream->device, err);
+    pthread_mutex_lock(&c->lock);
+    if (!status) status = communicator_init(c, rank, err);
+    pthread_mutex_unlock(&c->lock);
+    if (!status) return *out = c, STATUS_OK;
+    clique_break(clique);
+    communicator_close(c);
     return status;
 }
 
@@ -176,14 +184,16 @@ void communicator_close(struct communicator *c)
 {
     if (!c) return;
     const struct nccl *nccl = &c->clique->nccl;
+    int status = STATUS_OK;
     pthread_mutex_lock(&c->lock);
     if (c->handle) {
         device_use(c->stream->device, NULL);
-        if (communicator_settle(c, "parting", nccl->ncclCommFinalize(c->handle), NULL)) communicator_give_up(c);
-        else nccl->ncclCommDestroy(c->handle);
-        c->handle = NULL;
+        status = communicator_settle(c, "parting", nccl->ncclCommFinalize(c->handle), NULL);
+        if (!status) nccl->ncclCommDestroy(c->handle);
+        if (!status) c->handle = NULL;
     }
     pthread_mutex_unlock(&c->lock);
+    if (status) clique_break(c->clique);
     clique_leave(c);
     pthread_mutex_destroy(&c->lock);
     free(c);

@@ -1,8 +1,9 @@
 /* NCCL between the fake devices. What a rank passes goes through letters in host memory, taken by the streams' threads: a device's
  * own memory is all that they can touch. As there: nothing is sent before a group ends; a rank's work stands on its stream until
  * those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it is
- * in progress until all have joined, and once more when it is first used; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes
- * into the receiver's own array, and must have been let into it. FAKE_NCCL=0: the library is not here. */
+ * in progress until all have joined, and once more when it is first used; an abort returns once all ranks that have joined abort, or
+ * have parted; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes into the receiver's own array, and must have been let into it.
+ * FAKE_NCCL=0: the library is not here. */
 #include "tests/support/fake_cuda/nccl.h"
 #include "kernels/cuda/nccl.cuh"
 #include "tests/support/fake_cuda/inside.h"
@@ -35,7 +36,7 @@ struct world {
     std::condition_variable changed;
     int ranks = 0;
     std::map<int, int> device; /* of the ranks that have joined */
-    std::set<int> parted;
+    std::set<int> parted, aborted;
     bool refused = false;                                      /* two of them are on one device */
     std::map<std::pair<int, int>, std::deque<letter>> letters; /* from, to */
 };
@@ -185,6 +186,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     std::lock_guard<std::mutex> guard(all.lock);
     comm->mine->finalized = true;
     all.parted.insert(comm->mine->rank);
+    all.changed.notify_all();
     return ncclInProgress;
 }
 
@@ -198,9 +200,16 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     {
-        std::lock_guard<std::mutex> guard(comm->mine->all->lock);
+        world &all = *comm->mine->all;
+        std::unique_lock<std::mutex> guard(all.lock);
         comm->mine->aborted = true;
-        comm->mine->all->changed.notify_all();
+        all.aborted.insert(comm->mine->rank);
+        all.changed.notify_all();
+        all.changed.wait(guard, [&] {
+            for (const auto &joined : all.device)
+                if (!all.aborted.count(joined.first) && !all.parted.count(joined.first)) return false;
+            return true;
+        });
     }
     delete comm;
     return ncclSuccess;
