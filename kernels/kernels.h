@@ -87,6 +87,11 @@ double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 
+/* Runs body over [0, count) on at most `threads` threads, in ranges that begin at multiples of `grain`, and returns when all have ended.
+ * Takes no struct kernels, and is safe from any thread. */
+typedef void kernels_body(const void *arguments, int64_t first, int64_t end, int thread);
+void kernels_share_out(int threads, kernels_body *body, const void *arguments, int64_t count, int64_t grain);
+
 /* For the communication lane: takes no struct kernels, runs on the calling thread alone, and is safe from any thread.
  * destination = after x the sum of the sources, added in order in fp32, rounded to the sources' type `dtype` and then
  * to the destination's type `to`. With accumulate, the old destination is added before the second rounding. destination

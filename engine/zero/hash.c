@@ -6,6 +6,7 @@
 
 #include "engine/base/rng.h"
 #include "engine/zero/internal.h"
+#include "kernels/kernels.h"
 
 enum array { ARRAY_PARAMETERS, ARRAY_MASTER, ARRAY_STATE1, ARRAY_STATE2, ARRAYS };
 
@@ -32,11 +33,24 @@ static uint64_t hash_elems(const void *at, int bytes, uint64_t number, int64_t c
     return sum;
 }
 
-/* Hashes elements [first, first + count) of a unit, which lie at `at`, run by run: in a tile of an MLP, rows of a tensor are not
- * adjacent in the whole tensor. */
-static uint64_t hash_piece(const struct unit *unit, enum array array, const void *at, int bytes, int64_t first,
-                           int64_t count)
+/* Elements of a unit from `first` on, which lie at `at`. */
+struct elements {
+    const struct unit *unit;
+    enum array array;
+    const void *at;
+    int bytes;
+    int64_t first;
+    uint64_t *sum; /* changed atomically */
+};
+
+/* Hashes elements [from, to) of a piece, run by run: in a tile of an MLP, rows of a tensor are not adjacent in the whole tensor. */
+static void hash_part(const void *arguments, int64_t from, int64_t to, int thread)
 {
+    const struct elements *p = arguments;
+    const struct unit *unit = p->unit;
+    const int64_t first = p->first + from, count = to - from;
+    const char *at = (const char *)p->at + from * p->bytes;
+    (void)thread;
     uint64_t sum = 0;
     for (int t = 0; t < unit->tensor_count; t++) {
         const struct tensor *tensor = &unit->tensors[t];
@@ -45,18 +59,24 @@ static uint64_t hash_piece(const struct unit *unit, enum array array, const void
         int64_t whole, run;
         for (int64_t e = first > tensor->offset ? first : tensor->offset; e < end; e += run) {
             run = tensor_run(tensor, e - tensor->offset, end - e, &whole);
-            const uint64_t number = ((uint64_t)array << 56) + (uint64_t)(tensor->canonical + whole);
-            sum += hash_elems((const char *)at + (e - first) * bytes, bytes, number, run);
+            const uint64_t number = ((uint64_t)p->array << 56) + (uint64_t)(tensor->canonical + whole);
+            sum += hash_elems(at + (e - first) * p->bytes, p->bytes, number, run);
         }
     }
-    return sum;
+    __atomic_fetch_add(p->sum, sum, __ATOMIC_RELAXED);
+}
+
+static void hash_piece(const struct zero *zero, const struct elements *piece, int64_t count)
+{
+    enum { SHARE_ELEMS = 16384 };
+    kernels_share_out(zero_threads(zero), hash_part, piece, count, SHARE_ELEMS);
 }
 
 /* Hashes an array on NVMe or on a device, piece by piece. */
 static int hash_away(const struct zero *zero, const struct buffer *buffer, enum array array, int64_t begins,
                      int64_t first, int64_t end, uint64_t *sum, struct error *err)
 {
-    enum { PIECE_ELEMS = 65536 };
+    enum { PIECE_ELEMS = 262144 };
     const int bytes = dtype_bytes(buffer->dtype);
     char *piece = malloc((size_t)PIECE_ELEMS * sizeof(float));
     int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to hash the state");
@@ -64,7 +84,8 @@ static int hash_away(const struct zero *zero, const struct buffer *buffer, enum 
         const int64_t elems = end - first < PIECE_ELEMS ? end - first : PIECE_ELEMS;
         status =
             zero_array_read(zero, buffer, (uint64_t)((first - begins) * bytes), piece, (uint64_t)(elems * bytes), err);
-        if (!status) *sum += hash_piece(&zero->model.units[buffer->unit], array, piece, bytes, first, elems);
+        const struct elements read = {&zero->model.units[buffer->unit], array, piece, bytes, first, sum};
+        if (!status) hash_piece(zero, &read, elems);
     }
     free(piece);
     return status;
@@ -83,7 +104,8 @@ static int hash_range(const struct zero *zero, const struct schedule *schedule, 
         buffer_range(schedule, &zero->model, buffer, zero->rank, &begins, &ends);
         return hash_away(zero, buffer, array, begins, first, end, sum, err);
     }
-    *sum += hash_piece(unit, array, zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), first, end - first);
+    const struct elements here = {unit, array, zero_at(zero, schedule, b, first), dtype_bytes(buffer->dtype), first, sum};
+    hash_piece(zero, &here, end - first);
     return STATUS_OK;
 }
 
@@ -94,19 +116,21 @@ static int array_of(const struct zero *zero, const struct schedule *schedule, in
     return zero_array(schedule, unit, roles[array]);
 }
 
-/* Adds the own slice to own[array], and all that the rank holds to held[array]. */
+/* Adds the own slice to own[array], and all that the rank holds to held[array]: often the same. */
 static int hash_unit(const struct zero *zero, const struct schedule *schedule, int unit, uint64_t own[ARRAYS],
                      uint64_t held[ARRAYS], struct error *err)
 {
-    int64_t first, end;
+    int64_t first, end, from, to;
     int status = STATUS_OK;
     for (int a = 0; a < ARRAYS && !status; a++) {
+        const uint64_t own_before = own[a];
         int b = array_of(zero, schedule, unit, (enum array)a);
         if (b < 0) continue;
         slice_range(schedule, &zero->model, unit, zero->rank, &first, &end);
         status = hash_range(zero, schedule, b, (enum array)a, first, end, &own[a], err);
-        buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &first, &end);
-        if (!status) status = hash_range(zero, schedule, b, (enum array)a, first, end, &held[a], err);
+        buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &from, &to);
+        if (from == first && to == end) held[a] += own[a] - own_before;
+        else if (!status) status = hash_range(zero, schedule, b, (enum array)a, from, to, &held[a], err);
     }
     return status;
 }

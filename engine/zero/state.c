@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/plan/checker.h"
 #include "engine/zero/internal.h"
@@ -58,14 +59,35 @@ int zero_array(const struct schedule *schedule, int unit, enum role role)
 
 /* ---- the first state ---- */
 
-enum { CHUNK_ELEMS = 65536 };
+enum { CHUNK_ELEMS = 262144, SHARE_ELEMS = 4096 };
+
+int zero_threads(const struct zero *zero)
+{
+    const int own = zero->config->topology.threads_per_rank, share = (int)sysconf(_SC_NPROCESSORS_ONLN) / zero->ranks;
+    return zero->device && share > own ? share : own;
+}
+
+struct initial {
+    const struct zero *zero;
+    int unit;
+    int64_t first; /* element of the unit at out[0] */
+    float *out;
+};
+
+static void make_values(const void *arguments, int64_t first, int64_t end, int thread)
+{
+    const struct initial *a = arguments;
+    (void)thread;
+    gpt_initial_values(&a->zero->model, a->unit, a->zero->config->data.seed, a->first + first, end - first,
+                       a->out + first);
+}
 
 static int first_values(struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
                         struct error *err)
 {
     const struct state_source *source = zero->source;
     if (source) return source->read(source->user, unit, array, first, elems, out, err);
-    gpt_initial_values(&zero->model, unit, zero->config->data.seed, first, elems, out);
+    kernels_share_out(zero_threads(zero), make_values, &(struct initial){zero, unit, first, out}, elems, SHARE_ELEMS);
     return STATUS_OK;
 }
 

@@ -277,6 +277,11 @@ static void reduce_quantized(enum dtype dtype, enum dtype to, void *destination,
     }
 }
 
+void kernels_share_out(int threads, kernels_body *body, const void *arguments, int64_t count, int64_t grain)
+{
+    parallel_run(threads, body, arguments, count, grain);
+}
+
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate)
 {
