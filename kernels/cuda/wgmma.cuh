@@ -163,13 +163,14 @@ __device__ __forceinline__ void hidden(bool never)
     if (__any_sync(0xffffffffu, never)) stop_here();
 }
 
-/* The same of work that ends in these, none of which is below zero. */
+/* The same of work that ends in these, none of which is below zero. A sum, because NaN is not below zero, either: it must reach the
+ * gradients, where the loss scaler looks for it. */
 template <int N> __device__ __forceinline__ void hidden(const fragment_c (&c)[N])
 {
-    uint32_t signs = 0;
+    float sum[4] = {0, 0, 0, 0};
 #pragma unroll
     for (int n = 0; n < N; n++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) signs |= __float_as_uint(c[n].r[i]);
-    hidden((int32_t)signs < 0);
+        for (int i = 0; i < 4; i++) sum[i] += c[n].r[i];
+    hidden(sum[0] + sum[1] + (sum[2] + sum[3]) < 0);
 }

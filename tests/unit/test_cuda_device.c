@@ -87,6 +87,10 @@ static void pieces(struct gpu *gpu)
     if (range.committed_bytes != 10 * unit) fault("not ten pages left");
     must(device_range_commit(&range, 0, 100 * unit, &err), &err);
     if (range.committed_bytes != 100 * unit) fault("not a hundred pages");
+    unsigned char byte = 0;
+    must(device_copy(gpu->stream, &byte, range.base + 50 * unit, 1, &err), &err);
+    gpu_wait(gpu);
+    if (gpu_is_fake() && byte != 0xff) fault("a new page is not full of NaN");
     give_back(&range, 0, 1000, 1000, 0, 100);
     device_range_release(&range);
     tested("pages come and go in pieces");
@@ -313,6 +317,27 @@ static void kernel_fails(struct gpu *gpu)
     tested("a kernel that fails is named to whoever waits");
 }
 
+/* What a run that has diverged multiplies must come out as NaN, with whatever sign, so that the loss scaler sees it. */
+static void not_a_number(struct gpu *gpu)
+{
+    enum { T = 128, D = 64 };
+    const struct attention_shape shape = {1, T, D, 1};
+    struct array qkv, out, dqkv, lse, scratch;
+    struct error err;
+    array_new(gpu, &qkv, DTYPE_BF16, 3 * T * D, 0), array_new(gpu, &dqkv, DTYPE_BF16, 3 * T * D, 0);
+    array_new(gpu, &out, DTYPE_BF16, T * D, 0), array_new(gpu, &lse, DTYPE_F32, T, 0);
+    array_new(gpu, &scratch, DTYPE_F32, attention_backward_scratch_cuda_bytes(1, T, 1) / 4, 0);
+    memset(qkv.initial, 0xff, (size_t)qkv.bytes); /* NaN with the sign that x86 gives it */
+    array_begin(gpu, &qkv);
+    kernels_attention_forward(gpu->kernels, DTYPE_BF16, out.device, (float *)lse.device, qkv.device, &shape, NULL);
+    kernels_attention_backward(gpu->kernels, DTYPE_BF16, dqkv.device, out.device, out.device, (float *)lse.device,
+                               qkv.device, &shape, scratch.device);
+    must(device_stream_wait(gpu->stream, &err), &err);
+    if (!isnan(kernels_sum_squares(gpu->kernels, DTYPE_BF16, dqkv.device, dqkv.n))) fault("NaN is gone");
+    array_free(&qkv), array_free(&dqkv), array_free(&out), array_free(&lse), array_free(&scratch);
+    tested("NaN goes through attention");
+}
+
 /* Runs in a child, whose standard error must say the words. */
 static void dies(struct gpu *gpu, const char *name, void (*act)(struct gpu *gpu), const char *words)
 {
@@ -375,6 +400,7 @@ int main(void)
     drift(&gpu);
     relay(&gpu);
     refusals(&gpu);
+    not_a_number(&gpu);
     if (gpu_is_fake()) {
         kernel_fails(&gpu);
         if (fake_guards_host()) dies(&gpu, "the host in its memory", touch_from_host, "the host touched");
