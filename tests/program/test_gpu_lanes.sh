@@ -79,7 +79,7 @@ else skip "the trace of lanes that run ahead" "no $counted"; fi
 waits() { # STEPS RANKS ARGS...: of the host, for a stream that had something to do; of the process that waited most
     rm -f waits
     FAKE_REPORT=$work/waits "$trainer" train --headless --steps "$1" -n "$2" $small "${@:3}" >/dev/null 2>&1 || return 1
-    sed 's/host waits //' waits | sort -n | tail -n 1
+    sed -n 's/host waits //p' waits | sort -n | tail -n 1
 }
 waits_a_step() { # RANKS ARGS...
     local few many
@@ -91,6 +91,12 @@ check "a step of one rank has hardly a host wait" \
 check "... of two that share a GPU as few" awk -v n="$(waits_a_step 2 $stage=3)" 'BEGIN { print "# " n " a step"; exit n == "" || n > 1 }'
 check "... of lanes that are waited for, many" \
     awk -v n="$(waits_a_step 2 $stage=3 $waited_for)" 'BEGIN { print "# " n " a step"; exit n < 20 }'
+
+# A sanitizer reports each call that fails, also one that was to fail.
+no_failed_calls() {
+    waits 2 2 $stage=3 --set zero_optimization.offload_optimizer.device=cpu >/dev/null && ! grep 'failed calls [1-9]' waits
+}
+check "no call to CUDA fails" no_failed_calls
 
 is_seen() { # OF REFERENCE ARGS...: other bits, or what ranks hold differs so much that the run ends
     [ -n "$(bits "$2")" ] || return 1

@@ -40,6 +40,7 @@ namespace
 
 std::atomic<int> delay_us{0};
 std::atomic<int> waits{0}; /* of the host for a stream that had something to do */
+std::atomic<int> failed_calls{0};
 enum { FORGETS_NOTHING, FORGETS_LANES, FORGETS_RANKS };
 std::atomic<int> forgets{FORGETS_NOTHING};
 std::atomic<const char *> broken{nullptr};          /* the kernel that will fail */
@@ -155,6 +156,7 @@ bool fake_send(cudaStream_t stream, std::function<void()> work)
 
 cudaError_t fake_fail(cudaError_t error)
 {
+    failed_calls++;
     return last_error = error;
 }
 
@@ -400,7 +402,7 @@ void fake_launch(const char *name, const void *kernel, dim3 grid, dim3 block, si
 
 /* FAKE_DELAY_US=300: as fake_set_delay_us(). FAKE_FORGETS=lanes: streams do not wait for events of the thread that made them too,
  * as if the program had left that out; FAKE_FORGETS=ranks: for those of other threads. FAKE_REPORT=FILE: a line there from each
- * process, at its end: how often the host waited for a stream that had something to do. */
+ * process, at its end: how often the host waited for a stream that had something to do; and how many calls failed. */
 struct told_by_environment {
     told_by_environment()
     {
@@ -414,7 +416,7 @@ struct told_by_environment {
         const char *path = getenv("FAKE_REPORT");
         FILE *file = path ? fopen(path, "a") : nullptr;
         if (!file) return;
-        fprintf(file, "host waits %d\n", waits.load());
+        fprintf(file, "host waits %d\nfailed calls %d\n", waits.load(), failed_calls.load());
         fclose(file);
     }
 } told_by_environment;
