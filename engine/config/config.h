@@ -217,6 +217,7 @@ struct config {
         enum backend_kind backend;
         int gpus; /* 1 or ranks; 0: as many as the machine has */
         enum collectives collectives; /* once a run has begun, auto means direct (gpu_settle()) */
+        bool fused_gelu; /* products of GPUs may compute GELU */
         enum ranks_as ranks_as;
         struct config_link links[LINKS];
         double slow_motion; /* 1: real time */

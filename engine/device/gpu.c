@@ -110,6 +110,7 @@ int gpu_open(struct gpu **out, const struct config *config, struct error *err)
     atomic_flag_clear(&gpu->is_told);
     gpu->ranks = gpu_shared(config) ? config->topology.ranks : 1;
     gpu->rank_count = config->topology.ranks;
+    gpu->fused_gelu = config->topology.fused_gelu;
     gpu->rank = calloc((size_t)gpu->rank_count, sizeof(struct gpu_rank *));
     status = gpu->rank ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for ranks on GPUs");
     if (!status) status = open_devices(gpu, gpus_for(config, device_count()), err);
@@ -151,6 +152,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     gpu_pages_open(&rank->pages, rank->on);
     int status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
+    if (!status) kernels_cuda_fuse_gelu(rank->kernels, gpu->fused_gelu);
     if (!status) status = gpu_ops_open(rank, err);
     rank->device.pages = &rank->pages.pages;
     rank->device.kernels = rank->kernels;
@@ -168,6 +170,11 @@ void gpu_rank_close(struct gpu_rank *rank)
     gpu_lanes_close(rank);
     gpu_pages_close(&rank->pages);
     free(rank);
+}
+
+bool gpu_rank_gelu_refused(const struct gpu_rank *rank, struct error *why)
+{
+    return kernels_cuda_gelu_refused(rank->kernels, why);
 }
 
 int gpu_rank_gpus(const struct gpu_rank *rank)

@@ -41,5 +41,8 @@ struct gpu_place { int gpu, first_rank, ranks; const struct device_info *info; }
 struct gpu_place gpu_rank_place(const struct gpu_rank *rank);
 bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes);
 
+/* Why the library of matrix products refused GELU in a product, which its GPU's own kernel has computed since. False: it did not. */
+bool gpu_rank_gelu_refused(const struct gpu_rank *rank, struct error *why);
+
 int gpu_rank_gpus(const struct gpu_rank *rank); /* number of GPUs of the run: 1 (shared), or one for each rank; 0 for NULL */
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank); /* NULL for NULL */

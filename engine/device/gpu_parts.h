@@ -42,6 +42,7 @@ struct gpu {
     struct gpu_rank **rank; /* by number; gpu_rank_open() sets each, before the rank's first collective */
     int rank_count;
     struct clique *clique; /* NULL: ranks read each other's memory */
+    bool fused_gelu;       /* topology.fused_gelu */
     atomic_flag is_told;   /* stranded() has printed why the process ends */
 };
 

@@ -121,6 +121,7 @@ static int take_step(struct rank *rank, struct error *err)
     monitor(rank, &result);
     if (result.outcome == ZERO_DONE && !result.skipped) rank->updated_at = rank->steps_done;
     if (result.outcome == ZERO_DIVERGED) return diverged(rank, result.step, &result.divergence), STATUS_OK;
+    if (rank->rank == 0 && rank->gpu) record_gelu(rank->ring, rank->gpu, &rank->recorded.gelu);
     if (rank->rank == 0) record_pinning(rank->ring, zero_memory(rank->zero), &rank->recorded.pinning);
     const bool begins = rank->steps_done <= rank->spec->part.steps_done + 2;
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, begins);

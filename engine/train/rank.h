@@ -46,6 +46,7 @@ struct rank {
         uint64_t outside_bytes; /* GPU memory outside of all tiers; UINT64_MAX: nothing yet */
         struct process_told process;
         bool pinning; /* that the system does not lock all of the host tier */
+        bool gelu;    /* that GELU is not computed within products */
     } recorded;
 
     struct { /* relaunch.h */

@@ -148,6 +148,18 @@ void record_pinning(struct trace_ring *ring, const struct memory *memory, bool *
     record_log(ring, 1, text);
 }
 
+void record_gelu(struct trace_ring *ring, const struct gpu_rank *gpu, bool *told)
+{
+    struct error why;
+    char text[sizeof why.text + 160];
+    if (*told || !gpu_rank_gelu_refused(gpu, &why)) return;
+    *told = true;
+    snprintf(text, sizeof text,
+             "topology.fused_gelu: a kernel of its own computes GELU now, with other bits (set it to false for these): %s",
+             why.text);
+    record_log(ring, 1, text);
+}
+
 void record_lines(struct trace_ring *ring, char *text)
 {
     for (char *line; (line = strsep(&text, "\n"));)

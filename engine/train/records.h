@@ -37,6 +37,8 @@ void record_end(struct trace_ring *ring, enum outcome outcome, const char *error
 /* record_gpu() records a rank's GPU. record_outside() records the GPU's memory outside of all tiers, if this rank
  * measures it and it changed by a page since *told_bytes (UINT64_MAX: not recorded yet). */
 struct gpu_rank;
+/* Records once (*told) that the library of matrix products refused to compute GELU. */
+void record_gelu(struct trace_ring *ring, const struct gpu_rank *gpu, bool *told);
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu);
 void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes);
 

@@ -59,6 +59,13 @@ bool kernels_cuda_groups(struct kernels *kernels, bool wanted)
     return false;
 }
 
+NOTHING(kernels_cuda_fuse_gelu, struct kernels *kernels, bool wanted)
+
+bool kernels_cuda_gelu_refused(const struct kernels *kernels, struct error *why)
+{
+    return false;
+}
+
 ABSENT(device_reduce, struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,
        const void *const *sources, int count, const struct reduce_factors *factors, int64_t elems, bool accumulate,
        struct error *err)

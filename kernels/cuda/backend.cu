@@ -64,6 +64,32 @@ static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
+/* Computes GELU within the product. False: it needs a kernel of its own. If the library, which said that it can, then refuses, it is
+ * not asked again. */
+static bool runs_fused(struct kernels *kernels, const struct product *product, const struct product_data *data)
+{
+    struct cuda *cuda = cuda_of(kernels);
+    struct error why;
+    if (cuda->splits_gelu || !cuda_products_can(cuda->products, product, data)) return false;
+    if (cuda_products_run(cuda->products, product, data, &why) == STATUS_OK) return true;
+    if (cuda->stream->failure.status) return false; /* the GPU has failed, and will say so */
+    cudaGetLastError();
+    cuda->splits_gelu = true;
+    cuda->gelu_refused = why;
+    return false;
+}
+
+void kernels_cuda_fuse_gelu(struct kernels *kernels, bool wanted)
+{
+    cuda_of(kernels)->splits_gelu = !wanted;
+}
+
+bool kernels_cuda_gelu_refused(const struct kernels *kernels, struct error *why)
+{
+    *why = ((const struct cuda *)kernels)->gelu_refused;
+    return why->status != STATUS_OK;
+}
+
 int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, void *fc, const void *x, const void *w,
                              const void *bias, int64_t N, int64_t out, int64_t in, struct error *err)
 {
@@ -72,8 +98,7 @@ int cuda_linear_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y,
     product.bias = bias != NULL;
     product.gelu = GELU_FORWARD;
     const struct product_data data = {y, x, w, bias, NULL, fc};
-    if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
-        return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    if (runs_fused(kernels, &product, &data)) return STATUS_OK;
     int status = cuda_linear_forward(kernels, dtype, fc, x, w, bias, NULL, N, out, in, out, err);
     if (!status) cuda_gelu_forward(kernels, dtype, y, fc, N * out);
     return status;
@@ -85,8 +110,7 @@ int cuda_linear_gelu_backward(struct kernels *kernels, enum dtype dtype, void *d
     struct product product = product_of(dtype, N, in, out);
     product.gelu = GELU_BACKWARD;
     const struct product_data data = {dfc, dy, w, NULL, NULL, (void *)fc};
-    if (cuda_products_can(cuda_of(kernels)->products, &product, &data))
-        return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
+    if (runs_fused(kernels, &product, &data)) return STATUS_OK;
     int status = cuda_linear_backward_input(kernels, dtype, dfc, false, dy, w, N, out, in, out, err);
     if (!status) cuda_gelu_backward(kernels, dtype, dfc, dfc, fc, N * in);
     return status;

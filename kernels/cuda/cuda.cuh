@@ -20,6 +20,8 @@ struct cuda {
     void *partials; /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
     double *sum;    /* the one sum, on its way to the host */
     bool by_groups; /* attention by warpgroups: the GPU has them, and so has this build */
+    bool splits_gelu;
+    struct error gelu_refused; /* status 0: it was not */
 };
 
 static inline struct cuda *cuda_of(struct kernels *kernels)

@@ -134,6 +134,11 @@ int kernels_create_cuda(struct kernels **out, struct device *device, struct devi
  * build have them) and with warp instructions, which every GPU has. Returns whether attention now uses warpgroups. */
 bool kernels_cuda_groups(struct kernels *kernels, bool wanted);
 
+/* Whether products may compute GELU, where the library can; the default. Their bits differ from those of our own kernel, which rounds
+ * once more. If the library refuses such a product when it is to run, these kernels use their own from then on: `refused` says why. */
+void kernels_cuda_fuse_gelu(struct kernels *kernels, bool wanted);
+bool kernels_cuda_gelu_refused(const struct kernels *kernels, struct error *why);
+
 /* Sends a kernels_reduce() to the stream, with the same bits. The sources are on the stream's device or on a device
  * shared with it (device_share()). At most DEVICE_REDUCE_SOURCES sources; `destination` may be one of them. */
 enum { DEVICE_REDUCE_SOURCES = 64 };

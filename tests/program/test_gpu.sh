@@ -76,6 +76,20 @@ check "out of memory at stage 0 with a little less than the peak" runs_out $flag
 check "... and on at stage 3" on_gpu oom $flags $less --at oom:stage=3
 check "... the same bits" same_bits bf16-0 oom
 
+if [ -z "${GPU:-}" ]; then
+    # GELU within products, or not: other bits.
+    other_bits() { ! same_bits "$1" "$2" >/dev/null; }
+    check "GELU in kernels of its own" on_gpu gelu-split $flags --set topology.fused_gelu=false
+    check "... has other bits than in products" other_bits bf16-0 gelu-split
+    FAKE_REFUSES_GELU=1 check "a library that refuses GELU in a product, when it is to run" same_as gelu-split gelu-refused $flags
+    check "... is in the log, once" [ "$(grep -c 'topology.fused_gelu: .* has no GELU after all' gelu-refused.out)" = 1 ]
+    # Pages of the size that GPUs have, on a device as large as one.
+    export FAKE_PAGE_KIB=2048 FAKE_MEMORY_MIB=81920
+    check "pages of 2 MiB: switched while it trains, the same bits" same_as bf16-0 pages-switch $flags --at 2:stage=3 --at 3:stage=1
+    check "... out of memory and on at stage 3" same_as bf16-0 pages-oom $flags $less --at oom:stage=3
+    unset FAKE_PAGE_KIB FAKE_MEMORY_MIB
+fi
+
 # NCCL takes a GPU for each rank, so one alone is what can always be had.
 nccl="--set topology.collectives=nccl"
 if on_gpu nccl-1 -n 1 $flags $stage=1 $nccl >nccl.why; then

@@ -1,5 +1,5 @@
 /* Products of the fake device: one thread for each eight elements of a row, in fp32, from the first term to the last. In place of
- * kernels/cuda/product_cublaslt.cu. */
+ * kernels/cuda/product_cublaslt.cu. FAKE_REFUSES_GELU=1: GELU in a product is refused when it is to run. */
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/product.h"
@@ -56,6 +56,8 @@ int cuda_products_run(struct products *products, const struct product *product, 
                       struct error *err)
 {
     struct device_stream *stream = products->stream;
+    if (product->gelu != GELU_NONE && getenv("FAKE_REFUSES_GELU"))
+        return error_set(err, STATUS_RUN, "the library has no GELU after all");
     with_type(product->dtype, [&](auto element) {
         using T = decltype(element);
         const int64_t threads = product->M * ((product->N + WIDTH - 1) / WIDTH);
