@@ -224,7 +224,7 @@ static int check(const struct config *config, struct error *err)
 {
     int status = gpu_check(config, err);
     if (status) return status;
-    const struct capacity room = capacity_now(config);
+    const struct capacity room = capacity_now(config, false);
     return capacity_check(config, &room, err);
 }
 

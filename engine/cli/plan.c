@@ -156,7 +156,7 @@ int front_load(struct config *config, const struct cli *cli, struct error *err)
 /* *fits: whether the setup in question can be trained. */
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
-    const struct capacity room = capacity_now(config);
+    const struct capacity room = capacity_now(config, true);
     struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
     question.limits.keep_sets = true;
     struct fit_answer *answer = fit_answer(&question, err);

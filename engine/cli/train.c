@@ -149,7 +149,7 @@ static int check_saves(const struct session *session, struct error *err)
 static int check_room(const struct session *session, struct error *err)
 {
     if (session->spec.hosts || session->spec.external) return STATUS_OK;
-    const struct capacity room = capacity_now(&session->config);
+    const struct capacity room = capacity_now(&session->config, false);
     return capacity_check(&session->config, &room, err);
 }
 

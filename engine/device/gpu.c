@@ -1,5 +1,6 @@
 #include "engine/device/gpu.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "engine/device/gpu_parts.h"
@@ -66,22 +67,6 @@ void gpu_settle(struct config *config)
     if (gpu_passes(config)) config->topology.collectives = COLLECTIVES_NCCL;
 }
 
-bool gpu_look(const struct config *config, uint64_t *free_bytes, uint64_t *total_bytes)
-{
-    struct device_info info;
-    struct error why;
-    uint64_t bytes;
-    const int count = gpus_for(config, device_count());
-    *free_bytes = UINT64_MAX;
-    for (int d = 0; d < count; d++) {
-        if (device_look(d, &info, &bytes, &why)) return false;
-        if (bytes >= *free_bytes) continue;
-        *free_bytes = bytes;
-        *total_bytes = info.total_bytes;
-    }
-    return count > 0;
-}
-
 static int open_devices(struct gpu *gpu, int count, struct error *err)
 {
     int status = STATUS_OK;
@@ -140,6 +125,44 @@ void gpu_close(struct gpu *gpu)
 
 /* ---- a rank ---- */
 
+/* Transfers some bytes to and from every other rank, and gathers: NCCL connects at the first transfer. */
+static int connect(struct gpu_rank *rank, unsigned char *at, struct error *err)
+{
+    struct transfer transfers[2 * DEVICES_MOST];
+    int count = 0;
+    for (int r = 0; r < rank->gpu->rank_count; r++) {
+        if (r == rank->number) continue;
+        transfers[count++] = (struct transfer){.way = TRANSFER_SEND, .peer = r, .from = at, .bytes = TRANSFER_ALIGN};
+        transfers[count++] = (struct transfer){
+            .way = TRANSFER_RECEIVE, .peer = r, .to = at + (r + 1) * TRANSFER_ALIGN, .bytes = TRANSFER_ALIGN};
+    }
+    int status = communicator_pass(rank->communicator, transfers, count, err);
+    if (status) return status;
+    const struct transfer gather = {
+        .way = TRANSFER_GATHER, .from = at, .to = at + TRANSFER_ALIGN, .bytes = TRANSFER_ALIGN};
+    return communicator_pass(rank->communicator, &gather, 1, err);
+}
+
+/* Libraries load code, and take memory, when they are first used. So each is used once before anybody asks what is free. */
+static int load_libraries(struct gpu_rank *rank, struct error *err)
+{
+    enum { N = 64, MATRIX_BYTES = N * N * 2 };
+    struct device_range range;
+    struct device_stream *compute = rank->lanes[LANE_COMPUTE].stream, *comm = rank->lanes[LANE_COMM].stream;
+    int status = device_range_reserve(&range, rank->on, 3 * MATRIX_BYTES, err);
+    unsigned char *at = range.base;
+    if (!status) status = device_range_commit(&range, 0, range.bytes, err);
+    if (!status) status = device_set(compute, at, 0, 3 * MATRIX_BYTES, err);
+    if (!status)
+        status = kernels_linear_forward(rank->kernels, DTYPE_BF16, at, at + MATRIX_BYTES, at + 2 * MATRIX_BYTES, NULL,
+                                        NULL, N, N, N, err);
+    if (!status) status = device_stream_wait(compute, err);
+    if (!status && rank->communicator) status = connect(rank, at, err);
+    if (!status) status = device_stream_wait(comm, err);
+    device_range_release(&range);
+    return status;
+}
+
 int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct error *err)
 {
     struct gpu_rank *rank = *out = calloc(1, sizeof *rank);
@@ -154,6 +177,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
     if (!status) kernels_cuda_fuse_gelu(rank->kernels, gpu->fused_gelu);
     if (!status) status = gpu_ops_open(rank, err);
+    if (!status) status = load_libraries(rank, err);
     rank->device.pages = &rank->pages.pages;
     rank->device.kernels = rank->kernels;
     if (!status) return STATUS_OK;
@@ -196,4 +220,77 @@ bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *fr
 {
     struct error why;
     return device_outside_bytes(rank->on, bytes, free_bytes, &why) == STATUS_OK;
+}
+
+/* ---- what is free ---- */
+
+static bool look_unloaded(int count, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    struct device_info info;
+    struct error why;
+    uint64_t bytes;
+    for (int d = 0; d < count; d++) {
+        if (device_look(d, &info, &bytes, &why)) return false;
+        if (bytes >= *free_bytes) continue;
+        *free_bytes = bytes;
+        *total_bytes = info.total_bytes;
+    }
+    return count > 0;
+}
+
+struct look {
+    struct gpu *gpu;
+    int number;
+    pthread_barrier_t *opened;
+    uint64_t free_bytes; /* 0: its GPU cannot be opened or queried */
+};
+
+/* A rank that has opened asks what is free when all have; with NCCL it opens and closes together with the others. */
+static void *look_as_rank(void *user)
+{
+    struct look *look = user;
+    struct gpu_rank *rank = NULL;
+    struct error why;
+    if (gpu_rank_open(&rank, look->gpu, look->number, &why)) gpu_give_up(look->gpu);
+    pthread_barrier_wait(look->opened);
+    if (rank && device_free_bytes(rank->on, &look->free_bytes, &why)) look->free_bytes = 0;
+    pthread_barrier_wait(look->opened);
+    gpu_rank_close(rank);
+    return NULL;
+}
+
+static bool look_loaded(const struct config *config, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    enum { RANKS_MOST = 64 };
+    struct look looks[RANKS_MOST];
+    pthread_t threads[RANKS_MOST];
+    pthread_barrier_t opened;
+    struct gpu *gpu;
+    struct error why;
+    const int ranks = config->topology.ranks;
+    bool known = ranks <= RANKS_MOST && gpu_open(&gpu, config, &why) == STATUS_OK;
+    if (!known) return false;
+    pthread_barrier_init(&opened, NULL, (unsigned)ranks);
+    for (int r = 0; r < ranks; r++) {
+        looks[r] = (struct look){gpu, r, &opened, 0};
+        if (pthread_create(&threads[r], NULL, look_as_rank, &looks[r])) abort(); /* the others would wait for it for ever */
+    }
+    for (int r = 0; r < ranks; r++) {
+        pthread_join(threads[r], NULL);
+        known &= looks[r].free_bytes > 0;
+        if (looks[r].free_bytes >= *free_bytes) continue;
+        *free_bytes = looks[r].free_bytes;
+        *total_bytes = device_info(gpu->devices[r % gpu->count])->total_bytes;
+    }
+    pthread_barrier_destroy(&opened);
+    gpu_close(gpu);
+    return known;
+}
+
+bool gpu_look(const struct config *config, bool loaded, uint64_t *free_bytes, uint64_t *total_bytes)
+{
+    *free_bytes = UINT64_MAX;
+    if (loaded && look_loaded(config, free_bytes, total_bytes)) return true;
+    *free_bytes = UINT64_MAX;
+    return look_unloaded(gpus_for(config, device_count()), free_bytes, total_bytes);
 }

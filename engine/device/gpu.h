@@ -19,9 +19,10 @@ struct gpu_rank;
 /* Call it before the run starts. STATUS_USAGE: the configuration asks for GPUs or NCCL that this machine lacks. */
 int gpu_check(const struct config *config, struct error *err);
 bool gpu_shared(const struct config *config); /* whether all ranks share one GPU */
-/* The free bytes of the configuration's GPU with the least free memory, and that GPU's total bytes. False: a GPU cannot
- * be queried. For a process that has no GPU open. */
-bool gpu_look(const struct config *config, uint64_t *free_bytes, uint64_t *total_bytes);
+/* The free bytes of the configuration's GPU with the least free memory, and that GPU's total bytes. False: a GPU cannot be queried. For
+ * a process that has no GPU open. `loaded`: opens all ranks first, because libraries, kernels and connections take memory, too; this
+ * takes seconds. */
+bool gpu_look(const struct config *config, bool loaded, uint64_t *free_bytes, uint64_t *total_bytes);
 
 /* Whether NCCL joins the ranks. If so, gpu_settle() sets topology.collectives to nccl, because the plan depends on it. */
 bool gpu_passes(const struct config *config);

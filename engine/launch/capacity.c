@@ -44,12 +44,13 @@ static struct capacity without_gpu(const struct config *config)
                          .gpu_total_bytes = UINT64_MAX};
 }
 
-struct capacity capacity_now(const struct config *config)
+struct capacity capacity_now(const struct config *config, bool loaded)
 {
     struct capacity room = without_gpu(config);
     if (!room.on_gpu) return room;
     if (gpu_shared(config)) room.ranks_on_gpu = config->topology.ranks;
-    if (!gpu_look(config, &room.gpu_bytes, &room.gpu_total_bytes)) room.gpu_bytes = room.gpu_total_bytes = UINT64_MAX;
+    if (!gpu_look(config, loaded, &room.gpu_bytes, &room.gpu_total_bytes))
+        room.gpu_bytes = room.gpu_total_bytes = UINT64_MAX;
     return room;
 }
 

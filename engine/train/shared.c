@@ -81,7 +81,7 @@ int shared_check_input(struct rank *rank, struct error *err)
 int shared_check_room(struct rank *rank, struct error *err)
 {
     struct capacity room = capacity_beside(&rank->config, rank->gpu);
-    if (!rank->spec->hosts && !rank->spec->external) return STATUS_OK; /* the front end has checked */
+    if (!rank->spec->hosts && !rank->spec->external && !rank->gpu) return STATUS_OK; /* the front end has checked */
     if (room.memory_bytes < UINT64_MAX / 64)
         room.memory_bytes = room.memory_bytes / (uint64_t)rank_count_here(rank) * (uint64_t)rank->ranks;
     const int status = capacity_check(&rank->config, &room, err);

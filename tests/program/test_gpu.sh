@@ -83,6 +83,7 @@ if [ -z "${GPU:-}" ]; then
     check "... has other bits than in products" other_bits bf16-0 gelu-split
     FAKE_REFUSES_GELU=1 check "a library that refuses GELU in a product, when it is to run" same_as gelu-split gelu-refused $flags
     check "... is in the log, once" [ "$(grep -c 'topology.fused_gelu: .* has no GELU after all' gelu-refused.out)" = 1 ]
+    check "plan --fit counts what is free when libraries are loaded" free_is_known bf16-0 2 ${small#--steps 3 -n 2} -n 2 $flags
     # Pages of the size that GPUs have, on a device as large as one.
     export FAKE_PAGE_KIB=2048 FAKE_MEMORY_MIB=81920
     check "pages of 2 MiB: switched while it trains, the same bits" same_as bf16-0 pages-switch $flags --at 2:stage=3 --at 3:stage=1

@@ -62,6 +62,7 @@ check "... the configuration says so" grep -q '"collectives":.*"nccl"' nccl2.jso
 check "... and the screen" says nccl2 '2 ranks × 1 thread · cuda, 2 GPUs, NCCL'
 check "... which says of one that it is shared" says one2 'cuda, 1 GPU, shared'
 check "... what arrives has a buffer, which is planned" has_room one2 nccl2
+FAKE_GPUS=2 check "... plan --fit counts what is free when it has connected" free_is_known nccl2 1 ${small#--steps 3} -n 2 $bf16
 check "... at stage 1" same_as one2 2 nccl2-1 -n 2 $bf16 $stage=1
 check "... at stage 3" same_as one2 2 nccl2-3 -n 2 $bf16 $stage=3
 check "... four on four, switched while they train" same_as one4 4 nccl4 -n 4 $bf16 $stage=2 --at 2:stage=3 --at 3:stage=0

@@ -127,6 +127,8 @@ void run(const state &mine, const std::vector<call> &calls)
 struct fake_comm {
     std::shared_ptr<state> mine;
     bool used = false, connecting = false;
+    void *buffers = nullptr; /* of its connections, which the first use makes */
+    ~fake_comm() { cudaFree(buffers); }
 };
 
 ncclResult_t ncclGetVersion(int *version)
@@ -231,6 +233,7 @@ ncclResult_t ncclGroupEnd()
     const std::shared_ptr<state> mine = comm->mine;
     if (!fake_send(calls[0].stream, [=] { run(*mine, calls); })) return ncclUnhandledCudaError;
     comm->connecting = !comm->used;
+    if (!comm->used) cudaMalloc(&comm->buffers, 1 << 20);
     comm->used = true;
     return comm->connecting ? ncclInProgress : ncclSuccess;
 }

@@ -10,9 +10,10 @@
 
 struct products {
     struct device_stream *stream;
+    void *code; /* memory that the first product takes, as of a library that loads its kernels then */
 };
 
-enum { WIDTH = 8 };
+enum { WIDTH = 8, CODE_BYTES = 3 << 20 };
 
 /* Element (m, n) of c, of which the sum of products is there. */
 template <class T>
@@ -56,6 +57,7 @@ int cuda_products_run(struct products *products, const struct product *product, 
                       struct error *err)
 {
     struct device_stream *stream = products->stream;
+    if (!products->code) cudaMalloc(&products->code, CODE_BYTES);
     if (product->gelu != GELU_NONE && getenv("FAKE_REFUSES_GELU"))
         return error_set(err, STATUS_RUN, "the library has no GELU after all");
     with_type(product->dtype, [&](auto element) {
@@ -84,6 +86,7 @@ int cuda_products_create(struct products **out, struct device_stream *stream, st
 
 void cuda_products_free(struct products *products)
 {
+    if (products) cudaFree(products->code);
     free(products);
 }
 
