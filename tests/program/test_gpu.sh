@@ -84,6 +84,12 @@ if [ -z "${GPU:-}" ]; then
     FAKE_REFUSES_GELU=1 check "a library that refuses GELU in a product, when it is to run" same_as gelu-split gelu-refused $flags
     check "... is in the log, once" [ "$(grep -c 'topology.fused_gelu: .* has no GELU after all' gelu-refused.out)" = 1 ]
     check "plan --fit counts what is free when libraries are loaded" free_is_known bf16-0 2 ${small#--steps 3 -n 2} -n 2 $flags
+    # Of 512 MiB 490 are free then: two ranks of 250 are refused before they make their state.
+    refused_when_loaded() {
+        FAKE_MEMORY_MIB=512 "$trainer" train --headless --set topology.backend=cuda $small --set model.layers=303 --set memory.device_budget=250MiB >out 2>err
+        [ $? -eq 2 ] && grep -q 'do not fit into the 0.48 GiB that are free on the GPU' err || { sed 's/^/# /' err; return 1; }
+    }
+    check "... and so does the check before a run" refused_when_loaded
     # Pages of the size that GPUs have, on a device as large as one.
     export FAKE_PAGE_KIB=2048 FAKE_MEMORY_MIB=81920
     check "pages of 2 MiB: switched while it trains, the same bits" same_as bf16-0 pages-switch $flags --at 2:stage=3 --at 3:stage=1

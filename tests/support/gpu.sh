@@ -35,7 +35,7 @@ as_planned() {
 # What plan --fit takes for free and what the run NAME had outside of all tiers are together all of an emulated GPU.
 free_is_known() { # NAME RANKS_ON_A_GPU ARGS...
     local free outside
-    free=$("$trainer" plan --fit --json --set topology.backend=cuda "${@:3}" | sed -n 's/.*"limit_bytes":{"device":\([0-9]*\).*/\1/p')
+    free=$(FAKE_MEMORY_MIB=512 "$trainer" plan --fit --json --set topology.backend=cuda "${@:3}" | sed -n 's/.*"limit_bytes":{"device":\([0-9]*\).*/\1/p')
     outside=$(tr -d ' \t\n' <"$1.json" | sed 's/.*"outside_bytes":\([0-9]*\).*/\1/')
     [ $((free * $2 + outside)) -eq $((512 << 20)) ] || { echo "# $free free for each rank, $outside outside"; return 1; }
 }
