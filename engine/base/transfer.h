@@ -4,11 +4,15 @@
 
 #include <stdint.h>
 
+#include "engine/base/dtype.h"
+
 enum transfer_way {
     TRANSFER_SEND,      /* sends `from` to rank `peer` */
     TRANSFER_RECEIVE,   /* receives from rank `peer` into `to` */
     TRANSFER_BROADCAST, /* copies `from` of rank `peer` to every rank's `to`, its own too; `from` may be `to` */
     TRANSFER_GATHER,    /* copies `bytes` at each rank's `from` to every rank's `to`, in rank order; `from` may be its place there */
+    TRANSFER_SUM,       /* adds the elements at all ranks' `from`, in an order of the library's, to rank `peer`'s `to`; may be its `from` */
+    TRANSFER_SUM_PARTS, /* the same for `bytes` of each rank, which lie at `from` in rank order; `to` may be the own part there */
 };
 
 enum { TRANSFER_ALIGN = 64 }; /* each part of a message starts at a multiple of this number of bytes */
@@ -19,4 +23,5 @@ struct transfer {
     const void *from;
     void *to;
     uint64_t bytes;
+    enum dtype dtype; /* of a sum's elements */
 };

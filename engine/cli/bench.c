@@ -213,7 +213,8 @@ static int load(struct config *config, const struct cli *cli, struct error *err)
  * again, with the environment of an engine. Returns only if that fails: STATUS_RUN. */
 static int load_again(const struct config *config, const struct cli *cli, struct error *err)
 {
-    launch_environment(&launcher_threads, config, gpu_passes(config), NULL);
+    launch_environment(&launcher_threads, config, NULL);
+    gpu_environment(config);
     setenv(loaded, "1", 1);
     execv("/proc/self/exe", cli->argv);
     return error_set(err, STATUS_RUN, "cannot load this program again, with the threads of an engine: %s",

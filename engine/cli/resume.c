@@ -54,7 +54,7 @@ static void free_what_follows(struct resume *resume, const struct config *saved,
     if (saved->zero.overlap_comm == (saved->zero.stage == 3)) add(resume, "zero_optimization.overlap_comm=null");
     if (saved->number_checkpoints) add(resume, "activation_checkpointing.number_checkpoints=null");
     if (saved->topology.ranks_as == RANKS_AS_MPIRUN) add(resume, "topology.ranks_as=null"); /* of those hosts */
-    if (saved->topology.collectives == COLLECTIVES_NCCL) add(resume, "topology.collectives=null"); /* of that machine */
+    if (config_has_nccl(saved)) add(resume, "topology.collectives=null"); /* of that machine */
 }
 
 /* A run that resumes from a folder may also save there. */

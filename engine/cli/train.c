@@ -100,11 +100,11 @@ static int choose_ranks(struct session *session, struct error *err)
     if (!status) gpu_settle(config);
     const struct launcher *launcher = launcher_of(&session->spec, config);
     if (!status && launcher->check) status = launcher->check(err);
-    if (!status && config->topology.backend == BACKEND_CUDA && (session->spec.hosts || session->spec.external))
-        status = error_set(err, STATUS_USAGE, "topology.backend=cuda: ranks on GPUs are threads of one process, on one machine");
-    if (status || config->topology.backend != BACKEND_CUDA || config->topology.ranks_as == RANKS_AS_THREADS) return status;
-    fprintf(stderr, "zerolab: ranks are threads of one process: they %s\n",
-            gpu_shared(config) ? "share a GPU" : "have a GPU each");
+    if (status || config->topology.backend != BACKEND_CUDA) return status;
+    /* Ranks on other machines cannot ask this one what `auto` means here. */
+    if (config->topology.ranks_as == RANKS_AS_MPIRUN && config->topology.collectives != COLLECTIVES_NCCL_SUM)
+        return session_set(&session->spec, gpu_passes(config) ? "topology.collectives=nccl" : "topology.collectives=direct", err);
+    if (config->topology.ranks_as != RANKS_AS_AUTO) return STATUS_OK;
     config->topology.ranks_as = RANKS_AS_THREADS;
     return session_set(&session->spec, "topology.ranks_as=threads", err);
 }

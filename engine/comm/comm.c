@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/futex.h"
 #include "engine/memory/pages.h"
 
 static const uint64_t STRANDED_NS = 10000000000u; /* far longer than device operations take */
@@ -22,9 +23,41 @@ void comm_scale(struct comm *comm, float before, float after)
     comm->factors = (struct reduce_factors){before, after};
 }
 
+/* ---- the watcher ---- */
+
+static void *watcher_main(void *user)
+{
+    struct comm *comm = user;
+    const struct comm_device_ops *device_ops = comm->device_ops;
+    while (!atomic_load(&comm->watcher.ends) && !node_has_failed(comm->node)) {
+        struct error lost;
+        const struct watched *dead = watch_dead(&comm->watch);
+        if (dead) node_fail(comm->node, DEATH_FORMAT, dead->rank, dead->pid);
+        else if (device_ops->look(device_ops->user, &lost)) comm_abort(comm, &lost);
+        else futex_wait(&comm->watcher.ends, 0, WATCH_NS);
+    }
+    if (node_has_failed(comm->node)) device_ops->give_up(device_ops->user);
+    return NULL;
+}
+
+static void watcher_stop(struct comm *comm)
+{
+    if (!comm->watcher.runs) return;
+    atomic_store(&comm->watcher.ends, 1);
+    futex_wake_all(&comm->watcher.ends);
+    pthread_join(comm->watcher.thread, NULL);
+    comm->watcher.runs = false;
+}
+
 void comm_use(struct comm *comm, const struct comm_device_ops *device_ops)
 {
+    if (comm->device_ops == device_ops) return;
+    watcher_stop(comm);
     comm->device_ops = device_ops;
+    if (!device_ops || !device_ops->look) return;
+    atomic_store(&comm->watcher.ends, 0);
+    comm->watcher.runs = pthread_create(&comm->watcher.thread, NULL, watcher_main, comm) == 0;
+    if (!comm->watcher.runs) node_fail(comm->node, "rank %d: cannot start a thread", comm->layout.rank);
 }
 
 void comm_room(struct comm *comm, void *room, uint64_t bytes)
@@ -273,6 +306,7 @@ void comm_close(struct comm *comm)
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
         if (comm->group && !healthy) wait_until_nobody_reads(comm);
     }
+    watcher_stop(comm);
     if (comm->close_backend) comm->close_backend(comm, healthy);
     unmap_peers(comm);
     if (!comm->group) pages_unreserve(comm->node, comm->node_bytes);

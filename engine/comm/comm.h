@@ -118,14 +118,16 @@ bool comm_side_send(struct comm *comm, int machine, const void *message, size_t 
 size_t comm_side_receive(struct comm *comm, int machine, void *out);
 bool comm_side_sent(struct comm *comm);
 
-/* Device operations that copy and reduce inside collectives, for ranks that are threads of one process and keep their
- * segments on devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is
+/* Device operations that copy and reduce inside collectives, for ranks that keep their segments on devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is
  * kernels_reduce() on a device. Without device operations the calling thread copies and reduces in memory. Every rank
- * calls comm_use() before comm_attach(), with the same operations; comm keeps the pointer.
+ * calls comm_use() before comm_attach(), with the same operations; comm keeps the pointer. NULL: none any more.
  *
  * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
  * with the mover's copies and `reduce`.
- * give_up: ends all waits inside passes, of every rank. Any thread may call it once a rank has failed.
+ * adds: reductions are sums of the library behind pass, in an order of its own.
+ * give_up: ends all waits inside passes, of every rank of the process. Any thread may call it once a rank has failed.
+ * look: STATUS_RUN: a device has lost a rank of another process. comm then has a thread that looks some five times a second, and that
+ * gives up when a rank has failed or died: all other threads of the process may be waiting for the device.
  * stranded: comm_close() calls it when, ten seconds after a failure, device operations of some rank are still reading: that rank will
  * not close, so this rank's memory cannot be freed. It ends the process, once for all ranks; if it returns, the wait continues.
  *
@@ -143,7 +145,9 @@ struct comm_device_ops {
     int (*meet)(void *user, int meeting, struct error *err);
     int (*waited)(void *user, int meeting, uint64_t *ns, struct error *err);
     int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
+    bool adds; /* pass also adds; then bits depend on how parts are cut, and comm_room() is not needed */
     void (*give_up)(void *user);
+    int (*look)(void *user, struct error *err); /* NULL: ranks are threads of one process */
     void (*stranded)(void *user, const struct error *why); /* NULL: device operations always end */
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                   const struct reduce_factors *factors, int64_t elems, bool accumulate, struct error *err);

@@ -6,6 +6,8 @@
  * near: virtual nodes then only decide how bytes are counted and paced. */
 #pragma once
 
+#include <pthread.h>
+
 #include "engine/comm/comm.h"
 #include "engine/comm/node.h"
 #include "kernels/kernels.h"
@@ -26,6 +28,9 @@ struct comm_wire {
     void (*look)(struct comm *comm);     /* fails the node if far ranks say so, or a peer has died */
 };
 
+/* A thread that looks for failures while all others may be waiting for a device. */
+struct watcher { pthread_t thread; bool runs; _Atomic uint32_t ends; };
+
 struct comm {
     struct comm_layout layout;
     struct comm_peer *peer;       /* by rank */
@@ -38,6 +43,7 @@ struct comm {
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* ranks are threads of this group; NULL: ranks are processes */
     struct reduce_factors factors;
+    struct watcher watcher;       /* of a process with device operations */
     const struct comm_device_ops *device_ops; /* NULL: the thread inside the collective copies and reduces in memory */
     unsigned char *room;            /* comm_room() */
     uint64_t room_bytes;

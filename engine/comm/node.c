@@ -34,7 +34,8 @@ void watch_release(struct watch *watch)
     for (int i = 0; i < watch->count; i++)
         if (watch->peer[i].pidfd >= 0) close(watch->peer[i].pidfd);
     free(watch->peer);
-    *watch = (struct watch){0};
+    watch->peer = NULL;
+    watch->count = 0;
 }
 
 static bool is_dead(const struct watched *peer)
@@ -47,8 +48,8 @@ static bool is_dead(const struct watched *peer)
 const struct watched *watch_dead(struct watch *watch)
 {
     uint64_t now = clock_ns();
-    if (now < watch->next_ns) return NULL;
-    watch->next_ns = now + WATCH_NS;
+    if (now < atomic_load(&watch->next_ns)) return NULL;
+    atomic_store(&watch->next_ns, now + WATCH_NS);
     for (int i = 0; i < watch->count; i++)
         if (is_dead(&watch->peer[i])) return &watch->peer[i];
     return NULL;

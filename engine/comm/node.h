@@ -22,7 +22,7 @@ struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has no pidfds;
 struct watch {
     struct watched *peer; /* empty if ranks are threads */
     int count;
-    uint64_t next_ns;
+    _Atomic uint64_t next_ns; /* two threads may look (the watcher of comm.c) */
 };
 
 void watch_add(struct watch *watch, int rank, int pid);

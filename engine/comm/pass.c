@@ -1,7 +1,7 @@
 /* Collectives of ranks that cannot read each other's segments: all ranks enter one exchange of transfers (device_ops->pass).
  *
- * A gather is one all-gather or, if parts differ in size, a broadcast of each part. Reductions do not use the
- * library's, whose order of adding depends on sizes and on the machine. All ranks send their sources of a part to its
+ * A gather is one all-gather or, if parts differ in size, a broadcast of each part. Reductions use the library's only if
+ * device_ops->adds, because its order of adding depends on sizes and on the machine. Else all ranks send their sources of a part to its
  * owner, which adds them in rank order. So the bits are the same as with ranks that read each other's memory. Sources
  * arrive in the room (comm_room()), whose size the plan counts (engine/plan/buckets.h); each other rank has a strip of
  * it. A large bucket needs several rounds: in each, every owner receives as much of its parts as fits into a strip. */
@@ -54,10 +54,11 @@ int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
     int status = STATUS_OK;
     if (even)
         status = add(comm, (struct transfer){TRANSFER_GATHER, 0, own_source(comm, &parts[comm->layout.rank]),
-                                             comm_place(comm, &parts[0], in_place), each});
+                                             comm_place(comm, &parts[0], in_place), each, dtype});
     for (int i = 0; i < count && !even && !status; i++)
         status = add(comm, (struct transfer){TRANSFER_BROADCAST, parts[i].owner, own_source(comm, &parts[i]),
-                                             comm_place(comm, &parts[i], in_place), (uint64_t)parts[i].elems * width});
+                                             comm_place(comm, &parts[i], in_place), (uint64_t)parts[i].elems * width,
+                                             dtype});
     for (int i = 0; i < count; i++)
         for (int r = 0; parts[i].owner == comm->layout.rank && r < comm->layout.ranks; r++)
             if (r != comm->layout.rank)
@@ -117,7 +118,8 @@ static int receive_from_all(const struct reduction *r, const struct chunk *chunk
     for (int peer = 0; peer < r->comm->layout.ranks && !status; peer++)
         if (peer != r->comm->layout.rank)
             status =
-                add(r->comm, (struct transfer){TRANSFER_RECEIVE, peer, NULL, strip_of(r, peer) + chunk->at, bytes});
+                add(r->comm,
+                    (struct transfer){TRANSFER_RECEIVE, peer, NULL, strip_of(r, peer) + chunk->at, bytes, r->dtype});
     return status;
 }
 
@@ -128,7 +130,7 @@ static int send_to_owner(const struct reduction *r, const struct chunk *chunk)
     const uint64_t bytes = (uint64_t)chunk->elems * r->width;
     const unsigned char *from = own_source(comm, chunk->part) + (uint64_t)chunk->first * r->width;
     comm_count_sent(comm, comm->layout.rank, comm_link(comm, owner), bytes);
-    return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes});
+    return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes, r->dtype});
 }
 
 /* Lists this rank's sends and receives of a round; sets *moved if there are any chunks. */
@@ -161,10 +163,48 @@ static int add_up(const struct reduction *r, const struct chunk *chunk)
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 
+/* ---- sums of the library ---- */
+
+static int finish_sum(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *part, bool in_place,
+                      bool accumulate)
+{
+    const struct comm_device_ops *device_ops = comm->device_ops;
+    const void *sum = own_source(comm, part);
+    struct error own;
+    return device_ops->reduce(device_ops->user, dtype, to, comm_place(comm, part, in_place), &sum, 1, &comm->factors,
+                              part->elems, accumulate, &own)
+               ? comm_failed(comm, &own)
+               : STATUS_OK;
+}
+
+/* The sum takes the place of the owner's source. Factors come after it. */
+static int sum_by_library(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+                          bool in_place, bool accumulate)
+{
+    const int rank = comm->layout.rank;
+    const uint64_t width = (uint64_t)dtype_bytes(dtype), each = count ? (uint64_t)parts[0].elems * width : 0;
+    const bool even = is_even(comm, parts, count, true, each);
+    int status = STATUS_OK;
+    if (even)
+        status = add(comm, (struct transfer){TRANSFER_SUM_PARTS, 0, own_source(comm, &parts[0]),
+                                             own_source(comm, &parts[rank]), each, dtype});
+    for (int i = 0; i < count && !even && !status; i++)
+        status = add(comm, (struct transfer){TRANSFER_SUM, parts[i].owner, own_source(comm, &parts[i]),
+                                             own_source(comm, &parts[i]), (uint64_t)parts[i].elems * width, dtype});
+    for (int i = 0; i < count; i++)
+        if (parts[i].owner != rank)
+            comm_count_sent(comm, rank, comm_link(comm, parts[i].owner), (uint64_t)parts[i].elems * width);
+    if (!status) status = go(comm);
+    for (int i = 0; i < count && !status; i++)
+        if (parts[i].owner == rank) status = finish_sum(comm, dtype, to, &parts[i], in_place, accumulate);
+    return status;
+}
+
 int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
                 bool in_place, bool accumulate)
 {
     const int ranks = comm->layout.ranks;
+    if (comm->device_ops->adds) return sum_by_library(comm, dtype, to, parts, count, in_place, accumulate);
     struct reduction r = {comm, dtype, to, parts, count, in_place, accumulate, (uint64_t)dtype_bytes(dtype), 0};
     r.strip_bytes =
         ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN : UINT64_MAX / 4;

@@ -30,7 +30,8 @@ void *comm_map_of_process(int pid, int fd, uint64_t bytes, struct error *err)
     return mapped;
 }
 
-/* Maps the offer of each near rank. If one rank cannot map an offer, the call fails on all ranks. */
+/* Maps the offer of each near rank. If one rank cannot map an offer, the call fails on all ranks. Memory of a GPU has no descriptor:
+ * only threads read it in place, and other processes pass its bytes. */
 static int map_offers(struct comm *comm, enum comm_call call, struct offer mine, uint64_t bytes, bool whole_machine,
                       void **mapped, struct error *err)
 {
@@ -45,6 +46,7 @@ static int map_offers(struct comm *comm, enum comm_call call, struct offer mine,
         struct offer offer;
         memcpy(&offer, comm_message(comm, r)->payload, sizeof offer);
         if (peer->pid == self->pid && peer->machine == self->machine) mapped[r] = offer.address;
+        else if (offer.fd < 0) continue;
         else if (whole_machine || !comm->wire ? peer->machine == self->machine : peer->node == self->node)
             mapped[r] = comm_map_of_process(peer->pid, offer.fd, bytes, &own);
     }

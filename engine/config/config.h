@@ -163,8 +163,8 @@ enum { RUN_RANKS_MOST = 64 }; /* of a run; a plan has as many as topology.ranks 
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
 enum backend_kind { BACKEND_CPU, BACKEND_CUDA };
-enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT };
-enum ranks_as { RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
+enum collectives { COLLECTIVES_AUTO, COLLECTIVES_NCCL, COLLECTIVES_DIRECT, COLLECTIVES_NCCL_SUM };
+enum ranks_as { RANKS_AS_AUTO, RANKS_AS_PROCESSES, RANKS_AS_THREADS, RANKS_AS_MPIRUN };
 
 /* From a slow motion of SLOW_MOTION_EYE on, each operation that moves or uses parameters or gradients counts as at least
  * SLOW_MOTION_EYE_SECONDS before it is stretched, so that a small model can be watched too. With a factor of 20 that is 0.2 s. */
@@ -215,7 +215,7 @@ struct config {
     struct {
         int ranks, ranks_per_node, threads_per_rank;
         enum backend_kind backend;
-        int gpus; /* 1 or ranks; 0: as many as the machine has */
+        int gpus; /* of a machine, at most its ranks; 0: as many as it has */
         enum collectives collectives; /* once a run has begun, auto means direct (gpu_settle()) */
         bool fused_gelu; /* products of GPUs may compute GELU */
         enum ranks_as ranks_as;
@@ -294,6 +294,12 @@ void config_show(const struct config *config, const char *key, char *text, size_
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
 /* Where total_num_steps is "auto", it becomes the steps of the run. STATUS_USAGE: they are not known (0). */
 int scheduler_settle(struct config *config, int64_t steps, struct error *err);
+
+/* Whether NCCL joins the ranks. */
+static inline bool config_has_nccl(const struct config *config)
+{
+    return config->topology.collectives == COLLECTIVES_NCCL || config->topology.collectives == COLLECTIVES_NCCL_SUM;
+}
 
 bool config_is_set(const char *const *sets, int count, const char *path); /* whether one of "KEY=VALUE" is for it */
 

@@ -349,15 +349,12 @@ int config_check(const struct config *config, struct error *err)
     if (per_node && ranks % per_node)
         return error_set(err, STATUS_USAGE, "topology.ranks_per_node = %d: must divide topology.ranks, which is %d",
                          per_node, ranks);
-    if (config->topology.gpus > 1 && config->topology.gpus != ranks)
-        return error_set(err, STATUS_USAGE,
-                         "topology.gpus = %d: give as many as topology.ranks, which is %d, for one each, or 1, which "
-                         "all share",
+    if (config->topology.gpus > ranks)
+        return error_set(err, STATUS_USAGE, "topology.gpus = %d: at most one for each of topology.ranks, which is %d",
                          config->topology.gpus, ranks);
-    if (config->topology.collectives == COLLECTIVES_NCCL && config->topology.gpus == 1 && ranks > 1)
+    if (config->topology.collectives == COLLECTIVES_NCCL_SUM && config->zero.prescale_gradients)
         return error_set(err, STATUS_USAGE,
-                         "topology.collectives = nccl: needs a GPU for each of %d ranks, and topology.gpus is 1",
-                         ranks);
+                         "prescale_gradients = true: topology.collectives = nccl_sum scales sums, not what is added; use nccl");
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);

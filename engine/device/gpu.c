@@ -2,23 +2,35 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/device/gpu_parts.h"
 #include "kernels/kernels.h"
 
-/* The number of GPUs to use: topology.gpus if set; else one for each rank if present, or the only one. 0: none of these holds. */
-static int gpus_for(const struct config *config, int present)
+/* Ranks that MPI starts may be on other machines, which nobody can ask beforehand; each is taken to have a GPU of its own. */
+static bool is_elsewhere(const struct config *config)
 {
-    const int ranks = config->topology.ranks;
+    return config->topology.ranks_as == RANKS_AS_MPIRUN;
+}
+
+/* GPUs of a machine that so many ranks on it use: topology.gpus if set; else one for each rank, or all of them. */
+static int gpus_for(const struct config *config, int ranks, int present)
+{
     if (config->topology.gpus) return config->topology.gpus;
-    return present >= ranks ? ranks : present == 1;
+    return present < ranks ? present : ranks;
+}
+
+/* Ranks that share a GPU are consecutive. */
+static int gpu_of(int number, int ranks, int gpus)
+{
+    return (int)((int64_t)number * gpus / ranks);
 }
 
 static int check_nccl(const struct config *config, int gpus, struct error *err)
 {
     char version[32];
     const int ranks = config->topology.ranks;
-    if (gpus < ranks)
+    if (gpus < ranks && !is_elsewhere(config))
         return error_set(
             err, STATUS_USAGE,
             "topology.collectives = nccl: needs a GPU for each of %d ranks; use direct where they share one", ranks);
@@ -26,83 +38,181 @@ static int check_nccl(const struct config *config, int gpus, struct error *err)
                                                              : STATUS_OK;
 }
 
-int gpu_check(const struct config *config, struct error *err)
+static int no_gpu(struct error *err)
 {
     char build[64];
-    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK; /* nor is the driver woken up */
-    const int present = device_count(), wanted = gpus_for(config, present);
     device_build_text(build, sizeof build);
-    if (present == 0)
-        return error_set(err, STATUS_USAGE,
-                         "topology.backend=cuda: there is no GPU that this program can use (%s); use cpu, and see "
-                         "zerolab doctor",
-                         build);
-    if (wanted == 0)
-        return error_set(err, STATUS_USAGE,
-                         "topology.ranks = %d: there are %d GPUs; give topology.ranks=%d for one each, or "
-                         "topology.gpus=1, which all ranks share",
-                         config->topology.ranks, present, present);
-    if (wanted > present)
-        return error_set(err, STATUS_USAGE, "topology.gpus = %d: there %s %d here", wanted, present == 1 ? "is" : "are",
-                         present);
-    return config->topology.collectives == COLLECTIVES_NCCL ? check_nccl(config, wanted, err) : STATUS_OK;
+    return error_set(err, STATUS_USAGE,
+                     "topology.backend=cuda: there is no GPU that this program can use (%s); use cpu, and see "
+                     "zerolab doctor",
+                     build);
 }
 
-bool gpu_shared(const struct config *config)
+static int too_many(int wanted, int present, struct error *err)
 {
-    return gpus_for(config, device_count()) < config->topology.ranks;
+    return error_set(err, STATUS_USAGE, "topology.gpus = %d: there %s %d here", wanted, present == 1 ? "is" : "are",
+                     present);
+}
+
+int gpu_check(const struct config *config, struct error *err)
+{
+    if (config->topology.backend != BACKEND_CUDA) return STATUS_OK; /* nor is the driver woken up */
+    const int present = device_count(), wanted = gpus_for(config, config->topology.ranks, present);
+    if (present == 0) return no_gpu(err);
+    if (wanted > present) return too_many(wanted, present, err);
+    return config_has_nccl(config) ? check_nccl(config, wanted, err) : STATUS_OK;
+}
+
+int gpu_ranks_each(const struct config *config)
+{
+    const int ranks = config->topology.ranks, gpus = gpus_for(config, ranks, device_count());
+    return is_elsewhere(config) || gpus == 0 ? 1 : (ranks + gpus - 1) / gpus;
+}
+
+/* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
+ * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
+void gpu_environment(const struct config *config)
+{
+    if (config->topology.backend == BACKEND_CUDA && config->topology.ranks > 1 &&
+        config->topology.collectives != COLLECTIVES_DIRECT)
+        setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
 bool gpu_passes(const struct config *config)
 {
     char version[32];
     if (config->topology.backend != BACKEND_CUDA || config->topology.collectives == COLLECTIVES_DIRECT) return false;
-    if (config->topology.collectives == COLLECTIVES_NCCL) return true;
-    if (config->topology.ranks == 1 || gpu_shared(config)) return false;
+    if (config_has_nccl(config)) return true;
+    if (config->topology.ranks == 1 || gpu_ranks_each(config) > 1) return false;
     return clique_library_text(version, sizeof version, NULL) == STATUS_OK;
 }
 
 void gpu_settle(struct config *config)
 {
-    if (gpu_passes(config)) config->topology.collectives = COLLECTIVES_NCCL;
+    if (gpu_passes(config) && !config_has_nccl(config)) config->topology.collectives = COLLECTIVES_NCCL;
 }
 
-static int open_devices(struct gpu *gpu, int count, struct error *err)
+/* ---- who has which GPU ---- */
+
+/* A rank's GPU: its machine and bus tell it apart, and `gpu` is its number for the rank's process. */
+struct seat {
+    int machine, gpu;
+    char bus[sizeof((struct device_info *)0)->bus];
+};
+
+static void set_places(struct gpu *gpu, const struct seat *seats)
 {
+    for (int r = 0; r < gpu->rank_count; r++) {
+        struct gpu_place *place = &gpu->place[r];
+        *place = (struct gpu_place){.gpu = seats[r].gpu, .first_rank = gpu->rank_count};
+        for (int other = gpu->rank_count - 1; other >= 0; other--) {
+            if (seats[other].machine != seats[r].machine || strcmp(seats[other].bus, seats[r].bus) != 0) continue;
+            place->first_rank = other;
+            place->ranks++;
+        }
+        gpu->gpus += place->first_rank == r;
+    }
+}
+
+static int open_device(struct gpu *gpu, int number, struct error *err)
+{
+    if (gpu->devices[number]) return STATUS_OK;
+    return device_open(&gpu->devices[number], number, err);
+}
+
+static void take_seat(const struct gpu *gpu, struct seat *seat, int machine, int number)
+{
+    *seat = (struct seat){.machine = machine, .gpu = number};
+    memcpy(seat->bus, device_info(gpu->devices[number])->bus, sizeof seat->bus);
+}
+
+/* All ranks are threads of this process. */
+static int seat_threads(struct gpu *gpu, const struct config *config, struct seat *seats, struct error *err)
+{
+    const int ranks = gpu->rank_count, gpus = gpus_for(config, ranks, device_count());
     int status = STATUS_OK;
-    for (; gpu->count < count && !status; gpu->count += !status)
-        status = device_open(&gpu->devices[gpu->count], gpu->count, err);
+    for (int r = 0; r < ranks && !status; r++) {
+        status = open_device(gpu, gpu_of(r, ranks, gpus), err);
+        if (!status) take_seat(gpu, &seats[r], 0, gpu_of(r, ranks, gpus));
+    }
     return status;
+}
+
+/* This process is one rank. Collective. */
+static int seat_process(struct gpu *gpu, const struct config *config, struct comm *comm, struct seat *seats,
+                        struct error *err)
+{
+    const int rank = comm_layout(comm)->rank, machine = comm_machine_of(comm, rank), first = comm_leader_of(comm, machine);
+    int here = 0;
+    for (int r = 0; r < gpu->rank_count; r++) here += comm_machine_of(comm, r) == machine;
+    const int present = device_count(), gpus = gpus_for(config, here, present), number = gpu_of(rank - first, here, gpus);
+    if (present == 0) return no_gpu(err);
+    if (gpus > present) return too_many(gpus, present, err);
+    int status = open_device(gpu, number, err);
+    if (status) return status;
+    struct seat own;
+    take_seat(gpu, &own, machine, number);
+    return comm_exchange(comm, &own, seats, sizeof own, NULL, err);
+}
+
+/* ---- how ranks on several GPUs reach each other ---- */
+
+static int open_clique(struct gpu *gpu, struct comm *comm, struct error *err)
+{
+    struct clique_id id = {""};
+    int status = STATUS_OK;
+    for (int r = 0; r < gpu->rank_count; r++)
+        if (gpu->place[r].ranks > 1)
+            return error_set(err, STATUS_USAGE,
+                             "ranks %d and %d share a GPU, and NCCL does not join such ranks; give topology.collectives=direct, "
+                             "and let ranks be threads (topology.ranks_as)",
+                             gpu->place[r].first_rank, gpu->place[r].first_rank + 1);
+    if (!comm || comm_layout(comm)->rank == 0) status = clique_make_id(&id, err);
+    if (!status && comm) status = comm_broadcast_control(comm, &id, sizeof id, err);
+    return status ? status : clique_open(&gpu->clique, gpu->rank_count, &id, err);
 }
 
 /* Without NCCL: lets the GPUs map each other's memory. */
 static int put_in_reach(struct gpu *gpu, struct error *err)
 {
     struct error why, no_nccl = {.text = "topology.collectives is direct"};
+    struct device *devices[DEVICES_MOST];
     char version[32];
-    if (device_share(gpu->devices, gpu->count, &why) == STATUS_OK) return STATUS_OK;
+    int count = 0;
+    for (int d = 0; d < DEVICES_MOST; d++)
+        if (gpu->devices[d]) devices[count++] = gpu->devices[d];
+    if (device_share(devices, count, &why) == STATUS_OK) return STATUS_OK;
     clique_library_text(version, sizeof version, &no_nccl);
     return error_set(err, STATUS_RUN, "%s, and %s; with topology.gpus=1 all ranks share one GPU", why.text,
                      no_nccl.text);
 }
 
-int gpu_open(struct gpu **out, const struct config *config, struct error *err)
+static int join(struct gpu *gpu, const struct config *config, struct comm *comm, struct error *err)
 {
-    int status = gpu_check(config, err);
-    struct gpu *gpu = *out = status ? NULL : calloc(1, sizeof *gpu);
-    if (status) return status;
+    gpu->adds = config->topology.collectives == COLLECTIVES_NCCL_SUM;
+    if (config_has_nccl(config)) return open_clique(gpu, comm, err);
+    if (!comm || gpu->rank_count == 1) return put_in_reach(gpu, err);
+    return error_set(err, STATUS_USAGE,
+                     "ranks on GPUs that are processes need NCCL, and topology.collectives is not nccl; let them be threads "
+                     "(topology.ranks_as)");
+}
+
+int gpu_open(struct gpu **out, const struct config *config, struct comm *comm, struct error *err)
+{
+    struct seat seats[config->topology.ranks];
+    struct gpu *gpu = *out = calloc(1, sizeof *gpu);
     if (!gpu) return error_set(err, STATUS_RUN, "no memory for GPUs");
     atomic_flag_clear(&gpu->is_told);
-    gpu->ranks = gpu_shared(config) ? config->topology.ranks : 1;
     gpu->rank_count = config->topology.ranks;
     gpu->fused_gelu = config->topology.fused_gelu;
+    gpu->comm = comm;
     gpu->rank = calloc((size_t)gpu->rank_count, sizeof(struct gpu_rank *));
-    status = gpu->rank ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for ranks on GPUs");
-    if (!status) status = open_devices(gpu, gpus_for(config, device_count()), err);
-    if (!status)
-        status = config->topology.collectives == COLLECTIVES_NCCL
-                     ? clique_open(&gpu->clique, config->topology.ranks, err)
-                     : put_in_reach(gpu, err);
+    gpu->place = calloc((size_t)gpu->rank_count, sizeof *gpu->place);
+    int status = gpu->rank && gpu->place ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for ranks on GPUs");
+    if (!status && !comm) status = gpu_check(config, err);
+    if (!status) status = comm ? seat_process(gpu, config, comm, seats, err) : seat_threads(gpu, config, seats, err);
+    if (!status) set_places(gpu, seats);
+    if (!status) status = join(gpu, config, comm, err);
     if (!status) return STATUS_OK;
     gpu_close(gpu);
     *out = NULL;
@@ -118,7 +228,8 @@ void gpu_close(struct gpu *gpu)
 {
     if (!gpu) return;
     clique_close(gpu->clique);
-    for (int d = 0; d < gpu->count; d++) device_close(gpu->devices[d]);
+    for (int d = 0; d < DEVICES_MOST; d++) device_close(gpu->devices[d]);
+    free(gpu->place);
     free(gpu->rank);
     free(gpu);
 }
@@ -170,8 +281,9 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     gpu->rank[number] = rank;
     rank->gpu = gpu;
     rank->number = number;
-    rank->on = gpu->devices[number % gpu->count];
-    rank->place = (struct gpu_place){number % gpu->count, number % gpu->count, gpu->ranks, device_info(rank->on)};
+    rank->place = gpu->place[number];
+    rank->on = gpu->devices[rank->place.gpu];
+    rank->place.info = device_info(rank->on);
     gpu_pages_open(&rank->pages, rank->on);
     int status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
@@ -181,6 +293,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     rank->device.pages = &rank->pages.pages;
     rank->device.kernels = rank->kernels;
     if (!status) return STATUS_OK;
+    if (gpu->comm) comm_use(gpu->comm, NULL);
     gpu_rank_close(rank);
     *out = NULL;
     return status;
@@ -203,7 +316,7 @@ bool gpu_rank_gelu_refused(const struct gpu_rank *rank, struct error *why)
 
 int gpu_rank_gpus(const struct gpu_rank *rank)
 {
-    return rank ? rank->gpu->count : 0;
+    return rank ? rank->gpu->gpus : 0;
 }
 
 const struct zero_device *gpu_rank_device(const struct gpu_rank *rank)
@@ -219,6 +332,7 @@ struct gpu_place gpu_rank_place(const struct gpu_rank *rank)
 bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes)
 {
     struct error why;
+    if (rank->gpu->comm && rank->place.ranks > 1) return false; /* the tiers of the others are not known here */
     return device_outside_bytes(rank->on, bytes, free_bytes, &why) == STATUS_OK;
 }
 
@@ -268,7 +382,7 @@ static bool look_loaded(const struct config *config, uint64_t *free_bytes, uint6
     struct gpu *gpu;
     struct error why;
     const int ranks = config->topology.ranks;
-    bool known = ranks <= RANKS_MOST && gpu_open(&gpu, config, &why) == STATUS_OK;
+    bool known = ranks <= RANKS_MOST && !is_elsewhere(config) && gpu_open(&gpu, config, NULL, &why) == STATUS_OK;
     if (!known) return false;
     pthread_barrier_init(&opened, NULL, (unsigned)ranks);
     for (int r = 0; r < ranks; r++) {
@@ -280,7 +394,7 @@ static bool look_loaded(const struct config *config, uint64_t *free_bytes, uint6
         known &= looks[r].free_bytes > 0;
         if (looks[r].free_bytes >= *free_bytes) continue;
         *free_bytes = looks[r].free_bytes;
-        *total_bytes = device_info(gpu->devices[r % gpu->count])->total_bytes;
+        *total_bytes = device_info(gpu->devices[gpu->place[r].gpu])->total_bytes;
     }
     pthread_barrier_destroy(&opened);
     gpu_close(gpu);
@@ -292,5 +406,6 @@ bool gpu_look(const struct config *config, bool loaded, uint64_t *free_bytes, ui
     *free_bytes = UINT64_MAX;
     if (loaded && look_loaded(config, free_bytes, total_bytes)) return true;
     *free_bytes = UINT64_MAX;
-    return look_unloaded(gpus_for(config, device_count()), free_bytes, total_bytes);
+    const int present = device_count(), wanted = gpus_for(config, config->topology.ranks, present);
+    return look_unloaded(wanted < present ? wanted : present, free_bytes, total_bytes);
 }

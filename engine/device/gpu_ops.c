@@ -35,6 +35,13 @@ static void stranded(void *user, const struct error *why)
     _exit(why->status);
 }
 
+/* Looks for a peer that NCCL has lost. */
+static int look(void *user, struct error *err)
+{
+    const struct gpu_rank *rank = user;
+    return clique_look(rank->gpu->clique, err);
+}
+
 /* ---- meetings ---- */
 
 static int come(void *user, int meeting, struct error *err)
@@ -47,9 +54,10 @@ static int meet(void *user, int meeting, struct error *err)
 {
     const struct gpu_rank *rank = user;
     struct device_stream *stream = rank->lanes[LANE_COMM].stream;
-    int status = STATUS_OK;
+    int status = rank->gpu->comm ? communicator_meet(rank->communicator, err) : STATUS_OK;
     for (int r = 0; r < rank->gpu->rank_count && !status; r++)
-        if (r != rank->number) status = device_stream_await(stream, rank->gpu->rank[r]->meetings[meeting].came, err);
+        if (r != rank->number && rank->gpu->rank[r])
+            status = device_stream_await(stream, rank->gpu->rank[r]->meetings[meeting].came, err);
     return status ? status : device_event_record(rank->meetings[meeting].met, stream, err);
 }
 
@@ -86,6 +94,11 @@ int gpu_ops_open(struct gpu_rank *rank, struct error *err)
     if (status || !clique) return status;
     rank->device_ops.pass = pass;
     rank->device_ops.give_up = give_up;
+    rank->device_ops.adds = rank->gpu->adds;
+    if (rank->gpu->comm) {
+        rank->device_ops.look = look;
+        comm_use(rank->gpu->comm, &rank->device_ops); /* so that a rank that fails ends the wait of communicator_open() */
+    }
     return communicator_open(&rank->communicator, clique, rank->number, rank->lanes[LANE_COMM].stream, err);
 }
 

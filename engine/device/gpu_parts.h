@@ -36,13 +36,14 @@ void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has return
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
 
 struct gpu {
-    struct device *devices[DEVICES_MOST];
-    int count;              /* one for each rank, or one for all */
-    int ranks;              /* on each GPU */
-    struct gpu_rank **rank; /* by number; gpu_rank_open() sets each, before the rank's first collective */
-    int rank_count;
-    struct clique *clique; /* NULL: ranks read each other's memory */
-    bool fused_gelu;       /* topology.fused_gelu */
+    struct device *devices[DEVICES_MOST]; /* by number; NULL: not used by this process */
+    struct gpu_rank **rank;  /* by number; gpu_rank_open() sets each, before the rank's first collective; NULL: of another process */
+    struct gpu_place *place; /* by rank; info is not set */
+    int rank_count, gpus;    /* of the run */
+    struct comm *comm;       /* of the one rank of this process; NULL: all ranks are its threads */
+    struct clique *clique;   /* NULL: ranks read each other's memory */
+    bool adds;               /* the clique adds, too */
+    bool fused_gelu;         /* topology.fused_gelu */
     atomic_flag is_told;   /* stranded() has printed why the process ends */
 };
 

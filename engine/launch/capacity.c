@@ -48,7 +48,7 @@ struct capacity capacity_now(const struct config *config, bool loaded)
 {
     struct capacity room = without_gpu(config);
     if (!room.on_gpu) return room;
-    if (gpu_shared(config)) room.ranks_on_gpu = config->topology.ranks;
+    room.ranks_on_gpu = gpu_ranks_each(config);
     if (!gpu_look(config, loaded, &room.gpu_bytes, &room.gpu_total_bytes))
         room.gpu_bytes = room.gpu_total_bytes = UINT64_MAX;
     return room;

@@ -30,7 +30,7 @@ struct engine {
 };
 
 /* The OpenMP pool of a rank: as many threads as the run is to record, and no spinning where ranks outnumber the cores. */
-void launch_environment(const struct launcher *launcher, const struct config *config, bool passes, const char *folder)
+void launch_environment(const struct launcher *launcher, const struct config *config, const char *folder)
 {
     char threads[16];
     snprintf(threads, sizeof threads, "%d", config->topology.threads_per_rank);
@@ -38,23 +38,19 @@ void launch_environment(const struct launcher *launcher, const struct config *co
     setenv("OMP_DYNAMIC", "false", 1);
     if ((long)config->topology.ranks * config->topology.threads_per_rank > sysconf(_SC_NPROCESSORS_ONLN))
         setenv("OMP_WAIT_POLICY", "passive", 1);
-    /* A kernel that is loaded when it is first used may wait for the whole GPU, holding what other GPUs of the process need to begin
-     * their part of a collective, which this GPU then waits for. So all are loaded at the start. */
-    if (passes && config->topology.ranks > 1) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     if (launcher->environment) launcher->environment(folder);
 }
 
 /* In the child: a session of its own (Ctrl-C in the terminal is for the front end), no input, output to the pipe.
  * When the front end dies, the kernel asks the engine to stop, because no other process could. */
-static void become_engine(const struct launch_order *order, const char *program, bool passes, int output_fd,
-                          pid_t front)
+static void become_engine(const struct launch_order *order, const char *program, int output_fd, pid_t front)
 {
     const struct launcher *launcher = order->launcher;
     const char *folder = order->dir->path;
     struct launch_args args = {0};
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != front) _exit(STATUS_RUN);
-    launch_environment(launcher, order->config, passes, folder);
+    launch_environment(launcher, order->config, folder);
     if (launcher->prefix) launcher->prefix(&args, order->config->topology.ranks, program, folder, order->spec);
     launch_add(&args, program);
     launch_add(&args, order->verb);
@@ -87,15 +83,13 @@ static int fork_engine(struct engine *engine, const struct launch_order *order, 
     char program[LAUNCH_PROGRAM_ROOM];
     int status = launch_program(program, err);
     if (status) return status;
-    const bool passes = gpu_passes(order->config); /* CUDA cannot be asked after a fork */
-
     int output[2];
     if (pipe2(output, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe: %s", strerror(errno));
     fflush(NULL);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     const pid_t front = getpid();
     engine->pid = fork();
-    if (engine->pid == 0) become_engine(order, program, passes, output[1], front);
+    if (engine->pid == 0) become_engine(order, program, output[1], front);
     int fork_errno = errno;
     close(output[1]);
     if (engine->pid > 0) return capture_start(&engine->capture, output[0], log, err);

@@ -24,9 +24,8 @@ struct engine;
 enum { LAUNCH_PROGRAM_ROOM = 4096 };
 int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err);
 
-/* Sets the environment of the engine's processes; called before exec. passes: the result of gpu_passes(), which must be
- * called before a fork. folder: where a launcher puts its own files. */
-void launch_environment(const struct launcher *launcher, const struct config *config, bool passes, const char *folder);
+/* Sets the environment of the engine's processes; called before exec. folder: where a launcher puts its own files. */
+void launch_environment(const struct launcher *launcher, const struct config *config, const char *folder);
 
 /* spec: the order in dir, with its configuration. */
 int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec, const struct config *config, struct capture_log *log, struct error *err);

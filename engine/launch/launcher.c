@@ -27,6 +27,7 @@ const struct launcher launcher_external = {.name = "the engine", .worker = "--wo
 const struct launcher *launcher_of(const struct run_spec *spec, const struct config *config)
 {
     static const struct launcher *const launchers[] = {
+        [RANKS_AS_AUTO] = &launcher_local,
         [RANKS_AS_PROCESSES] = &launcher_local,
         [RANKS_AS_THREADS] = &launcher_threads,
         [RANKS_AS_MPIRUN] = &launcher_mpirun,

@@ -79,7 +79,7 @@ char *run_header_json(const struct config *config, const struct model *model, co
                                                                         : "cpu"));
     if (place->simulated_ranks) json_put(json, TRUTH("simulated", true), NUMBER("world", place->simulated_ranks));
     if (place->gpus)
-        json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config->topology.collectives == COLLECTIVES_NCCL));
+        json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config_has_nccl(config)));
     json_put(json, TEXT("isa", place->isa));
     if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
     if (data) cJSON_AddItemToObject(json, "data", data_json(data));

@@ -35,7 +35,7 @@ static struct capacity room_after(const struct rank *rank, const struct config *
     if (room.memory_bytes < UINT64_MAX - held_bytes * (uint64_t)rank->ranks)
         room.memory_bytes += held_bytes * (uint64_t)rank->ranks;
     if (room.gpu_bytes != UINT64_MAX) room.gpu_bytes += device_bytes * (uint64_t)room.ranks_on_gpu;
-    if (room.on_gpu) room.ranks_on_gpu = gpu_shared(changed) ? changed->topology.ranks : 1;
+    if (room.on_gpu) room.ranks_on_gpu = gpu_ranks_each(changed);
     return room;
 }
 

@@ -47,10 +47,11 @@ static int open_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* CUDA cannot be used after a fork, so nothing here may start it: the supervisor of ranks has still to fork. */
 static int load(struct workplace *place, struct error *err)
 {
     const int status = spec_load_config(&place->spec, &place->config, err);
-    if (!status) gpu_settle(&place->config);
+    if (!status) gpu_environment(&place->config);
     return status;
 }
 
@@ -72,15 +73,38 @@ static int leave(struct workplace *place, int status, const struct error *err)
     return status;
 }
 
+static int open_gpu(struct workplace *place, struct comm *comm, struct gpu **gpu, struct gpu_rank **own, struct error *err)
+{
+    if (place->config.topology.backend != BACKEND_CUDA) return STATUS_OK;
+    gpu_settle(&place->config);
+    int status = gpu_open(gpu, &place->config, comm, err);
+    if (!status) status = gpu_rank_open(own, *gpu, comm_layout(comm)->rank, err);
+    if (!status) return STATUS_OK;
+    comm_abort(comm, err); /* the first of several errors becomes the error of all ranks */
+    status = comm_check(comm, err);
+    comm_close(comm);
+    gpu_close(*gpu);
+    return status;
+}
+
 /* A rank that is a process. */
 static int live_alone(struct workplace *place, struct comm *comm, struct error *err)
 {
+    struct gpu *gpu = NULL;
+    struct gpu_rank *own = NULL;
     const sigset_t signals = stop_signals();
     if (comm_layout(comm)->rank == 0) place->signal_fd = open_signals();
     else if (!place->spec.external)
         sigprocmask(SIG_UNBLOCK, &signals, NULL); /* else rank 0's front end stops the run */
-    struct rank rank = {.dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm};
-    return rank_live(&rank, err);
+    int status = open_gpu(place, comm, &gpu, &own, err);
+    if (status) return status;
+    struct rank rank = {
+        .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = own};
+    status = rank_live(&rank, err);
+    if (status) gpu_give_up(gpu);
+    gpu_rank_close(own);
+    gpu_close(gpu);
+    return status;
 }
 
 /* Gives rank 0's order to the ranks that cannot read the run's folder. */
@@ -235,7 +259,7 @@ int rank_threads_run(const struct config *config, rank_threads_live *live, void 
 {
     struct rank_threads all = {.config = config, .live = live, .user = user};
     int status = comm_group_create(&all.group, config->topology.ranks, config->topology.ranks_per_node, err);
-    if (!status && config->topology.backend == BACKEND_CUDA) status = gpu_open(&all.gpu, config, err);
+    if (!status && config->topology.backend == BACKEND_CUDA) status = gpu_open(&all.gpu, config, NULL, err);
     if (!status) status = run_ranks(&all, err);
     gpu_close(all.gpu);
     if (all.group) comm_group_free(all.group);
@@ -257,6 +281,7 @@ int worker_threads(const char *folder)
     block_signals();
     place.signal_fd = open_signals();
     int status = enter(&place, folder, &err);
+    if (!status) gpu_settle(&place.config);
     if (!status) status = rank_threads_run(&place.config, live, &place, &err);
     return leave(&place, status, &err);
 }

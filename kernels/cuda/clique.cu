@@ -12,21 +12,24 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct communicator {
     struct clique *clique;
     struct communicator *next;
     struct device_stream *stream;
+    int rank;
     pthread_mutex_t lock;
     ncclComm_t handle; /* NULL: not made yet, or given up */
     pthread_t aborts;
+    char *met;         /* on the GPU: a byte of each rank, for communicator_meet() */
 };
 
 struct clique {
     struct nccl nccl;
     int ranks;
-    ncclUniqueId id;
+    struct clique_id id;
     pthread_mutex_t lock;
     bool broken; /* atomic: ranks read it without the lock */
     struct communicator *first;
@@ -51,21 +54,33 @@ int clique_library_text(char *text, size_t room, struct error *err)
     return STATUS_OK;
 }
 
+int clique_make_id(struct clique_id *id, struct error *err)
+{
+    struct nccl nccl;
+    ncclUniqueId made;
+    static_assert(sizeof made == sizeof *id, "an identifier of NCCL has another size");
+    int status = nccl_open(&nccl, err);
+    if (status) return status;
+    const ncclResult_t result = nccl.ncclGetUniqueId(&made);
+    if (result == ncclSuccess) memcpy(id, &made, sizeof made);
+    else status = error_set(err, STATUS_RUN, "NCCL cannot begin: %s", nccl.ncclGetErrorString(result));
+    nccl_close(&nccl);
+    return status;
+}
+
 /* ---- the clique ------------------------------------------------------------------------------------------------------------- */
 
 /* Between GPUs of one process NCCL accesses the callers' arrays directly, which works for memory of cudaMalloc(). Our arrays are pages
  * that only their own GPU can access (range.cu). With this setting NCCL uses its own buffers, as between processes. */
-int clique_open(struct clique **out, int ranks, struct error *err)
+int clique_open(struct clique **out, int ranks, const struct clique_id *id, struct error *err)
 {
     setenv("NCCL_P2P_DIRECT_DISABLE", "1", 1);
     struct clique *clique = (struct clique *)calloc(1, sizeof *clique);
     if (!clique) return error_set(err, STATUS_RUN, "no memory for NCCL");
     clique->ranks = ranks;
+    clique->id = *id;
     pthread_mutex_init(&clique->lock, NULL);
     int status = nccl_open(&clique->nccl, err);
-    ncclResult_t result = status ? ncclSuccess : clique->nccl.ncclGetUniqueId(&clique->id);
-    if (result != ncclSuccess)
-        status = error_set(err, STATUS_RUN, "NCCL cannot begin: %s", clique->nccl.ncclGetErrorString(result));
     if (status) clique_close(clique);
     else *out = clique;
     return status;
@@ -105,6 +120,23 @@ void clique_break(struct clique *clique)
         if (pthread_create(&c->aborts, NULL, communicator_abort, c)) abort(); /* or all ranks would wait for ever */
     for (struct communicator *c = clique->first; c; c = c->next) pthread_join(c->aborts, NULL);
     pthread_mutex_unlock(&clique->lock);
+}
+
+int clique_look(struct clique *clique, struct error *err)
+{
+    int status = STATUS_OK;
+    pthread_mutex_lock(&clique->lock);
+    for (struct communicator *c = clique->first; c && !status; c = c->next) {
+        ncclResult_t result = ncclSuccess;
+        pthread_mutex_lock(&c->lock);
+        if (c->handle) clique->nccl.ncclCommGetAsyncError(c->handle, &result);
+        pthread_mutex_unlock(&c->lock);
+        if (result != ncclSuccess && result != ncclInProgress)
+            status = error_set(err, STATUS_RUN, "GPU %d, NCCL: %s (NCCL_DEBUG=INFO says more)", c->stream->device->ordinal,
+                               clique->nccl.ncclGetErrorString(result));
+    }
+    pthread_mutex_unlock(&clique->lock);
+    return status;
 }
 
 static void clique_join(struct communicator *c)
@@ -154,10 +186,14 @@ static int communicator_settle(struct communicator *c, const char *what, ncclRes
 static int communicator_init(struct communicator *c, int rank, struct error *err)
 {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
     config.blocking = 0;
     if (clique_is_broken(c->clique)) return given_up(c, err);
+    memcpy(&id, &c->clique->id, sizeof id);
+    const cudaError_t error = cudaMalloc((void **)&c->met, (size_t)c->clique->ranks);
+    if (error != cudaSuccess) return cuda_failed(err, "making room for meetings", error);
     const ncclResult_t result =
-        c->clique->nccl.ncclCommInitRankConfig(&c->handle, c->clique->ranks, c->clique->id, rank, &config);
+        c->clique->nccl.ncclCommInitRankConfig(&c->handle, c->clique->ranks, id, rank, &config);
     return communicator_settle(c, "joining the ranks", result, err);
 }
 
@@ -168,6 +204,7 @@ int communicator_open(struct communicator **out, struct clique *clique, int rank
     if (!c) return error_set(err, STATUS_RUN, "no memory for NCCL");
     c->clique = clique;
     c->stream = stream;
+    c->rank = rank;
     pthread_mutex_init(&c->lock, NULL);
     clique_join(c);
     int status = device_use(stream->device, err);
@@ -196,19 +233,28 @@ void communicator_close(struct communicator *c)
     if (status) clique_break(c->clique);
     clique_leave(c);
     pthread_mutex_destroy(&c->lock);
+    cudaFree(c->met);
     free(c);
 }
 
 /* ---- passing ---------------------------------------------------------------------------------------------------------------- */
 
+static ncclDataType_t type_of(enum dtype dtype)
+{
+    return dtype == DTYPE_F32 ? ncclFloat32 : dtype == DTYPE_BF16 ? ncclBfloat16 : ncclFloat16;
+}
+
 static ncclResult_t send_one(struct communicator *c, const struct transfer *t)
 {
     const struct nccl *nccl = &c->clique->nccl;
     const cudaStream_t stream = c->stream->handle;
-    const size_t bytes = (size_t)t->bytes;
+    const size_t bytes = (size_t)t->bytes, width = (size_t)dtype_bytes(t->dtype);
     switch (t->way) {
     case TRANSFER_SEND: return nccl->ncclSend(t->from, bytes, ncclUint8, t->peer, c->handle, stream);
     case TRANSFER_RECEIVE: return nccl->ncclRecv(t->to, bytes, ncclUint8, t->peer, c->handle, stream);
+    case TRANSFER_SUM: return nccl->ncclReduce(t->from, t->to, bytes / width, type_of(t->dtype), ncclSum, t->peer, c->handle, stream);
+    case TRANSFER_SUM_PARTS:
+        return nccl->ncclReduceScatter(t->from, t->to, bytes / width, type_of(t->dtype), ncclSum, c->handle, stream);
     case TRANSFER_BROADCAST: return nccl->ncclBroadcast(t->from, t->to, bytes, ncclUint8, t->peer, c->handle, stream);
     default: return nccl->ncclAllGather(t->from, t->to, bytes, ncclUint8, c->handle, stream);
     }
@@ -235,4 +281,10 @@ int communicator_pass(struct communicator *c, const struct transfer *transfers, 
     status = c->handle ? communicator_settle(c, "passing", send_group(c, transfers, count), err) : given_up(c, err);
     pthread_mutex_unlock(&c->lock);
     return status;
+}
+
+int communicator_meet(struct communicator *c, struct error *err)
+{
+    const struct transfer all = {TRANSFER_GATHER, 0, c->met + c->rank, c->met, 1, DTYPE_F32};
+    return communicator_pass(c, &all, 1, err);
 }

@@ -25,6 +25,7 @@ static int info_read(struct device *device, struct error *err)
     if (error != cudaSuccess) return cuda_failed(err, "asking what the GPU is", error);
     struct device_info *info = &device->info;
     snprintf(info->name, sizeof info->name, "%.63s", prop.name);
+    if (cudaDeviceGetPCIBusId(info->bus, sizeof info->bus, device->ordinal) != cudaSuccess) cudaGetLastError();
     info->major = prop.major;
     info->minor = prop.minor;
     info->processors = prop.multiProcessorCount;

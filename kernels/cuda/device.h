@@ -53,6 +53,7 @@ int device_share(struct device *const *devices, int count, struct error *err);
 
 struct device_info {
     char name[64];           /* "NVIDIA H100 80GB HBM3" */
+    char bus[16];            /* "0000:1b:00.0": the same GPU has another ordinal where CUDA_VISIBLE_DEVICES differs */
     int major, minor;        /* compute capability: 9.0 */
     int processors;          /* multiprocessors */
     uint64_t total_bytes;

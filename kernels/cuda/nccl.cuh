@@ -26,7 +26,9 @@ extern "C" {
     X(ncclSend)                                                                                                        \
     X(ncclRecv)                                                                                                        \
     X(ncclBroadcast)                                                                                                   \
-    X(ncclAllGather)
+    X(ncclAllGather)                                                                                                   \
+    X(ncclReduce)                                                                                                      \
+    X(ncclReduceScatter)
 
 struct nccl {
     void *handle;

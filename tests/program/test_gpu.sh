@@ -29,11 +29,6 @@ same_as() { # REFERENCE NAME ARGS...
     on_gpu "${@:2}" && same_bits "$1" "$2"
 }
 
-losses_near() {
-    paste <(grep '"loss"' "$1.json" | tr -dc '0-9.\n') <(grep '"loss"' "$2.json" | tr -dc '0-9.\n') |
-        awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.02) { print "# " $0; bad = 1 } } END { exit bad || NR < 3 }'
-}
-
 # Of each precision with which stages: three of them have one path each to every rule of rounding.
 whole() {
     local precision=$1 flags=$2 s

@@ -103,8 +103,9 @@ static void *run_rank(void *user)
 static void run_ranks(struct rank *rank, int ranks, int gpus, void (*body)(struct rank *))
 {
     struct clique *clique;
+    struct clique_id id;
     struct error err;
-    if (clique_open(&clique, ranks, &err)) gpu_die(&err);
+    if (clique_make_id(&id, &err) || clique_open(&clique, ranks, &id, &err)) gpu_die(&err);
     for (int r = 0; r < ranks; r++) {
         rank[r] = (struct rank){.clique = clique, .number = r, .ranks = ranks, .gpu = r % gpus, .body = body};
         pthread_create(&rank[r].thread, NULL, run_rank, &rank[r]);
@@ -121,8 +122,8 @@ static void ring(struct rank *rank)
     for (int round = 0; round < 3; round++) {
         fill(rank, round);
         pass(rank,
-             (struct transfer[]){{TRANSFER_SEND, next, mine(rank), NULL, BYTES},
-                                 {TRANSFER_RECEIVE, before, NULL, others(rank, before), BYTES}},
+             (struct transfer[]){{TRANSFER_SEND, next, mine(rank), NULL, BYTES, DTYPE_F32},
+                                 {TRANSFER_RECEIVE, before, NULL, others(rank, before), BYTES, DTYPE_F32}},
              2);
         expect(rank, others(rank, before), before, round, "a ring");
     }
@@ -133,7 +134,7 @@ static void broadcasts(struct rank *rank)
     struct transfer transfers[RANKS_MOST];
     fill(rank, 3);
     for (int root = 0; root < rank->ranks; root++)
-        transfers[root] = (struct transfer){TRANSFER_BROADCAST, root, mine(rank), others(rank, root), BYTES};
+        transfers[root] = (struct transfer){TRANSFER_BROADCAST, root, mine(rank), others(rank, root), BYTES, DTYPE_F32};
     pass(rank, transfers, rank->ranks);
     for (int root = 0; root < rank->ranks; root++) expect(rank, others(rank, root), root, 3, "a broadcast");
 }
@@ -141,10 +142,10 @@ static void broadcasts(struct rank *rank)
 static void gathers(struct rank *rank)
 {
     fill(rank, 4);
-    pass(rank, &(struct transfer){TRANSFER_GATHER, 0, mine(rank), others(rank, 0), BYTES}, 1);
+    pass(rank, &(struct transfer){TRANSFER_GATHER, 0, mine(rank), others(rank, 0), BYTES, DTYPE_F32}, 1);
     for (int from = 0; from < rank->ranks; from++) expect(rank, others(rank, from), from, 4, "a gather");
     fill(rank, 5);
-    pass(rank, &(struct transfer){TRANSFER_GATHER, 0, mine(rank), rank->range.base, BYTES}, 1);
+    pass(rank, &(struct transfer){TRANSFER_GATHER, 0, mine(rank), rank->range.base, BYTES, DTYPE_F32}, 1);
     for (int from = 0; from < rank->ranks; from++)
         expect(rank, rank->range.base + from * BYTES, from, 5, "a gather in place");
 }
@@ -170,7 +171,7 @@ static void waits_in_vain(struct rank *rank)
     pthread_barrier_wait(&met);
     if (rank->number == rank->ranks - 1) clique_break(rank->clique);
     if (rank->number > 0) return;
-    const struct transfer transfer = {TRANSFER_RECEIVE, 1, NULL, others(rank, 1), BYTES};
+    const struct transfer transfer = {TRANSFER_RECEIVE, 1, NULL, others(rank, 1), BYTES, DTYPE_F32};
     communicator_pass(rank->communicator, &transfer, 1, NULL);
     must(rank, device_stream_wait(rank->stream, &err), &err);
     if (!communicator_pass(rank->communicator, &transfer, 1, &err) || !strstr(err.text, "given up"))
@@ -205,9 +206,10 @@ static void *break_held(void *user)
 static void check_join_alone(bool early)
 {
     struct rank rank = {.ranks = 2};
+    struct clique_id id;
     struct error err;
     pthread_t breaker;
-    if (clique_open(&rank.clique, 2, &err)) gpu_die(&err);
+    if (clique_make_id(&id, &err) || clique_open(&rank.clique, 2, &id, &err)) gpu_die(&err);
     open_gpu(&rank);
     if (early) fake_hold_choice();
     pthread_create(&breaker, NULL, early ? break_held : break_it, rank.clique);

@@ -216,6 +216,7 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer);
 cudaError_t cudaSetDeviceFlags(unsigned);
 cudaError_t cudaDeviceReset();
+cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags);

@@ -1,50 +1,47 @@
-/* NCCL between the fake devices. What a rank passes goes through letters in host memory, taken by the streams' threads: a device's
- * own memory is all that they can touch. As there: nothing is sent before a group ends; a rank's work stands on its stream until
- * those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it is
- * in progress until all have joined, and once more when it is first used; an abort returns once all ranks that have joined abort, or
- * have parted; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes into the receiver's own array, and must have been let into it.
- * FAKE_NCCL=0: the library is not here. */
+/* NCCL between the fake devices, of one process or of several on one machine. What a rank passes goes through letters: files in a
+ * folder that the ranks of a communicator share (in FAKE_FOLDER, else /tmp), written and read by the streams' threads, because a
+ * device's own memory is all that they can touch. As there: nothing is sent before a group ends; a rank's work stands on its stream
+ * until those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it
+ * is in progress until all have joined, and once more when it is first used; an abort returns once all ranks that have joined abort,
+ * or have parted or died; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes into the receiver's own array, and must have been let
+ * into it; sums go around a ring and are rounded at each rank. FAKE_NCCL=0: the library is not here. */
 #include "tests/support/fake_cuda/nccl.h"
+#include "kernels/cuda/element.cuh"
 #include "kernels/cuda/nccl.cuh"
 #include "tests/support/fake_cuda/inside.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <deque>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <set>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace
 {
 
-enum kind { SEND, RECEIVE, BROADCAST, GATHER };
+enum kind { SEND, RECEIVE, BROADCAST, GATHER, SUM, SUM_SCATTER };
 
-struct letter {
-    kind sent_by;
-    std::vector<char> bytes;
-};
-
-/* What the ranks of one unique id share. */
-struct world {
-    std::mutex lock;
-    std::condition_variable changed;
-    int ranks = 0;
-    std::map<int, int> device; /* of the ranks that have joined */
-    std::set<int> parted, aborted;
-    bool refused = false;                                      /* two of them are on one device */
-    std::map<std::pair<int, int>, std::deque<letter>> letters; /* from, to */
+struct seat {
+    int pid, device;
+    char bus[16];
 };
 
 struct state { /* outlives its handle: work on a stream may have begun */
-    std::shared_ptr<world> all;
-    int rank = 0;
-    bool aborted = false, finalized = false;
+    std::string folder;
+    int rank = 0, ranks = 0;
+    std::map<int, seat> seats; /* of those that have joined, as far as they were seen */
+    std::map<std::string, int> letters; /* so many of each kind of path were written or read */
+    std::atomic<bool> aborted{false};
+    bool finalized = false;
 };
 
 struct call {
@@ -53,20 +50,59 @@ struct call {
     kind what;
     const char *from;
     char *to;
-    size_t bytes;
+    size_t bytes; /* of a sum scatter: of each rank's part */
     int peer;
+    ncclDataType_t type;
 };
 
-std::mutex worlds_lock;
-std::map<int, std::shared_ptr<world>> worlds;
-int last_world;
 thread_local std::vector<call> group;
 thread_local bool grouping;
 
-void post(world &all, const call &c, int from, int to)
+std::string name(const state &mine, const char *what, int rank)
 {
-    all.letters[{from, to}].push_back({c.what, std::vector<char>(c.from, c.from + c.bytes)});
-    all.changed.notify_all();
+    return mine.folder + "/" + what + std::to_string(rank);
+}
+
+/* Nobody sees half of a file. */
+void write_file(const std::string &path, const void *data, size_t bytes)
+{
+    std::ofstream(path + ".new", std::ios::binary).write((const char *)data, (std::streamsize)bytes);
+    rename((path + ".new").c_str(), path.c_str());
+}
+
+bool read_file(const std::string &path, std::vector<char> &out)
+{
+    std::ifstream file(path, std::ios::binary | std::ios::ate);
+    if (!file) return false;
+    out.resize((size_t)file.tellg());
+    file.seekg(0).read(out.data(), (std::streamsize)out.size());
+    return true;
+}
+
+std::string letter(state &mine, int from, int to)
+{
+    const std::string way = mine.folder + "/" + std::to_string(from) + "-" + std::to_string(to) + "-";
+    return way + std::to_string(mine.letters[way]++);
+}
+
+void post(state &mine, const char *data, size_t bytes, int to)
+{
+    write_file(letter(mine, mine.rank, to), data, bytes);
+}
+
+/* False: the rank gives up. */
+bool take(state &mine, const call &c, int from, std::vector<char> &came)
+{
+    const std::string path = letter(mine, from, mine.rank);
+    while (!read_file(path, came)) {
+        if (mine.aborted) return false;
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    unlink(path.c_str());
+    if (came.size() != c.bytes)
+        fake_die("NCCL: rank %d expects %zu bytes (%d) of rank %d, which sent %zu", mine.rank, c.bytes, c.what, from,
+                 came.size());
+    return true;
 }
 
 bool passes_by_buffers()
@@ -75,52 +111,119 @@ bool passes_by_buffers()
     return disabled && strcmp(disabled, "1") == 0;
 }
 
-/* False: the rank gives up. */
-bool take(std::unique_lock<std::mutex> &guard, const state &mine, const call &c, int from, char *to)
+bool take_into(state &mine, const call &c, int from, char *to)
 {
-    world &all = *mine.all;
-    auto &box = all.letters[{from, mine.rank}];
-    all.changed.wait(guard, [&] { return mine.aborted || !box.empty(); });
-    if (mine.aborted) return false;
-    const letter &came = box.front();
-    if (came.bytes.size() != c.bytes || came.sent_by != (c.what == RECEIVE ? SEND : c.what))
-        fake_die("NCCL: rank %d expects %zu bytes (%d) of rank %d, which sent %zu (%d)", mine.rank, c.bytes, c.what,
-                 from, came.bytes.size(), came.sent_by);
-    if (!passes_by_buffers() && !fake_may_touch(all.device[from], to))
-        fake_die("NCCL: GPU %d touched an array of GPU %d, which was not mapped for it", all.device[from],
-                 all.device[mine.rank]);
-    memcpy(to, came.bytes.data(), c.bytes);
-    box.pop_front();
+    std::vector<char> came;
+    if (!take(mine, c, from, came)) return false;
+    if (!passes_by_buffers() && mine.seats[from].pid == getpid() && !fake_may_touch(mine.seats[from].device, to))
+        fake_die("NCCL: GPU %d touched an array of GPU %d, which was not mapped for it", mine.seats[from].device,
+                 mine.seats[mine.rank].device);
+    memcpy(to, came.data(), c.bytes);
+    return true;
+}
+
+template <class T> void add(char *sum, const char *more, size_t bytes)
+{
+    T *to = (T *)sum;
+    const T *from = (const T *)more;
+    for (size_t i = 0; i < bytes / sizeof *to; i++) from_float(&to[i], to_float(to[i]) + to_float(from[i]));
+}
+
+/* Begins with the rank after this one, and ends with its own. */
+bool take_sum(state &mine, const call &c, const char *own)
+{
+    std::vector<char> sum, came;
+    for (int step = 1; step <= mine.ranks; step++) {
+        const int from = (mine.rank + step) % mine.ranks;
+        if (from == mine.rank) came.assign(own, own + c.bytes);
+        else if (!take(mine, c, from, came)) return false;
+        if (step == 1) sum = came;
+        else if (c.type == ncclFloat32) add<float>(sum.data(), came.data(), c.bytes);
+        else if (c.type == ncclBfloat16) add<bf16>(sum.data(), came.data(), c.bytes);
+        else add<fp16>(sum.data(), came.data(), c.bytes);
+    }
+    memcpy(c.to, sum.data(), c.bytes);
     return true;
 }
 
 /* First all that is given, then all that is waited for: who did it in turns could lock up. */
-void give(const state &mine, const call &c)
+void give(state &mine, const call &c)
 {
-    const int ranks = mine.all->ranks, rank = mine.rank;
+    const int rank = mine.rank;
     char *own = c.what == GATHER ? c.to + rank * c.bytes : c.to;
-    if (c.what == SEND) post(*mine.all, c, rank, c.peer);
-    if (c.what != GATHER && (c.what != BROADCAST || c.peer != rank)) return;
-    for (int r = 0; r < ranks; r++)
-        if (r != rank) post(*mine.all, c, rank, r);
-    if (own != c.from) memmove(own, c.from, c.bytes);
+    if (c.what == SEND || (c.what == SUM && c.peer != rank)) post(mine, c.from, c.bytes, c.peer);
+    for (int r = 0; r < mine.ranks; r++) {
+        if (r == rank) continue;
+        if (c.what == GATHER || (c.what == BROADCAST && c.peer == rank)) post(mine, c.from, c.bytes, r);
+        if (c.what == SUM_SCATTER) post(mine, c.from + r * c.bytes, c.bytes, r);
+    }
+    if ((c.what == GATHER || (c.what == BROADCAST && c.peer == rank)) && own != c.from) memmove(own, c.from, c.bytes);
 }
 
-bool receive(std::unique_lock<std::mutex> &guard, const state &mine, const call &c)
+bool receive(state &mine, const call &c)
 {
-    if (c.what == RECEIVE || (c.what == BROADCAST && c.peer != mine.rank)) return take(guard, mine, c, c.peer, c.to);
-    for (int r = 0; c.what == GATHER && r < mine.all->ranks; r++)
-        if (r != mine.rank && !take(guard, mine, c, r, c.to + r * c.bytes)) return false;
+    if (c.what == SUM) return c.peer != mine.rank || take_sum(mine, c, c.from);
+    if (c.what == SUM_SCATTER) return take_sum(mine, c, c.from + mine.rank * c.bytes);
+    if (c.what == RECEIVE || (c.what == BROADCAST && c.peer != mine.rank)) return take_into(mine, c, c.peer, c.to);
+    for (int r = 0; c.what == GATHER && r < mine.ranks; r++)
+        if (r != mine.rank && !take_into(mine, c, r, c.to + r * c.bytes)) return false;
     return true;
 }
 
-void run(const state &mine, const std::vector<call> &calls)
+void run(state &mine, const std::vector<call> &calls)
 {
-    std::unique_lock<std::mutex> guard(mine.all->lock);
     for (const call &c : calls) give(mine, c);
     for (const call &c : calls)
-        if (!receive(guard, mine, c)) return;
+        if (!receive(mine, c)) return;
 }
+
+/* The seats of all ranks that have joined by now. */
+void look(state &mine)
+{
+    std::vector<char> text;
+    for (int r = 0; r < mine.ranks; r++)
+        if (!mine.seats.count(r) && read_file(name(mine, "joined-", r), text))
+            memcpy(&mine.seats[r], text.data(), sizeof(seat));
+}
+
+bool is_refused(const state &mine)
+{
+    for (const auto &[rank, own] : mine.seats)
+        for (const auto &[other, seat] : mine.seats)
+            if (rank < other && strcmp(own.bus, seat.bus) == 0) return true;
+    return false;
+}
+
+bool has(const state &mine, const char *what, int rank)
+{
+    return access(name(mine, what, rank).c_str(), F_OK) == 0;
+}
+
+bool have_parted(const state &mine)
+{
+    for (int r = 0; r < mine.ranks; r++)
+        if (!has(mine, "parted-", r)) return false;
+    return true;
+}
+
+/* All ranks that have joined abort, or have parted or died. */
+bool is_over(state &mine)
+{
+    look(mine);
+    for (const auto &[rank, seat] : mine.seats)
+        if (!has(mine, "aborted-", rank) && !has(mine, "parted-", rank) && kill(seat.pid, 0) == 0) return false;
+    return true;
+}
+
+/* Removed when the process ends that made them. */
+struct folders {
+    std::vector<std::string> paths;
+    ~folders()
+    {
+        std::error_code ignored;
+        for (const std::string &path : paths) std::filesystem::remove_all(path, ignored);
+    }
+};
 
 } // namespace
 
@@ -146,49 +249,45 @@ const char *ncclGetErrorString(ncclResult_t result)
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
-    std::lock_guard<std::mutex> guard(worlds_lock);
+    static folders made;
+    const char *folder = getenv("FAKE_FOLDER");
     memset(id, 0, sizeof *id);
-    worlds[++last_world] = std::make_shared<world>();
-    memcpy(id->internal, &last_world, sizeof last_world);
+    snprintf(id->internal, sizeof id->internal, "%s/fake-nccl-XXXXXX", folder ? folder : "/tmp");
+    if (!mkdtemp(id->internal)) fake_die("NCCL: cannot make %s", id->internal);
+    made.paths.push_back(id->internal);
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    int number;
-    memcpy(&number, id.internal, sizeof number);
+    seat own = {getpid(), fake_device(), ""};
     if (config->blocking) fake_die("NCCL: a communicator that blocks cannot be given up");
-    std::lock_guard<std::mutex> guard(worlds_lock);
-    std::shared_ptr<world> all = worlds.at(number);
-    std::lock_guard<std::mutex> inside(all->lock);
-    all->ranks = ranks;
-    for (const auto &joined : all->device) all->refused = all->refused || joined.second == fake_device();
-    all->device[rank] = fake_device();
+    cudaDeviceGetPCIBusId(own.bus, sizeof own.bus, own.device);
     *comm = new fake_comm;
     (*comm)->mine = std::make_shared<state>();
-    (*comm)->mine->all = all;
-    (*comm)->mine->rank = rank;
+    state &mine = *(*comm)->mine;
+    mine.folder = id.internal;
+    mine.rank = rank;
+    mine.ranks = ranks;
+    write_file(name(mine, "joined-", rank), &own, sizeof own);
     return ncclInProgress;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result)
 {
-    world &all = *comm->mine->all;
-    std::lock_guard<std::mutex> guard(all.lock);
-    const bool waits = (int)all.device.size() < all.ranks || comm->connecting ||
-                       (comm->mine->finalized && (int)all.parted.size() < all.ranks);
+    state &mine = *comm->mine;
+    if ((int)mine.seats.size() < mine.ranks) look(mine);
+    const bool waits =
+        (int)mine.seats.size() < mine.ranks || comm->connecting || (mine.finalized && !have_parted(mine));
     comm->connecting = false;
-    *result = all.refused ? ncclInvalidUsage : waits ? ncclInProgress : ncclSuccess;
+    *result = is_refused(mine) ? ncclInvalidUsage : waits ? ncclInProgress : ncclSuccess;
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    world &all = *comm->mine->all;
-    std::lock_guard<std::mutex> guard(all.lock);
     comm->mine->finalized = true;
-    all.parted.insert(comm->mine->rank);
-    all.changed.notify_all();
+    write_file(name(*comm->mine, "parted-", comm->mine->rank), "", 0);
     return ncclInProgress;
 }
 
@@ -201,18 +300,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
 
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-    {
-        world &all = *comm->mine->all;
-        std::unique_lock<std::mutex> guard(all.lock);
-        comm->mine->aborted = true;
-        all.aborted.insert(comm->mine->rank);
-        all.changed.notify_all();
-        all.changed.wait(guard, [&] {
-            for (const auto &joined : all.device)
-                if (!all.aborted.count(joined.first) && !all.parted.count(joined.first)) return false;
-            return true;
-        });
-    }
+    state &mine = *comm->mine;
+    mine.aborted = true;
+    write_file(name(mine, "aborted-", mine.rank), "", 0);
+    while (!is_over(mine)) std::this_thread::sleep_for(std::chrono::microseconds(50));
     delete comm;
     return ncclSuccess;
 }
@@ -238,36 +329,53 @@ ncclResult_t ncclGroupEnd()
     return comm->connecting ? ncclInProgress : ncclSuccess;
 }
 
-static ncclResult_t add(const call &c)
+static ncclResult_t enlist(const call &c)
 {
     if (!grouping) fake_die("NCCL: a call outside of a group");
-    if (c.peer < 0 || c.peer >= c.comm->mine->all->ranks) return ncclInvalidUsage;
+    if (c.peer < 0 || c.peer >= c.comm->mine->ranks) return ncclInvalidUsage;
     if (!group.empty() && (group[0].comm != c.comm || group[0].stream != c.stream))
         fake_die("NCCL: a group of two communicators");
     group.push_back(c);
     return ncclSuccess;
 }
 
-ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    return add({comm, stream, SEND, (const char *)from, nullptr, count, peer});
+    return enlist({comm, stream, SEND, (const char *)from, nullptr, count, peer, type});
 }
 
-ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t, int peer, ncclComm_t comm, cudaStream_t stream)
+ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream)
 {
-    return add({comm, stream, RECEIVE, nullptr, (char *)to, count, peer});
+    return enlist({comm, stream, RECEIVE, nullptr, (char *)to, count, peer, type});
 }
 
-ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t, int root, ncclComm_t comm,
+ncclResult_t ncclBroadcast(const void *from, void *to, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    return add({comm, stream, BROADCAST, (const char *)from, (char *)to, count, root});
+    return enlist({comm, stream, BROADCAST, (const char *)from, (char *)to, count, root, type});
 }
 
-ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t, ncclComm_t comm,
+ncclResult_t ncclAllGather(const void *from, void *to, size_t count, ncclDataType_t type, ncclComm_t comm,
                            cudaStream_t stream)
 {
-    return add({comm, stream, GATHER, (const char *)from, (char *)to, count, 0});
+    return enlist({comm, stream, GATHER, (const char *)from, (char *)to, count, 0, type});
+}
+
+static size_t bytes_of(size_t count, ncclDataType_t type)
+{
+    return count * (type == ncclFloat32 ? 4 : 2);
+}
+
+ncclResult_t ncclReduce(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t, int root,
+                        ncclComm_t comm, cudaStream_t stream)
+{
+    return enlist({comm, stream, SUM, (const char *)from, (char *)to, bytes_of(count, type), root, type});
+}
+
+ncclResult_t ncclReduceScatter(const void *from, void *to, size_t count, ncclDataType_t type, ncclRedOp_t,
+                               ncclComm_t comm, cudaStream_t stream)
+{
+    return enlist({comm, stream, SUM_SCATTER, (const char *)from, (char *)to, bytes_of(count, type), 0, type});
 }
 
 /* ---- in place of kernels/cuda/nccl_library.cu ------------------------------------------------------------------------------ */

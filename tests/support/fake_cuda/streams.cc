@@ -232,6 +232,14 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
     return cudaSuccess;
 }
 
+/* FAKE_FIRST_GPU: the place of device 0, as for a process that CUDA_VISIBLE_DEVICES lets see later ones only. */
+cudaError_t cudaDeviceGetPCIBusId(char *text, int room, int device)
+{
+    const char *first = getenv("FAKE_FIRST_GPU");
+    snprintf(text, (size_t)room, "0000:%02x:00.0", (first ? atoi(first) : 0) + device);
+    return cudaSuccess;
+}
+
 /* There is no context whose end would take anything along. */
 cudaError_t cudaDeviceReset()
 {
