@@ -26,6 +26,15 @@ static uint64_t digest_parts(enum dtype dtype, const struct comm_part *parts, in
     return digest;
 }
 
+/* Makes sure that these bytes of a rank can be read here. */
+static int reach(struct comm *comm, int rank, const struct comm_part *part, uint64_t bytes)
+{
+    const struct comm_device_ops *device_ops = comm->device_ops;
+    struct error own;
+    if (!device_ops || !device_ops->reach || rank == comm->layout.rank) return STATUS_OK;
+    return device_ops->reach(device_ops->user, rank, part->source, bytes, &own) ? comm_failed(comm, &own) : STATUS_OK;
+}
+
 static int copy_part(struct comm *comm, void *destination, const void *source, size_t bytes, bool stream)
 {
     struct error own;
@@ -54,6 +63,7 @@ static int gather_near(struct comm *comm, enum dtype dtype, const struct comm_pa
         size_t bytes = (size_t)dtype_array_bytes(dtype, part->elems);
         const enum link link = comm_link(comm, part->owner);
         const uint64_t since_ns = clock_ns();
+        if (reach(comm, part->owner, part, bytes)) return STATUS_RUN;
         if (copy_part(comm, destination, source, bytes, stream)) return STATUS_RUN;
         if (part->owner == comm->layout.rank) continue;
         if (!comm->device_ops) comm->link_ns[link] += clock_ns() - since_ns;
@@ -67,7 +77,10 @@ static int reduce_on_device(struct comm *comm, enum dtype dtype, enum dtype to, 
 {
     const void *sources[comm->layout.ranks];
     struct error own;
-    for (int r = 0; r < comm->layout.ranks; r++) sources[r] = comm->base[r] + part->source;
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        if (reach(comm, r, part, (uint64_t)dtype_array_bytes(dtype, part->elems))) return STATUS_RUN;
+        sources[r] = comm->base[r] + part->source;
+    }
     int status = comm->device_ops->reduce(comm->device_ops->user, dtype, to, destination, sources, comm->layout.ranks,
                                           &comm->factors, part->elems, accumulate, &own);
     return status ? comm_failed(comm, &own) : STATUS_OK;

@@ -289,7 +289,7 @@ static void unmap_peers(struct comm *comm)
                 comm_group_keep(comm->group, r, comm->shared[r], comm->shared_bytes);
             continue;
         }
-        if (comm->base && comm->base[r] && !own) pages_unreserve(comm->base[r], comm->segment_bytes);
+        if (comm->base && comm->base[r] && !own && !comm->device_ops) pages_unreserve(comm->base[r], comm->segment_bytes);
         if (comm->shared && comm->shared[r]) pages_unreserve(comm->shared[r], comm->shared_bytes);
     }
 }

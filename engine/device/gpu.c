@@ -164,8 +164,8 @@ static int open_clique(struct gpu *gpu, struct comm *comm, struct error *err)
     for (int r = 0; r < gpu->rank_count; r++)
         if (gpu->place[r].ranks > 1)
             return error_set(err, STATUS_USAGE,
-                             "ranks %d and %d share a GPU, and NCCL does not join such ranks; give topology.collectives=direct, "
-                             "and let ranks be threads (topology.ranks_as)",
+                             "ranks %d and %d share a GPU, and NCCL does not join such ranks; give "
+                             "topology.collectives=direct",
                              gpu->place[r].first_rank, gpu->place[r].first_rank + 1);
     if (!comm || comm_layout(comm)->rank == 0) status = clique_make_id(&id, err);
     if (!status && comm) status = comm_broadcast_control(comm, &id, sizeof id, err);
@@ -191,10 +191,9 @@ static int join(struct gpu *gpu, const struct config *config, struct comm *comm,
 {
     gpu->adds = config->topology.collectives == COLLECTIVES_NCCL_SUM;
     if (config_has_nccl(config)) return open_clique(gpu, comm, err);
-    if (!comm || gpu->rank_count == 1) return put_in_reach(gpu, err);
-    return error_set(err, STATUS_USAGE,
-                     "ranks on GPUs that are processes need NCCL, and topology.collectives is not nccl; let them be threads "
-                     "(topology.ranks_as)");
+    if (!comm) return put_in_reach(gpu, err);
+    if (!is_elsewhere(config) || comm_layout(comm)->nodes == 1) return STATUS_OK;
+    return error_set(err, STATUS_USAGE, "ranks on GPUs of several nodes need NCCL, and topology.collectives is not nccl");
 }
 
 int gpu_open(struct gpu **out, const struct config *config, struct comm *comm, struct error *err)
@@ -284,11 +283,12 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     rank->place = gpu->place[number];
     rank->on = gpu->devices[rank->place.gpu];
     rank->place.info = device_info(rank->on);
-    gpu_pages_open(&rank->pages, rank->on);
+    gpu_pages_open(&rank->pages, rank->on, &rank->share);
     int status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
     if (!status) kernels_cuda_fuse_gelu(rank->kernels, gpu->fused_gelu);
     if (!status) status = gpu_ops_open(rank, err);
+    gpu_share_open(rank);
     if (!status) status = load_libraries(rank, err);
     rank->device.pages = &rank->pages.pages;
     rank->device.kernels = rank->kernels;
@@ -302,6 +302,7 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
 void gpu_rank_close(struct gpu_rank *rank)
 {
     if (!rank) return;
+    gpu_share_close(rank);
     gpu_ops_close(rank);
     kernels_free(rank->kernels);
     gpu_lanes_close(rank);

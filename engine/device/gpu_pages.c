@@ -5,7 +5,7 @@
 
 /* ---- pages of the device tier ---- */
 
-static struct device_range *range_of(struct gpu_pages *own, const void *base)
+struct device_range *gpu_pages_range(struct gpu_pages *own, const void *base)
 {
     for (int r = 0; r < CATEGORIES; r++)
         if (own->range[r].base == base) return &own->range[r];
@@ -29,7 +29,7 @@ static struct device_range *range_around(struct gpu_pages *own, const unsigned c
 static void *reserve(void *user, uint64_t bytes, struct error *err)
 {
     struct gpu_pages *own = user;
-    struct device_range *range = range_of(own, NULL);
+    struct device_range *range = gpu_pages_range(own, NULL);
     int status = range ? device_range_reserve(range, own->device, bytes, err)
                        : error_set(err, STATUS_RUN, "a rank has %d ranges of device memory at most", CATEGORIES);
     return status ? NULL : range->base;
@@ -39,26 +39,38 @@ static void unreserve(void *user, void *base, uint64_t bytes)
 {
     struct gpu_pages *own = user;
     (void)bytes;
-    struct device_range *range = range_of(own, base);
+    struct device_range *range = gpu_pages_range(own, base);
+    pthread_mutex_lock(&own->share->lock);
+    if (own->share->range == range) own->share->range = NULL;
     device_range_release(range);
     *range = (struct device_range){0};
+    pthread_mutex_unlock(&own->share->lock);
 }
 
 static int commit(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err)
 {
+    struct gpu_pages *own = user;
     uint64_t from;
-    struct device_range *range = range_around(user, base, &from);
-    return device_range_commit(range, from + first, from + end, err);
+    struct device_range *range = range_around(own, base, &from);
+    pthread_mutex_lock(&own->share->lock);
+    const int status = device_range_commit(range, from + first, from + end, err);
+    if (!status) gpu_share_note(own->share, range, from + first, from + end);
+    pthread_mutex_unlock(&own->share->lock);
+    return status;
 }
 
 /* The GPU no longer uses these pages: an operation ends, and gives its buffers back, only after its GPU work has ended. */
 static struct run give_back(void *user, unsigned char *base, struct run idle, uint64_t wanted)
 {
     struct error why;
+    struct gpu_pages *own = user;
     uint64_t from;
-    struct device_range *range = range_around(user, base, &from);
+    struct device_range *range = range_around(own, base, &from);
     struct run back = {from + idle.first, from + idle.end};
+    pthread_mutex_lock(&own->share->lock);
     device_range_return(range, &back.first, &back.end, wanted, &why);
+    if (back.end) gpu_share_note(own->share, range, back.first, back.end);
+    pthread_mutex_unlock(&own->share->lock);
     return back.end ? (struct run){back.first - from, back.end - from} : back;
 }
 
@@ -132,9 +144,9 @@ uint64_t gpu_pages_stretch(struct gpu_pages *own, const void *address, uint64_t 
 
 /* ---- a rank ---- */
 
-void gpu_pages_open(struct gpu_pages *own, struct device *device)
+void gpu_pages_open(struct gpu_pages *own, struct device *device, struct gpu_share *share)
 {
-    *own = (struct gpu_pages){.device = device};
+    *own = (struct gpu_pages){.device = device, .share = share};
     pthread_mutex_init(&own->lock, NULL);
     own->pages =
         (struct pages){device_info(device)->granularity, own, reserve, unreserve, commit, give_back, pin, unpin};

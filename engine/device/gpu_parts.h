@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/un.h>
 
 #include "engine/base/tier.h"
 #include "engine/device/gpu.h"
@@ -19,8 +20,10 @@
  * Do not move an open struct: the allocator keeps a pointer to `pages`, and calls it under its own lock. Errors are STATUS_RUN. */
 struct gpu_piece { unsigned char *at; uint64_t bytes; };
 
+struct gpu_share;
 struct gpu_pages {
     struct device *device;
+    struct gpu_share *share;               /* told of what is committed and returned */
     struct device_range range[CATEGORIES]; /* one for each category, one for all symmetric categories; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
     struct gpu_piece *pinned;              /* sorted by address */
@@ -28,12 +31,34 @@ struct gpu_pages {
     struct pages pages;
 };
 
-void gpu_pages_open(struct gpu_pages *pages, struct device *device);
+void gpu_pages_open(struct gpu_pages *pages, struct device *device, struct gpu_share *share);
 void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has returned all memory; accepts a zeroed struct */
 
 /* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and
  * across the border between two pinned pieces. */
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
+struct device_range *gpu_pages_range(struct gpu_pages *pages, const void *base); /* that begins there; NULL: none */
+
+/* Of processes that read each other's GPU memory in place (gpu_share.c). */
+struct gpu_table { _Atomic uint64_t changes; _Atomic uint32_t number[]; /* of the piece that holds each page of a segment; 0: none */ };
+struct gpu_peer {
+    struct sockaddr_un door;
+    struct gpu_table *table;
+    struct device_range range; /* the peer's segment, as far as it is mapped here */
+    uint32_t *number;          /* of the pieces that are mapped here */
+    uint64_t seen_changes;
+};
+struct gpu_share {
+    struct device_range *range; /* the own symmetric segment; NULL: not attached, or gone */
+    struct gpu_table *table;
+    uint64_t table_bytes;
+    uint32_t last_number;
+    int table_fd, door;
+    bool answers;
+    pthread_mutex_t lock; /* the pieces of the own segment change while the thread answers */
+    pthread_t thread;
+    struct gpu_peer *peers; /* by rank */
+};
 
 struct gpu {
     struct device *devices[DEVICES_MOST]; /* by number; NULL: not used by this process */
@@ -68,6 +93,7 @@ struct gpu_rank {
     struct gpu_lane lanes[LANES];
     struct gpu_meeting meetings[COMM_MEETINGS];
     struct kernels *kernels;
+    struct gpu_share share;
     struct comm_device_ops device_ops;
     struct zero_device device;
 };
@@ -77,3 +103,9 @@ int gpu_lanes_open(struct gpu_rank *rank, struct error *err);
 void gpu_lanes_close(struct gpu_rank *rank);
 int gpu_ops_open(struct gpu_rank *rank, struct error *err);
 void gpu_ops_close(struct gpu_rank *rank);
+
+/* After gpu_ops_open(): sets attach and reach of rank->device_ops where ranks are processes without NCCL. */
+void gpu_share_open(struct gpu_rank *rank);
+void gpu_share_close(struct gpu_rank *rank);
+/* Pages of a range were committed or returned. The caller holds share->lock, and held it meanwhile. */
+void gpu_share_note(struct gpu_share *share, const struct device_range *range, uint64_t first, uint64_t end);

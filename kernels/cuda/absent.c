@@ -47,12 +47,20 @@ ABSENT(device_range_reserve, struct device_range *range, struct device *device, 
 NOTHING(device_range_release, struct device_range *range)
 ABSENT(device_range_commit, struct device_range *range, uint64_t first, uint64_t end, struct error *err)
 ABSENT(device_range_return, struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err)
+NOTHING(device_export, struct device *device)
+ABSENT(device_range_export, const struct device_range *range, uint64_t first, int *fd, struct error *err)
+ABSENT(device_range_import, struct device_range *range, uint64_t first, uint64_t end, int fd, struct error *err)
 ABSENT(device_pin, struct device *device, void *host, uint64_t bytes, struct error *err)
 ABSENT(device_unpin, struct device *device, void *host, struct error *err)
 ABSENT(device_copy, struct device_stream *stream, void *to, const void *from, uint64_t bytes, struct error *err)
 ABSENT(device_set, struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err)
 ABSENT(kernels_create_cuda, struct kernels **out, struct device *device, struct device_stream *stream,
        struct error *err)
+
+bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end)
+{
+    return false;
+}
 
 bool kernels_cuda_groups(struct kernels *kernels, bool wanted)
 {

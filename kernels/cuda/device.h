@@ -104,6 +104,7 @@ struct device_range {
     uint64_t bytes;      /* rounded up to whole pages of granularity */
     unsigned char *pages; /* the state of each */
     uint64_t committed_bytes;
+    bool imported;       /* device_range_import() */
 };
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err);
 void device_range_release(struct device_range *range); /* also returns committed pages */
@@ -113,6 +114,18 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
 /* Returns memory in the pieces in which it was committed (range.cu): those that lie in [*first, *end), until `wanted` bytes are back.
  * Sets [*first, *end) to what went back, also after an error: from the first such piece to the last. No stream may still use it. */
 int device_range_return(struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err);
+
+/* ---- memory of other processes -------------------------------------------------------------------------------------- */
+
+/* Memory that is committed from now on can be given to other processes. */
+void device_export(struct device *device);
+/* The bytes [first, end) that were committed together with the one at `at`; false: none. */
+bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end);
+/* A file descriptor for the piece that begins at `first`, which the caller closes. */
+int device_range_export(const struct device_range *range, uint64_t first, int *fd, struct error *err);
+/* Maps a piece of another process's range, of the same size and at the same place, into a range of nothing else. Such memory counts
+ * as committed by its own process only; it is freed when nobody has it mapped. fd stays the caller's. */
+int device_range_import(struct device_range *range, uint64_t first, uint64_t end, int fd, struct error *err);
 
 /* Pins host memory that the caller owns, so that copies from and to it run asynchronously and at full speed. */
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err);

@@ -17,7 +17,10 @@
     X(cuMemMap)                                                                                                        \
     X(cuMemUnmap)                                                                                                      \
     X(cuMemSetAccess)                                                                                                  \
-    X(cuMemGetAllocationGranularity)
+    X(cuMemGetAllocationGranularity)                                                                                   \
+    X(cuMemRetainAllocationHandle)                                                                                     \
+    X(cuMemExportToShareableHandle)                                                                                    \
+    X(cuMemImportFromShareableHandle)
 
 struct driver {
 #define X(name) decltype(&::name) name;
@@ -72,6 +75,7 @@ static CUmemAllocationProp page_of(const struct device *device)
     prop.type = CU_MEM_ALLOCATION_TYPE_PINNED; /* the one kind there is */
     prop.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     prop.location.id = device->ordinal;
+    if (device->exports) prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     return prop;
 }
 
@@ -119,7 +123,7 @@ static void piece_put(struct device_range *range, uint64_t first, uint64_t end, 
     memset(range->pages + first, committed ? PAGE_LATER | PAGE_FRESH : PAGE_EMPTY, end - first);
     if (committed) range->pages[first] = PAGE_FIRST | PAGE_FRESH;
     range->committed_bytes += change;
-    __atomic_fetch_add(&range->device->committed_bytes, change, __ATOMIC_RELAXED);
+    if (!range->imported) __atomic_fetch_add(&range->device->committed_bytes, change, __ATOMIC_RELAXED);
 }
 
 int device_range_reserve(struct device_range *range, struct device *device, uint64_t bytes, struct error *err)
@@ -158,7 +162,8 @@ void device_range_release(struct device_range *range)
     *range = device_range();
 }
 
-static CUresult piece_commit(const struct driver *driver, struct device_range *range, uint64_t first, uint64_t end)
+/* fd: of memory that another process has exported; -1: new memory. */
+static CUresult piece_commit(const struct driver *driver, struct device_range *range, uint64_t first, uint64_t end, int fd)
 {
     const uint64_t unit = range->device->info.granularity, bytes = (end - first) * unit;
     const CUdeviceptr at = (CUdeviceptr)range->base + first * unit;
@@ -172,7 +177,9 @@ static CUresult piece_commit(const struct driver *driver, struct device_range *r
         if (d > 0) access[d].location.id = range->device->reached_by[d - 1];
     }
     CUmemGenericAllocationHandle handle;
-    CUresult result = driver->cuMemCreate(&handle, bytes, &prop, 0);
+    CUresult result = fd < 0 ? driver->cuMemCreate(&handle, bytes, &prop, 0)
+                             : driver->cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
     if (result != CUDA_SUCCESS) return result;
     result = driver->cuMemMap(at, bytes, 0, handle, 0);
     if (result == CUDA_SUCCESS) {
@@ -214,7 +221,7 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
         next = page + 1;
         if (range->pages[page] != PAGE_EMPTY) continue;
         while (next < pages && next % border && range->pages[next] == PAGE_EMPTY) next++;
-        const CUresult result = piece_commit(&driver, range, page, next);
+        const CUresult result = piece_commit(&driver, range, page, next, -1);
         if (result != CUDA_SUCCESS)
             status = error_set(err, STATUS_RUN, "GPU %d has no %.1f MiB left (driver error %d)", device->ordinal,
                                (double)(end - first) / (1 << 20), (int)result);
@@ -242,4 +249,54 @@ int device_range_return(struct device_range *range, uint64_t *first, uint64_t *e
         else *first = *end ? *first : page * unit, *end = next * unit;
     }
     return status;
+}
+
+/* ---- between processes ------------------------------------------------------------------------------------------------ */
+
+void device_export(struct device *device)
+{
+    device->exports = true;
+}
+
+bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end)
+{
+    const uint64_t unit = range->device->info.granularity;
+    uint64_t page = at / unit;
+    if (range->pages[page] == PAGE_EMPTY) return false;
+    while ((range->pages[page] & ~PAGE_FRESH) == PAGE_LATER) page--;
+    *first = page * unit;
+    *end = piece_end(range, page) * unit;
+    return true;
+}
+
+int device_range_export(const struct device_range *range, uint64_t first, int *fd, struct error *err)
+{
+    struct driver driver;
+    CUmemGenericAllocationHandle handle;
+    int status = device_use(range->device, err);
+    if (!status) status = driver_find(&driver, err);
+    if (status) return status;
+    CUresult result = driver.cuMemRetainAllocationHandle(&handle, range->base + first);
+    if (result == CUDA_SUCCESS) {
+        result = driver.cuMemExportToShareableHandle(fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+        driver.cuMemRelease(handle);
+    }
+    if (result == CUDA_SUCCESS) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "GPU %d does not give memory to other processes (driver error %d)",
+                     range->device->ordinal, (int)result);
+}
+
+int device_range_import(struct device_range *range, uint64_t first, uint64_t end, int fd, struct error *err)
+{
+    struct driver driver;
+    const uint64_t unit = range->device->info.granularity;
+    int status = device_use(range->device, err);
+    if (!status) status = driver_find(&driver, err);
+    if (status) return status;
+    range->imported = true;
+    const CUresult result = piece_commit(&driver, range, first / unit, end / unit, fd);
+    pieces_settle(&driver, range, first / unit, end / unit, true);
+    if (result == CUDA_SUCCESS) return STATUS_OK;
+    return error_set(err, STATUS_RUN, "GPU %d cannot map memory of another process (driver error %d)",
+                     range->device->ordinal, (int)result);
 }

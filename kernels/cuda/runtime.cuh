@@ -25,6 +25,7 @@ struct device {
     int ordinal;
     struct device_info info;
     uint64_t committed_bytes; /* of all ranges; changed atomically */
+    bool exports;             /* device_export() */
     int reached_by[DEVICES_MOST], reached_by_count; /* other devices, by ordinal: device_share() */
     pthread_mutex_t clock_lock;
     cudaStream_t clock_stream;

@@ -160,5 +160,17 @@ if command -v mpirun >/dev/null; then
     wrapper=$work/one_each check "... each of which sees its own GPU only" external_as one2 2 visible2 $bf16 $stage=3
     FAKE_GPUS=1 check "... all of which see the same one: refused" no_external 2 'ranks 0 and 1 share a GPU' $bf16
 else skip "ranks that mpirun starts" "no mpirun"; fi
-lines=1 check "processes that share a GPU: refused" refused 1 'need NCCL.*topology.ranks_as' -n 2 $processes
+
+# ---- ranks that are processes, in place ----
+check "two processes on one GPU: the same bits" same_as one2 1 shared2 -n 2 $bf16 $processes
+check "... at stage 3, with a buffer that comes and goes" same_as one2 1 shared2-3 -n 2 $bf16 $processes $stage=3 \
+    --set memory.device_budget=$(($(tr -d ' \t\n' <shared2.json | sed 's/.*"peak":\[{[^}]*"bytes":\([0-9]*\).*/\1/')))
+unset FAKE_PEERS
+check "four on two, switched while they train" same_as one4 2 shared4 -n 4 $bf16 $processes $in_place $stage=2 --at 2:stage=3 --at 3:stage=0
+FAKE_BREAK=norm_forward@1 check "a rank whose GPU fails ends the others' waits" fails_alone 'GPU 1' $processes $in_place $stage=3
+if command -v mpirun >/dev/null; then
+    check "two that mpirun starts, on one: the same bits" same_as one2 1 mpirun-shared -n 2 $bf16 --set topology.ranks_as=mpirun $in_place
+    lines=1 check "... as two nodes: refused" refused 1 'several nodes need NCCL' -n 2 --set topology.ranks_as=mpirun $in_place \
+        --set topology.ranks_per_node=1
+else skip "processes of mpirun, in place" "no mpirun"; fi
 finish

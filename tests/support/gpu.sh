@@ -38,6 +38,8 @@ free_is_known() { # NAME RANKS_ON_A_GPU ARGS...
     free=$(FAKE_MEMORY_MIB=512 "$trainer" plan --fit --json --set topology.backend=cuda "${@:3}" | sed -n 's/.*"limit_bytes":{"device":\([0-9]*\).*/\1/p')
     outside=$(tr -d ' \t\n' <"$1.json" | sed 's/.*"outside_bytes":\([0-9]*\).*/\1/')
     [ $((free * $2 + outside)) -eq $((512 << 20)) ] || { echo "# $free free for each rank, $outside outside"; return 1; }
+}
+
 losses_near() {
     paste <(grep '"loss"' "$1.json" | tr -dc '0-9.\n') <(grep '"loss"' "$2.json" | tr -dc '0-9.\n') |
         awk '{ d = $1 - $2; if (d < 0) d = -d; if (d > 0.02) { print "# " $0; bad = 1 } } END { exit bad || NR < 3 }'

@@ -96,6 +96,36 @@ static void pieces(struct gpu *gpu)
     tested("pages come and go in pieces");
 }
 
+/* Memory that is mapped twice, as another process would map it: it outlives its first mapping. */
+static void exported(struct gpu *gpu)
+{
+    struct device_range range, other;
+    struct error err;
+    const uint64_t unit = device_info(gpu->device)->granularity;
+    uint64_t first = 0, end = 0;
+    unsigned char byte = 0;
+    int fd = -1;
+    device_export(gpu->device);
+    must(device_range_reserve(&range, gpu->device, 8 * unit, &err), &err);
+    must(device_range_reserve(&other, gpu->device, 8 * unit, &err), &err);
+    must(device_range_commit(&range, 2 * unit, 3 * unit, &err), &err);
+    if (device_range_piece(&range, 0, &first, &end)) fault("a piece where nothing is committed");
+    if (!device_range_piece(&range, 3 * unit - 1, &first, &end) || first != 2 * unit || end != 3 * unit)
+        fault("not the piece that was committed");
+    must(device_range_export(&range, first, &fd, &err), &err);
+    must(device_range_import(&other, first, end, fd, &err), &err);
+    close(fd);
+    must(device_set(gpu->stream, range.base + first, 0x5a, unit, &err), &err);
+    gpu_wait(gpu);
+    give_back(&range, 0, 8, 8, 2, 3);
+    must(device_copy(gpu->stream, &byte, other.base + end - 1, 1, &err), &err);
+    gpu_wait(gpu);
+    if (byte != 0x5a) fault("%d in place of 0x5a", byte);
+    device_range_release(&other);
+    device_range_release(&range);
+    tested("memory for other processes is mapped by them");
+}
+
 /* All or nothing, and the rest of the device is as it was. */
 static void memory_ends(struct gpu *gpu)
 {
@@ -394,6 +424,7 @@ int main(void)
     ranges(&gpu);
     pieces(&gpu);
     memory_ends(&gpu);
+    exported(&gpu);
     pinned(&gpu);
     streams_meet(&gpu);
     times(&gpu);

@@ -5,9 +5,12 @@
 #include "tests/support/fake_cuda/inside.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 
 namespace
@@ -27,9 +30,15 @@ struct part {
     size_t bytes, inside; /* what is mapped, and how much of it at its end was asked for */
     int device;
 };
+struct file { /* memory that other processes may map */
+    int fd;
+    ~file() { close(fd); }
+};
 struct pages {
     size_t bytes;
     int device;
+    std::shared_ptr<file> shared; /* null: of this process alone */
+    bool imported;
 };
 
 std::mutex lock;
@@ -57,11 +66,11 @@ int protection_key(int device)
 }
 
 /* The caller has counted the bytes. */
-bool open_pages(void *at, size_t bytes, int device)
+bool open_pages(void *at, size_t bytes, int device, bool fresh = true)
 {
     const int access = PROT_READ | PROT_WRITE, key = protection_key(device);
     if (mprotect(at, bytes, access)) return false;
-    if (taken_bytes[device] <= FILLED_BYTES) memset(at, 0xff, bytes);
+    if (fresh && taken_bytes[device] <= FILLED_BYTES) memset(at, 0xff, bytes);
     return key < 0 || pkey_mprotect(at, bytes, access, key) == 0;
 }
 
@@ -239,7 +248,11 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
     if (taken_bytes[device] + bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
     taken_bytes[device] += bytes;
     *out = ++last_handle;
-    handles[*out] = {bytes, device};
+    handles[*out] = {bytes, device, nullptr, false};
+    if (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
+        handles[*out].shared = std::shared_ptr<file>(new file{memfd_create("fake-gpu", MFD_CLOEXEC)});
+        if (ftruncate(handles[*out].shared->fd, (off_t)bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     return CUDA_SUCCESS;
 }
 
@@ -256,6 +269,39 @@ CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAlloc
     if (offset || !handles.count(handle) || handles[handle].bytes != bytes || mapped.count(at))
         return CUDA_ERROR_INVALID_VALUE;
     mapped[at] = handles[handle];
+    if (!mapped[at].shared) return CUDA_SUCCESS;
+    return mmap((void *)at, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, mapped[at].shared->fd, 0) == MAP_FAILED
+               ? CUDA_ERROR_INVALID_VALUE
+               : CUDA_SUCCESS;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *out, void *at)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    if (!mapped.count((CUdeviceptr)at)) return CUDA_ERROR_INVALID_VALUE;
+    *out = ++last_handle;
+    handles[*out] = mapped[(CUdeviceptr)at];
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType,
+                                      unsigned long long)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    if (!handles.count(handle) || !handles[handle].shared) return CUDA_ERROR_INVALID_VALUE;
+    *(int *)out = dup(handles[handle].shared->fd);
+    return CUDA_SUCCESS;
+}
+
+/* Which device it is on is not known here: for the one that maps it, it is within reach. */
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void *descriptor, CUmemAllocationHandleType)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    struct stat what;
+    const int fd = dup((int)(intptr_t)descriptor);
+    if (fd < 0 || fstat(fd, &what)) return CUDA_ERROR_INVALID_VALUE;
+    *out = ++last_handle;
+    handles[*out] = {(size_t)what.st_size, fake_device(), std::shared_ptr<file>(new file{fd}), true};
     return CUDA_SUCCESS;
 }
 
@@ -271,14 +317,14 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *des
             return CUDA_ERROR_INVALID_VALUE;
         reaches[who][whose] = true;
     }
-    return open_pages((void *)at, bytes, whose) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return open_pages((void *)at, bytes, whose, !mapped[at].imported) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
 {
     std::lock_guard<std::mutex> guard(lock);
     if (!mapped.count(at) || mapped[at].bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
-    taken_bytes[mapped[at].device] -= bytes;
+    if (!mapped[at].imported) taken_bytes[mapped[at].device] -= bytes;
     mapped.erase(at);
     return mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
                    MAP_FAILED
@@ -300,6 +346,9 @@ cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigne
         {"cuMemUnmap", (void *)cuMemUnmap},
         {"cuMemSetAccess", (void *)cuMemSetAccess},
         {"cuMemGetAllocationGranularity", (void *)cuMemGetAllocationGranularity},
+        {"cuMemRetainAllocationHandle", (void *)cuMemRetainAllocationHandle},
+        {"cuMemExportToShareableHandle", (void *)cuMemExportToShareableHandle},
+        {"cuMemImportFromShareableHandle", (void *)cuMemImportFromShareableHandle},
     };
     for (const auto &row : table)
         if (strcmp(row.name, symbol) == 0) return *function = row.at, cudaSuccess;
