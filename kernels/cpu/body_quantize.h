@@ -29,14 +29,20 @@ INLINE float quantize_peak(enum dtype dtype, const void *x, int64_t n)
     typedef int32_t __attribute__((may_alias)) word;
     int32_t top = 0;
     int16_t top_half = 0;
+    const int64_t quarter = n / 4;
     float peak[VEC_LANES];
 #pragma GCC unroll 4
     for (int64_t i = 0; i < n && dtype == DTYPE_F32; i++) {
         const int32_t magnitude = ((const word *)x)[i] & 0x7fffffff;
         top = magnitude > top ? magnitude : top;
     }
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < n && dtype != DTYPE_F32; i++) {
+    for (int64_t i = 0; i < quarter && dtype != DTYPE_F32; i++) { /* compares in pairs: a chain of them all would take long */
+        const half *at_i = (const half *)x + i;
+        const int16_t a = at_i[0] & 0x7fff, b = at_i[quarter] & 0x7fff, c = at_i[2 * quarter] & 0x7fff,
+                      d = at_i[3 * quarter] & 0x7fff, ab = a > b ? a : b, cd = c > d ? c : d, abcd = ab > cd ? ab : cd;
+        top_half = abcd > top_half ? abcd : top_half;
+    }
+    for (int64_t i = 4 * quarter; i < n && dtype != DTYPE_F32; i++) {
         const int16_t magnitude = ((const half *)x)[i] & 0x7fff;
         top_half = magnitude > top_half ? magnitude : top_half;
     }
@@ -64,10 +70,10 @@ INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, 
                   nearest = vec_min(vec_set(scale / 2), vec_max(vec_set(-scale / 2), error));
         q = vec_add(q, vec_sign(vec_sub(error, nearest)));
     }
-    if (care != CARE_SUMS) sums->largest = vec_max(sums->largest, vec_abs(vec_fma(q, minus, x)));
     sums->squares = vec_fused(u, u, sums->squares);
     const vec rest = vec_sub(u, q);
     sums->errors = vec_fused(rest, rest, sums->errors);
+    if (care != CARE_SUMS) sums->largest = vec_larger(sums->largest, vec_fma(q, minus, x));
     return vec_integers_of(q);
 }
 
@@ -141,11 +147,11 @@ INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n
         if (bits == 4 && dtype != DTYPE_F32 && scale / 2 <= error->largest)
             sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_SUMS, integers);
         else sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_LARGEST, integers);
-        usual = vec_highest(sums.largest) <= scale / 2;
+        usual = vec_largest(sums.largest) <= scale / 2;
     }
     if (!usual) sums = quantize_with_care(bits, dtype, x, n, some, &scale, &unit, integers, &error->not_finite);
     *scale_to = scale * unit;
-    const double largest = (double)vec_highest(sums.largest) * unit, square = (double)*scale_to * *scale_to;
+    const double largest = (double)vec_largest(sums.largest) * unit, square = (double)*scale_to * *scale_to;
     if (largest > error->largest) error->largest = largest;
     error->squares += square * vec_sum(sums.errors);
     error->of_squares += square * vec_sum(sums.squares);
@@ -230,38 +236,31 @@ INLINE void quantize_body(const struct quantize_args *a, enum dtype dtype, int64
 
 enum { DEQUANT_STEP = 4 * VEC_LANES };
 
-/* sum += integers x scale, of elements [i, i + 64) of a block, cut at n; the `first` source begins the sum. With care: a tiny
- * scale would lose bits if it took the integers' unit, and nothing is read beyond n. */
-INLINE void dequantize_source(int bits, const uint8_t *at_block, int64_t i, int64_t n, bool care, vec sum[4], bool first)
+/* sum += integers x factor, of elements [i, i + 32) of a block, cut at n. With care, nothing is read beyond n. */
+INLINE void dequantize_pair(int bits, const uint8_t *at_block, int64_t i, int64_t n, bool care, vec factor, vec sum[2])
 {
-    float scale;
-    __builtin_memcpy(&scale, at_block, sizeof scale);
-    const vec unit = vec_set(quantized_unit(bits)), factor = vec_set(care ? scale : scale * quantized_unit(bits));
-    __builtin_prefetch(at_block + i * bits / 8 + 4096);
-#pragma GCC unroll 2
-    for (int p = 0; p < 4; p += 2) {
-        const int64_t here = i + p * VEC_LANES;
-        vec q[2];
-        quantized_load(bits, at_block + QUANT_SCALE_BYTES, here, care ? n : here + 2 * VEC_LANES, q);
-        for (int v = 0; v < 2; v++) {
-            if (care) q[v] = vec_mul(q[v], unit);
-            sum[p + v] = first ? vec_mul(q[v], factor) : vec_fma(q[v], factor, sum[p + v]);
-        }
-    }
+    vec q[2];
+    quantized_load(bits, at_block + QUANT_SCALE_BYTES, i, care ? n : i + 2 * VEC_LANES, q);
+    if (care) q[0] = vec_mul(q[0], vec_set(quantized_unit(bits))), q[1] = vec_mul(q[1], vec_set(quantized_unit(bits)));
+    sum[0] = vec_fma(q[0], factor, sum[0]);
+    sum[1] = vec_fma(q[1], factor, sum[1]);
 }
 
-/* Elements [i, i + 64) of a block, to y. Without care they are whole, and nothing is added to. */
+/* Elements [i, i + 64) of a block, to y. Without care they are whole and finite, and nothing is added to. */
 INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtype to, int64_t block, int64_t i, int64_t n,
-                            bool care)
+                            bool care, const float *factors, float after)
 {
     const int64_t offset = block * dtype_bytes(a->from), at = block * QUANT_BLOCK + i;
-    vec sum[4];
-    dequantize_source(bits, (const uint8_t *)a->sources[0] + offset, i, n, care, sum, true);
-    for (int s = 1; s < a->count; s++)
-        dequantize_source(bits, (const uint8_t *)a->sources[s] + offset, i, n, care, sum, false);
-    if (a->factor != 1)
-#pragma GCC unroll 4
-        for (int v = 0; v < 4; v++) sum[v] = vec_mul(sum[v], vec_set(a->factor));
+    vec sum[4] = {vec_set(0), vec_set(0), vec_set(0), vec_set(0)};
+    for (int s = 0; s < a->count; s++) { /* of 64 elements without a loop, so that their sums stay in registers */
+        const uint8_t *at_block = (const uint8_t *)a->sources[s] + offset;
+        dequantize_pair(bits, at_block, i, n, care, vec_set(factors[s]), sum);
+        dequantize_pair(bits, at_block, i + 2 * VEC_LANES, n, care, vec_set(factors[s]), sum + 2);
+    }
+    if (after != 1) {
+        sum[0] = vec_mul(sum[0], vec_set(after)), sum[1] = vec_mul(sum[1], vec_set(after));
+        sum[2] = vec_mul(sum[2], vec_set(after)), sum[3] = vec_mul(sum[3], vec_set(after));
+    }
     if (!care) {
         store_pair(to, a->y, at, sum);
         store_pair(to, a->y, at + 2 * VEC_LANES, sum + 2);
@@ -275,24 +274,46 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     }
 }
 
+/* 0, or from 2^-90 to 2^100: such a scale takes other factors without a change of a bit, and sums are finite. */
+INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
+{
+    enum { LOWEST = (127 - 90) << 23, HIGHEST = (127 + 100) << 23 };
+    return (bits_of_scale == 0) | (bits_of_scale - LOWEST <= HIGHEST - LOWEST);
+}
+
+/* A factor that is a power of two, as a mean's often is, is multiplied into scales in place of sums. So are units of integers. */
+INLINE float dequantize_factor_before(float factor)
+{
+    uint32_t as_bits;
+    __builtin_memcpy(&as_bits, &factor, sizeof as_bits);
+    return factor >= 0x1p-20f && factor <= 1 && !(as_bits & 0x7fffff) ? factor : 1;
+}
+
 INLINE void dequantize_blocks(const struct dequantize_args *a, int bits, enum dtype to, int64_t first, int64_t end)
 {
+    const float before = dequantize_factor_before(a->factor), after = a->factor / before;
+    float factors[a->count];
     for (int64_t block = first; block < end; block++) {
         const int64_t left = a->n - block * QUANT_BLOCK, n = left < QUANT_BLOCK ? left : QUANT_BLOCK;
-        bool care = a->accumulate || n % DEQUANT_STEP;
+        bool care = a->accumulate || n % DEQUANT_STEP || a->factor != a->factor;
         for (int s = 0; s < a->count; s++) {
-            float scale;
-            __builtin_memcpy(&scale, (const char *)a->sources[s] + block * dtype_bytes(a->from), sizeof scale);
-            care |= scale != 0 && scale < 0x1p-90f;
+            const char *at_block = (const char *)a->sources[s] + block * dtype_bytes(a->from);
+            uint32_t as_bits;
+            __builtin_memcpy(&as_bits, at_block, sizeof as_bits);
+            __builtin_memcpy(&factors[s], at_block, sizeof factors[s]);
+            care |= !dequantize_is_usual(as_bits);
         }
-        for (int64_t i = 0; i < n && care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, true);
-        for (int64_t i = 0; i < n && !care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, false);
+        for (int s = 0; s < a->count; s++) factors[s] *= care ? 1 : quantized_unit(bits) * before;
+        for (int64_t i = 0; i < n && care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, true, factors, a->factor);
+        for (int64_t i = 0; i < n && !care; i += DEQUANT_STEP) dequantize_step(a, bits, to, block, i, n, false, factors, after);
     }
 }
 
-INLINE void dequantize_body(const struct dequantize_args *a, enum dtype to, int64_t first, int64_t end, int thread)
+/* Takes a copy of the arguments, which stores to y cannot change: so they are not read again after each. */
+INLINE void dequantize_body(const struct dequantize_args *arguments, enum dtype to, int64_t first, int64_t end, int thread)
 {
+    const struct dequantize_args a = *arguments;
     (void)thread;
-    if (a->from == DTYPE_Q8) dequantize_blocks(a, 8, to, first, end);
-    else dequantize_blocks(a, 4, to, first, end);
+    if (a.from == DTYPE_Q8) dequantize_blocks(&a, 8, to, first, end);
+    else dequantize_blocks(&a, 4, to, first, end);
 }

@@ -6,6 +6,7 @@
  *     vec_fma(a, b, c)          a*b + c, fused where the processor can; vec_fused(a, b, c): always
  *     vec_round(a)              to the nearest integer, ties to even; |a| below 2^22
  *     vec_max(a, b), vec_min    b if a or b is NaN: pass the operand that may be NaN as b
+ *     vec_larger(a, b)          the larger of a, which begins as 0, and |b|, not NaN; vec_largest(a): over the lanes, as a float
  *     vec_first(a, n, rest)     lanes from n on are `rest`
  *     vec_sign(a)               -1, 0 or 1; 0 for NaN
  *     vec_scale2(a, n)          a * 2^n, n integral, in [-126, 127]
@@ -53,7 +54,7 @@ INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
     else vec_store_part((float *)y + i, a, n);
 }
 
-/* Stores 32 elements, even and odd. */
+/* Stores 32 elements, even and odd, none of which is NaN. */
 INLINE void store_pair(enum dtype dtype, void *y, int64_t i, vec pair[2])
 {
 #ifdef VECTOR_AVX2

@@ -27,11 +27,14 @@ static inline vec vec_fma(vec a, vec b, vec c)
 
 static inline vec vec_fused(vec a, vec b, vec c) { return vec_fma(a, b, c); }
 
-static inline vec vec_abs(vec a)
+/* Magnitudes are twice their bits: no mask takes a register, and four pipes compare integers, two compare floats. */
+INLINE __m256 larger(__m256 a, __m256 b)
 {
-    const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
-    return (vec){_mm256_and_ps(a.low, magnitude), _mm256_and_ps(a.high, magnitude)};
+    const __m256i bits = _mm256_castps_si256(b);
+    return _mm256_castsi256_ps(_mm256_max_epu32(_mm256_castps_si256(a), _mm256_add_epi32(bits, bits)));
 }
+
+static inline vec vec_larger(vec a, vec b) { return BOTH(larger, a, b); }
 
 static inline __m256 power_of_two(__m256 n)
 {
@@ -58,6 +61,13 @@ static inline float vec_highest(vec a)
     __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
     __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+static inline float vec_largest(vec a)
+{
+    const __m256i bits = _mm256_max_epu32(_mm256_castps_si256(a.low), _mm256_castps_si256(a.high));
+    const __m256 eight = _mm256_castsi256_ps(_mm256_srli_epi32(bits, 1));
+    return vec_highest((vec){eight, eight});
 }
 
 /* All ones in the lanes below n of eight lanes that start at `from`. */
@@ -195,17 +205,9 @@ INLINE void vec_join(vec pair[2])
     pair[0] = first;
 }
 
-/* As vec_store_bf16_part(), which does the rest: a branch that changed vectors here would put them into memory. */
-INLINE void vec_store_bf16_pair(uint16_t *y, vec pair[2])
+/* Of numbers, even and odd. */
+INLINE void vec_store_bf16_pair(uint16_t *y, const vec pair[2])
 {
-    const __m256 nan = _mm256_or_ps(_mm256_cmp_ps(pair[0].low, pair[1].low, _CMP_UNORD_Q),
-                                    _mm256_cmp_ps(pair[0].high, pair[1].high, _CMP_UNORD_Q));
-    if (__builtin_expect(_mm256_movemask_ps(nan), 0)) {
-        vec_join(pair);
-        vec_store_bf16_part(y, pair[0], VEC_LANES);
-        vec_store_bf16_part(y + VEC_LANES, pair[1], VEC_LANES);
-        return;
-    }
     const __m256i low = _mm256_srli_epi32(narrow(pair[0].low), 16), high = _mm256_srli_epi32(narrow(pair[0].high), 16);
     _mm256_storeu_si256((__m256i *)y, _mm256_blend_epi16(low, narrow(pair[1].low), 0xaa));
     _mm256_storeu_si256((__m256i *)y + 1, _mm256_blend_epi16(high, narrow(pair[1].high), 0xaa));

@@ -19,7 +19,7 @@ static inline vec vec_mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 static inline vec vec_div(vec a, vec b) { return _mm512_div_ps(a, b); }
 static inline vec vec_fma(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 static inline vec vec_fused(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
-static inline vec vec_abs(vec a) { return _mm512_abs_ps(a); }
+static inline vec vec_larger(vec a, vec b) { return _mm512_max_ps(a, _mm512_abs_ps(b)); }
 static inline vec vec_round(vec a) { return _mm512_roundscale_ps(a, 8); }
 static inline vec vec_sqrt(vec a) { return _mm512_sqrt_ps(a); }
 static inline vec vec_max(vec a, vec b) { return _mm512_max_ps(a, b); }
@@ -27,6 +27,7 @@ static inline vec vec_min(vec a, vec b) { return _mm512_min_ps(a, b); }
 static inline vec vec_scale2(vec a, vec n) { return _mm512_scalef_ps(a, n); }
 static inline float vec_sum(vec a) { return _mm512_reduce_add_ps(a); }
 static inline float vec_highest(vec a) { return _mm512_reduce_max_ps(a); }
+static inline float vec_largest(vec a) { return vec_highest(a); }
 
 static inline vec vec_first(vec a, int64_t n, float rest)
 {

@@ -37,9 +37,9 @@ static inline vec vec_sqrt(vec a)
 }
 
 static inline vec vec_fused(vec a, vec b, vec c) { EACH(fmaf(a[i], b[i], c[i])); }
-static inline vec vec_abs(vec a) { return (vec)((vec_bits)a & 0x7fffffff); }
 static inline vec vec_max(vec a, vec b) { EACH(a[i] > b[i] ? a[i] : b[i]); }
 static inline vec vec_min(vec a, vec b) { EACH(a[i] < b[i] ? a[i] : b[i]); }
+static inline vec vec_larger(vec a, vec b) { return vec_max(a, (vec)((vec_bits)b & 0x7fffffff)); }
 static inline vec vec_sign(vec a) { EACH(a[i] > 0 ? 1 : a[i] < 0 ? -1 : 0); }
 static inline vec vec_first(vec a, int64_t n, float rest) { EACH(i < n ? a[i] : rest); }
 
@@ -78,6 +78,8 @@ static inline float vec_highest(vec a)
     for (int i = 1; i < VEC_LANES; i++) highest = a[i] > highest ? a[i] : highest;
     return highest;
 }
+
+static inline float vec_largest(vec a) { return vec_highest(a); }
 
 static inline vec vec_load(const float *x)
 {
