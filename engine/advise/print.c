@@ -15,6 +15,7 @@
 #include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 #include "engine/plan/schedule_io.h"
+#include "engine/simulate/simulate.h"
 
 #define ZERO "zero_optimization."
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/simulate/simulate.h"
 
 /* ---- the keys and their values ---- */
 
@@ -133,15 +134,19 @@ static void note_memory(struct sweep_row *row, const struct footprint *footprint
     }
 }
 
-static void note_plan(struct sweep_row *row, const struct setup *setup, const struct config *config,
-                      const struct sweep_times *simulated)
+static int note_plan(struct sweep_row *row, const struct setup *setup, const struct config *config,
+                     const struct hardware *hardware, struct error *err)
 {
-    const struct sweep_times times = *simulated;
     struct traffic_sum traffic[TRAFFIC_KINDS];
     int64_t across[TRAFFIC_KINDS];
     struct flops flops;
-    double sent = 0, crossing = 0, collectives = 0;
+    double sent = 0, crossing = 0, collectives = 0, step_s = NAN, busy_s[LANES] = {[LANE_COMPUTE] = NAN, [LANE_COMM] = NAN};
+    struct rates rates = {.mfu = NAN, .tokens_per_s = NAN};
     const double paced = paced_seconds(setup, config);
+    const struct cost_input cost = cost_of(setup, config, hardware);
+    const int status = hardware ? simulate_once(&step_s, busy_s, &cost, err) : STATUS_OK;
+    if (status) return status;
+    if (hardware) rates = rates_of(&cost, step_s);
     traffic_of(traffic, &setup->schedule, &setup->model, 0);
     traffic_across(across, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
     flops_of(&flops, &setup->schedule, &setup->model);
@@ -154,6 +159,7 @@ static void note_plan(struct sweep_row *row, const struct setup *setup, const st
 #include "engine/advise/sweep.def"
 #undef FIGURE
     note_memory(row, &setup->footprint, config);
+    return STATUS_OK;
 }
 
 /* ---- the rows ---- */
@@ -182,14 +188,12 @@ static int plan_row(struct sweep *sweep, int row, const struct sweep_loader *loa
 {
     struct config config;
     struct setup setup;
-    struct sweep_times times = {NAN, NAN, NAN, NAN, NAN};
     int status = sweep_load(&config, sweep, row, loader, err);
     if (status) return status;
     if (!sweep->notes) sweep->notes = config.notes, config.notes = NULL;
     status = setup_init(&setup, &config, err);
     if (!status) {
-        if (loader->time) status = loader->time(loader->user, &times, &setup, &config, err);
-        note_plan(&sweep->rows[row], &setup, &config, &times);
+        status = note_plan(&sweep->rows[row], &setup, &config, loader->hardware, err);
         setup_release(&setup);
     }
     config_release(&config);

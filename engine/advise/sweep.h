@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 #include "engine/config/config.h"
-#include "engine/plan/setup.h"
+#include "engine/simulate/hardware.h"
 
 enum { SWEEP_KEYS_MAX = 3, SWEEP_SETS_MAX = 16, SWEEP_VALUES_MAX = 64, SWEEP_ROWS_MAX = 4096, SWEEP_VALUE_ROOM = 48 };
 
@@ -54,15 +54,11 @@ struct sweep {
     char *notes;            /* of the first configuration that loads; NULL: none; owned */
 };
 
-/* A simulated step of rank 0: how long it lasts, and its lanes compute and comm are busy; and of all ranks. */
-struct sweep_times { double step_s, compute_s, communication_s, tokens_per_s, mfu; };
-
 struct sweep_loader {
     /* Loads the configuration with these "KEY=VALUE"; the sweep releases it. */
     int (*load)(void *user, struct config *config, const char *const *sets, int count, struct error *err);
-    /* NULL: times are not known. STATUS_USAGE: the row is refused. */
-    int (*time)(void *user, struct sweep_times *times, const struct setup *setup, const struct config *config, struct error *err);
     void *user;
+    const struct hardware *hardware; /* steps are simulated on it; NULL: on none */
 };
 
 /* Reads KEY=A,B,... A value may be a range of whole numbers: 1..8, 0..100+25, or 1..64*2. STATUS_USAGE: an unknown key, one that is swept

@@ -16,7 +16,7 @@
 #include "engine/config/resolve.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
-#include "engine/simulate/advice.h"
+#include "engine/advise/advice.h"
 
 /* Sets of the command line and of what it names, in their order: later ones win. */
 struct plan_sets {

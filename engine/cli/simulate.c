@@ -138,16 +138,11 @@ static int run_steps(struct trial *trial, struct simulation *simulation, struct 
     return status;
 }
 
-static struct cost_input cost_of(const struct trial *trial)
-{
-    return (struct cost_input){&trial->setup.schedule, &trial->setup.model, &trial->hardware, trial->per_node};
-}
-
 static int simulate(struct trial *trial, struct error *err)
 {
     const struct question *question = &trial->question;
     const struct simulation_input input = {
-        .cost = cost_of(trial),
+        .cost = cost_of(&trial->setup, &trial->config, &trial->hardware),
         .recorded = question->recorded,
         .jitters = trial->cli->seed >= 0,
         .seed = (uint64_t)trial->cli->seed,
@@ -182,7 +177,7 @@ struct answer {
 
 static struct answer answer_of(const struct trial *trial)
 {
-    const struct cost_input cost = cost_of(trial);
+    const struct cost_input cost = cost_of(&trial->setup, &trial->config, &trial->hardware);
     struct answer answer = {.rates = rates_of(&cost, trial->step_s)};
     answer.days = trial->question.tokens / answer.rates.tokens_per_s / 86400;
     answer.gpu_hours = answer.days * 24 * trial->setup.schedule.ranks;

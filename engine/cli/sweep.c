@@ -6,7 +6,6 @@
 
 #include "engine/advise/sweep.h"
 #include "engine/cli/front.h"
-#include "engine/simulate/simulate.h"
 
 /* A sweep loads the same setup several times, from the text of the file, which may be a pipe. */
 struct swept { const struct cli *cli; char *text; struct hardware hardware; };
@@ -20,20 +19,6 @@ static int load_combination(void *user, struct config *config, const char *const
     status = hardware_place(config, &swept->hardware, err);
     if (status) config_release(config);
     return status;
-}
-
-static int time_combination(void *user, struct sweep_times *times, const struct setup *setup,
-                            const struct config *config, struct error *err)
-{
-    const struct swept *swept = user;
-    const int per_node = config->topology.ranks_per_node ? config->topology.ranks_per_node : config->topology.ranks;
-    const struct cost_input cost = {&setup->schedule, &setup->model, &swept->hardware, per_node};
-    double step_s, busy_s[LANES];
-    const int status = simulate_once(&step_s, busy_s, &cost, err);
-    if (status) return status;
-    const struct rates rates = rates_of(&cost, step_s);
-    *times = (struct sweep_times){step_s, busy_s[LANE_COMPUTE], busy_s[LANE_COMM], rates.tokens_per_s, rates.mfu};
-    return STATUS_OK;
 }
 
 static int read_sweep(struct sweep *sweep, const struct cli *cli, struct error *err)
@@ -80,15 +65,9 @@ static int give_sweep(const struct app_charts *ask, const struct cli *cli, struc
     return front_close(out, cli->output, status, err);
 }
 
-static int take_hardware(void *user, const char *name, struct error *err)
-{
-    return hardware_load(&((struct swept *)user)->hardware, name, err);
-}
-
 static int live_sweep(struct app_live_charts *ask, const struct cli *cli, struct error *err)
 {
     const int status = front_look(&ask->look, cli, err);
-    ask->hardware = cli->hardware, ask->profiles = hardware_names(), ask->take_hardware = take_hardware;
     return status ? status : app_terminal_fits(err) ? app_live_charts(ask, err) : STATUS_USAGE;
 }
 
@@ -96,7 +75,7 @@ int front_sweep(const struct cli *cli, struct error *err)
 {
     struct sweep *sweep = calloc(1, sizeof *sweep);
     struct swept swept = {.cli = cli};
-    const struct sweep_loader loader = {load_combination, cli->hardware ? time_combination : NULL, &swept};
+    const struct sweep_loader loader = {load_combination, &swept, cli->hardware ? &swept.hardware : NULL};
     struct app_charts ask = {.sweep = sweep, .what = cli->operand ? cli->operand : cli->model ? cli->model : "models"};
     if (!sweep) return error_set(err, STATUS_RUN, "no memory for a sweep");
     int status = front_check_plan(cli, err);
@@ -106,7 +85,7 @@ int front_sweep(const struct cli *cli, struct error *err)
     if (!status && cli->operand && (status = config_read(&swept.text, cli->operand, err)))
         error_prefix(err, "%s", cli->operand);
     const bool live = !status && cli->sweep_live;
-    if (live) status = live_sweep(&(struct app_live_charts){.sweep = sweep, .loader = &loader, .what = ask.what}, cli, err);
+    if (live) status = live_sweep(&(struct app_live_charts){sweep, &loader, ask.what, cli->hardware, &swept.hardware, {0}}, cli, err);
     else if (!status) status = sweep_plan(sweep, &loader, err);
     if (!status && !cli->json && sweep->notes) fputs(sweep->notes, stderr);
     if (!status && !live) status = give_sweep(&ask, cli, err);

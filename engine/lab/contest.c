@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
-#include "engine/plan/setup.h"
+#include "engine/simulate/simulate.h"
 
 enum { COMBINATIONS_MAX = 2000 };
 

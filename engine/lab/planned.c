@@ -9,7 +9,7 @@
 #include "engine/advise/present.h"
 #include "engine/base/nearest.h"
 #include "engine/lab/expression_parts.h"
-#include "engine/plan/setup.h"
+#include "engine/simulate/simulate.h"
 
 static const struct dimension plain = {0, 0}, bytes = {1, 0}, seconds = {0, 1};
 

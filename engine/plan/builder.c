@@ -320,6 +320,11 @@ bool op_takes(const struct schedule *schedule, const struct op *op, int buffer)
     return false;
 }
 
+bool op_is_followed(const struct op *op)
+{
+    return op->bytes > 0 || (op->unit >= 0 && op->phase != PHASE_OPTIMIZER);
+}
+
 int schedule_agreement(const struct schedule *schedule)
 {
     for (int i = schedule->op_count - 1; i >= 0; i--)

@@ -222,6 +222,10 @@ void buffer_range(const struct schedule *schedule, const struct model *model, co
 /* Whether the buffer begins with this operation: it finds nothing in it. */
 bool op_takes(const struct schedule *schedule, const struct op *op, int buffer);
 
+/* What moves or uses parameters and gradients; the rest (tokens, norms, agreement, updates) is bookkeeping beside it, which
+ * slow motion does not draw out to be looked at. */
+bool op_is_followed(const struct op *op);
+
 /* The operation after which nothing may fail: all ranks know that the step is good, and later operations change state. */
 int schedule_agreement(const struct schedule *schedule);
 

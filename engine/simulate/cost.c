@@ -1,5 +1,7 @@
 #include "engine/simulate/cost.h"
 
+#include <math.h>
+
 #include "engine/plan/footprint.h"
 
 enum {
@@ -7,13 +9,14 @@ enum {
     LOOKED_AT = 64,          /* ranks of a collective, one by one */
     PARTS_LOOKED_AT = 65536, /* of all that are looked at, where a rank has as many parts as there are ranks */
 };
-static const uint64_t second_ns = 1000000000;
+static const uint64_t second_ns = 1000000000, longest_ns = 1000000000000000000; /* thirty years: sums of longer ones overflow */
 
 /* amount / (rate x share / 1000) seconds, rounded up. */
 static uint64_t at_rate(uint64_t amount, uint64_t rate, uint64_t share)
 {
-    const unsigned __int128 ns = (unsigned __int128)amount * second_ns * 1000, each = (unsigned __int128)rate * share;
-    return each ? (uint64_t)((ns + each - 1) / each) : 0;
+    const unsigned __int128 each = (unsigned __int128)rate * share,
+                            ns = each ? ((unsigned __int128)amount * second_ns * 1000 + each - 1) / each : 0;
+    return ns < longest_ns ? (uint64_t)ns : longest_ns;
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -74,19 +77,12 @@ static uint64_t hierarchical_ns(const struct hardware *hardware, const struct gr
            (most - 1) * intra_ns(hardware, nodes * chunk);
 }
 
-static uint64_t direct_ns(const struct hardware *hardware, const struct group_shape *shape, uint64_t sharers,
-                          uint64_t chunk)
-{
-    const uint64_t near = (uint64_t)shape->most - 1, far = (uint64_t)(shape->ranks - shape->most);
-    return larger(near ? intra_ns(hardware, near * chunk) : 0, far ? inter_ns(hardware, far * chunk * sharers) : 0);
-}
-
 uint64_t way_ns(const struct hardware *hardware, enum way way, const struct group_shape *shape, int per_node,
                 uint64_t chunk)
 {
     typedef uint64_t formula(const struct hardware *, const struct group_shape *, uint64_t, uint64_t);
     static formula *const formulas[WAYS] = {
-        [WAY_RING] = ring_ns, [WAY_TREE] = tree_ns, [WAY_HIERARCHICAL] = hierarchical_ns, [WAY_DIRECT] = direct_ns};
+        [WAY_RING] = ring_ns, [WAY_TREE] = tree_ns, [WAY_HIERARCHICAL] = hierarchical_ns};
     uint64_t least = UINT64_MAX;
     if (way != WAY_FASTEST) return formulas[way](hardware, shape, (uint64_t)per_node, chunk);
     for (enum way each = WAY_RING; each <= WAY_HIERARCHICAL; each++) {
@@ -96,48 +92,75 @@ uint64_t way_ns(const struct hardware *hardware, enum way way, const struct grou
     return least;
 }
 
-static uint64_t sent_bytes(const struct cost_input *input, const struct op *op, int rank)
+/* What a rank sends in a ring or a tree, where it passes on what others brought: all but one part, as in a reduction. */
+static uint64_t passed_bytes(const struct cost_input *input, const struct op *op, int rank)
 {
+    struct op reduction = *op;
     int64_t bytes[LINKS];
-    op_link_bytes(bytes, input->schedule, input->model, op, rank, 0); /* 0: all on one node, so all over one link */
+    reduction.kind = OP_REDUCE_SCATTER;
+    op_link_bytes(bytes, input->schedule, input->model, &reduction, rank, 0); /* 0: all on one node, so all over one link */
     return (uint64_t)bytes[LINK_INTRA];
 }
 
-/* What the rank sends that sends most: the others wait for it. Directly a rank sends its own part to all; in a ring or a tree it passes
- * on what others brought, so that it sends all but one part, as in a reduction. Of more than LOOKED_AT ranks some are looked
- * at: where members have their parts one after the other, those at both ends of each piece, between which all send the same; else the
- * first. It is the mean at least. */
-static uint64_t busiest_bytes(const struct cost_input *input, const struct op *of)
-{
-    const struct schedule *schedule = input->schedule;
-    const bool in_turn = of->group == GROUP_WORLD || of->group == GROUP_SHARDS || of->group == GROUP_PARTITION,
-               passes_on = input->hardware->way != WAY_DIRECT;
-    const bool all = schedule->ranks <= LOOKED_AT;
-    const int ranks = schedule->ranks, first = all ? ranks : in_turn ? 1 : PARTS_LOOKED_AT / ranks;
-    struct op op = *of;
-    uint64_t most = 0;
-    if (passes_on) op.kind = OP_REDUCE_SCATTER;
-    for (int rank = 0; rank < first && rank < LOOKED_AT; rank++) most = larger(most, sent_bytes(input, &op, rank));
-    for (int p = 0; in_turn && !all && p < 2 * op.piece_count; p++) {
-        const struct piece *piece = &schedule->pieces[op.first_piece + p / 2];
-        int64_t next, at = piece->first + (p % 2 ? piece->elems - 1 : 0);
-        const int owner = op_owner(schedule, input->model, &op, piece->unit, 0, 0, at, &next);
-        for (int rank = owner - 1; rank <= owner + 1; rank++)
-            if (rank >= 0 && rank < ranks) most = larger(most, sent_bytes(input, &op, rank));
-    }
-    return larger(most * (passes_on && of->kind == OP_ALL_REDUCE ? 2 : 1), (uint64_t)of->sent_bytes);
-}
-
-/* That is n - 1 chunks in every round; of an all-reduce twice as many. */
-static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+/* Directly a rank sends its own part to all, and copies what is its own: the slowest of the links that it uses. */
+static uint64_t links_ns(const struct cost_input *input, const struct op *op, int rank)
 {
     const struct hardware *hardware = input->hardware;
+    const uint64_t sharers = hardware->paced ? 1 : (uint64_t)input->per_node;
+    const struct { uint64_t ns, rate, sharers; } links[LINKS] = {
+        [LINK_INTRA] = {hardware->intra_ns, hardware->intra_rate, 1},
+        [LINK_INTER] = {hardware->inter_ns, hardware->inter_rate, sharers},
+        [LINK_PCIE] = {hardware->pcie_ns, hardware->pcie_rate, 1},
+        [LINK_NVME] = {hardware->nvme_ns,
+                       op->lane == LANE_NVME_READ ? hardware->nvme_read_rate : hardware->nvme_write_rate, sharers},
+    };
+    int64_t bytes[LINKS];
+    uint64_t most = 0;
+    op_link_bytes(bytes, input->schedule, input->model, op, rank, input->per_node);
+    for (int link = 0; link < LINKS; link++)
+        if (bytes[link] > 0)
+            most = larger(most, links[link].ns + at_rate((uint64_t)bytes[link] * links[link].sharers, links[link].rate,
+                                                         hardware->link_efficiency));
+    return most;
+}
+
+typedef uint64_t rank_measure(const struct cost_input *input, const struct op *op, int rank);
+
+/* That of the rank that has most: the others wait for it. Of more than LOOKED_AT ranks some are looked at: where members have their
+ * parts one after the other, those at both ends of each piece, between which all have the same; else the first. */
+static uint64_t most_of(const struct cost_input *input, const struct op *op, rank_measure *measure)
+{
+    const struct schedule *schedule = input->schedule;
+    const bool in_turn = op->group == GROUP_WORLD || op->group == GROUP_SHARDS || op->group == GROUP_PARTITION,
+               all = schedule->ranks <= LOOKED_AT;
+    const int ranks = schedule->ranks, first = all ? ranks : in_turn ? 1 : PARTS_LOOKED_AT / ranks;
+    uint64_t most = 0;
+    for (int rank = 0; rank < first && rank < LOOKED_AT; rank++) most = larger(most, measure(input, op, rank));
+    for (int p = 0; in_turn && !all && p < 2 * op->piece_count; p++) {
+        const struct piece *piece = &schedule->pieces[op->first_piece + p / 2];
+        int64_t next, at = piece->first + (p % 2 ? piece->elems - 1 : 0);
+        const int owner = op_owner(schedule, input->model, op, piece->unit, 0, 0, at, &next);
+        for (int rank = owner - 1; rank <= owner + 1; rank++)
+            if (rank >= 0 && rank < ranks) most = larger(most, measure(input, op, rank));
+    }
+    return most;
+}
+
+/* n - 1 chunks in every round; of an all-reduce twice as many. They are the mean over the ranks at least. */
+static uint64_t passing_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
     const uint64_t rounds = (uint64_t)op_rounds(input->schedule, op), halves = op->kind == OP_ALL_REDUCE ? 2 : 1,
-                   others = (uint64_t)shape->ranks - 1, parts = rounds * halves * others;
-    if (!others) return 0;
-    const uint64_t chunk = op->kind == OP_AGREE ? AGREEMENT_BYTES : (busiest_bytes(input, op) + parts - 1) / parts;
-    const uint64_t each = way_ns(hardware, hardware->way, shape, input->per_node, chunk);
-    return rounds * (hardware->call_ns + halves * each);
+                   parts = rounds * halves * ((uint64_t)shape->ranks - 1);
+    const uint64_t bytes = larger(most_of(input, op, passed_bytes) * halves, (uint64_t)op->sent_bytes);
+    const uint64_t chunk = op->kind == OP_AGREE ? AGREEMENT_BYTES : (bytes + parts - 1) / parts;
+    return rounds * halves * way_ns(input->hardware, input->hardware->way, shape, input->per_node, chunk);
+}
+
+static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    if (shape->ranks < 2) return 0;
+    return (uint64_t)op_rounds(input->schedule, op) * input->hardware->call_ns +
+           (input->hardware->way == WAY_DIRECT ? most_of(input, op, links_ns) : passing_ns(input, op, shape));
 }
 
 /* ---- computing ---- */
@@ -219,20 +242,18 @@ static uint64_t compute_ns(const struct cost_input *input, const struct op *op)
 
 /* ---- all ---- */
 
+static uint64_t work_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    if (op->lane == LANE_COMM) return collective_ns(input, op, shape);
+    return lane_computes(op->lane) ? compute_ns(input, op) : most_of(input, op, links_ns);
+}
+
 uint64_t op_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
 {
     const struct hardware *hardware = input->hardware;
-    const uint64_t bytes = (uint64_t)op->bytes, shared = bytes * (uint64_t)input->per_node;
-    switch (op->lane) {
-    case LANE_COMM: return collective_ns(input, op, shape);
-    case LANE_D2H:
-    case LANE_H2D: return hardware->pcie_ns + at_rate(bytes, hardware->pcie_rate, hardware->link_efficiency);
-    case LANE_NVME_READ:
-        return hardware->nvme_ns + at_rate(shared, hardware->nvme_read_rate, hardware->link_efficiency);
-    case LANE_NVME_WRITE:
-        return hardware->nvme_ns + at_rate(shared, hardware->nvme_write_rate, hardware->link_efficiency);
-    default: return compute_ns(input, op);
-    }
+    uint64_t ns = work_ns(input, op, shape);
+    if (op_is_followed(op)) ns = larger(ns, hardware->least_ns);
+    return hardware->slow_motion > 1 ? (uint64_t)fmin((double)ns * hardware->slow_motion, (double)longest_ns) : ns;
 }
 
 int cost_check(const struct cost_input *input, struct error *err)
@@ -249,7 +270,7 @@ int cost_check(const struct cost_input *input, struct error *err)
         [LANE_HOST] = {hardware->host_rate, "host.bandwidth"},
         [LANE_NVME_READ] = {hardware->nvme_read_rate, "nvme.read"},
         [LANE_NVME_WRITE] = {hardware->nvme_write_rate, "nvme.write"}};
-    for (int i = 0; i < input->schedule->op_count; i++) {
+    for (int i = 0; i < input->schedule->op_count && !hardware->paced; i++) {
         const enum lane lane = input->schedule->ops[i].lane;
         if (!needs[lane].rate)
             return error_set(err, STATUS_USAGE, "hardware %s: lacks %s, which this step needs (%s)", hardware->name,

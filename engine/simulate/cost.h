@@ -13,10 +13,12 @@
  *     ring          (n-1) max(alpha_intra + b beta_intra, alpha_inter + b (per_node/m) beta_inter)
  *     tree          sum over i < log2 n of alpha + min(2^i, n - 2^i) b beta, in a node while 2^i < m, else shared
  *     hierarchical  (nodes-1) (alpha_inter + b per_node beta_inter) + (m-1) (alpha_intra + nodes b beta_intra)
- *     direct        max alpha + max((m-1) b beta_intra, (n-m) b per_node beta_inter), as the engine does: each reads of all
  *
  * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and
- * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way. */
+ * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way.
+ *
+ * Directly, as the engine does, each rank reads of all. It takes what the rank takes that sends most: alpha + bytes x beta of the
+ * slower link, once. Copies between tiers take the same; the ranks of a node share its disks. */
 #pragma once
 
 #include "engine/plan/schedule.h"
@@ -33,7 +35,7 @@ struct cost_input {
     int per_node; /* ranks of a node */
 };
 
-/* Of all-gathering, or reduce-scattering, n - 1 chunks of `chunk` bytes by each rank. */
+/* Of all-gathering, or reduce-scattering, n - 1 chunks of `chunk` bytes by each rank, not directly. */
 uint64_t way_ns(const struct hardware *hardware, enum way way, const struct group_shape *shape, int per_node, uint64_t chunk);
 
 /* The schedule's operation, by itself: of a collective from the arrival of its last rank on. */

@@ -1,5 +1,6 @@
 #include "engine/simulate/hardware.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,6 +117,36 @@ int hardware_load(struct hardware *hardware, const char *name, struct error *err
     if (!status) status = read_profile(hardware, text, err);
     free(text);
     return status ? error_prefix(err, "--hardware%s%s", name ? " " : "", name ? name : "") : STATUS_OK;
+}
+
+/* Whole and not 0, unless it is 0; a rate of 1e18 takes no time, and times are cut at thirty years. */
+static uint64_t whole(double value)
+{
+    return value > 0 ? (uint64_t)fmin(fmax(round(value), 1), 1e18) : 0;
+}
+
+bool hardware_of_paces(struct hardware *hardware, const struct config *config)
+{
+    const bool is_seen = config->topology.slow_motion >= SLOW_MOTION_EYE;
+    const double straggler = config->topology.slow_rank >= 0 ? SLOW_RANK_FACTOR : 1; /* the others wait for it in collectives */
+    bool paced = is_seen || config->topology.device_flops > 0;
+    uint64_t rate[LINKS], ns[LINKS];
+    for (int link = 0; link < LINKS; link++) {
+        rate[link] = whole(config->topology.links[link].bandwidth_bytes_per_s);
+        ns[link] = whole(1e9 * config->topology.links[link].latency_s);
+        paced |= rate[link] || ns[link];
+    }
+    *hardware = (struct hardware){
+        .name = "paces", .way = WAY_DIRECT, .paced = true,
+        .product_efficiency = 1000, .memory_efficiency = 1000, .link_efficiency = 1000,
+        .intra_rate = rate[LINK_INTRA], .intra_ns = ns[LINK_INTRA],
+        .inter_rate = rate[LINK_INTER], .inter_ns = ns[LINK_INTER],
+        .pcie_rate = rate[LINK_PCIE], .pcie_ns = ns[LINK_PCIE],
+        .nvme_read_rate = rate[LINK_NVME], .nvme_write_rate = rate[LINK_NVME], .nvme_ns = ns[LINK_NVME],
+        .least_ns = is_seen ? (uint64_t)(1e9 * SLOW_MOTION_EYE_SECONDS) : 0, .slow_motion = config->topology.slow_motion * straggler,
+    };
+    hardware->flops_fp32 = hardware->flops_bf16 = hardware->flops_fp16 = whole(config->topology.device_flops);
+    return paced;
 }
 
 char *hardware_text(const struct hardware *hardware, const char *source)

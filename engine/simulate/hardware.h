@@ -17,6 +17,11 @@ struct hardware {
 #define FIGURE(field, key, required, meaning) uint64_t field;
 #include "engine/simulate/figures.def"
 #undef FIGURE
+    /* Of paces alone: each rank has a network and a disk of its own, and what has no figure takes no time. An operation that is
+     * followed lasts least_ns at least, and every one slow_motion times as long (0: once). */
+    bool paced;
+    uint64_t least_ns;
+    double slow_motion;
 };
 
 /* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither (NULL: no name was given), or a figure is missing or wrong; STATUS_INPUT: not
@@ -24,6 +29,9 @@ struct hardware {
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 
 const char *hardware_names(void); /* of those that are built in, separated by spaces */
+
+/* What a configuration paces: its links, a device, slow motion. False: nothing. */
+bool hardware_of_paces(struct hardware *hardware, const struct config *config);
 
 /* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */
 char *hardware_text(const struct hardware *hardware, const char *source);

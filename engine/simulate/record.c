@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/trace/file.h"
-#include "engine/train/records.h"
 #include "engine/zero/plan_records.h"
+#include "engine/zero/run_header.h"
 
 enum { SCHEDULE_NUMBER = 1 };
 

@@ -1,5 +1,6 @@
 #include "engine/simulate/simulate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -299,7 +300,8 @@ static void run_op(struct simulation *s, uint32_t step, int o)
         const int group = meetings ? meetings->of_class[c] : 0;
         const uint64_t from_ns = meetings ? s->arrived[group] : s->ready[c];
         const uint64_t ns = meetings ? cost[meetings->shape_of[group]] : *cost * s->slowness[c] / 1000;
-        const uint64_t end_ns = from_ns + jittered(s, ns, meetings ? meetings->first[group] : s->first_of[c], step, o);
+        const uint64_t lasts_ns = jittered(s, ns, meetings ? meetings->first[group] : s->first_of[c], step, o),
+                       end_ns = from_ns < UINT64_MAX - lasts_ns ? from_ns + lasts_ns : UINT64_MAX;
         if (c < s->kept)
             s->times[(size_t)c * (size_t)s->ops + (size_t)o] =
                 (struct op_time){free_at[c], s->ready[c], end_ns, from_ns - s->ready[c], s->waited[c]};
@@ -346,6 +348,12 @@ void simulation_busy(const struct simulation *simulation, double busy_s[LANES])
 
 /* ---- one step, and what it comes to ---- */
 
+struct cost_input cost_of(const struct setup *setup, const struct config *config, const struct hardware *hardware)
+{
+    const int per_node = config->topology.ranks_per_node;
+    return (struct cost_input){&setup->schedule, &setup->model, hardware, per_node ? per_node : config->topology.ranks};
+}
+
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err)
 {
     struct simulation *simulation;
@@ -355,6 +363,16 @@ int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input 
     if (busy_s) simulation_busy(simulation, busy_s);
     simulation_free(simulation);
     return STATUS_OK;
+}
+
+double paced_seconds(const struct setup *setup, const struct config *config)
+{
+    struct hardware hardware;
+    struct error ignored;
+    double step_s = 0;
+    const struct cost_input cost = cost_of(setup, config, &hardware);
+    if (!hardware_of_paces(&hardware, config)) return 0;
+    return simulate_once(&step_s, NULL, &cost, &ignored) ? NAN : step_s;
 }
 
 struct rates rates_of(const struct cost_input *cost, double step_s)

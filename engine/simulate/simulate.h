@@ -11,6 +11,7 @@
  * Pure: no files, no clock. The same input gives the same times on every machine. */
 #pragma once
 
+#include "engine/plan/setup.h"
 #include "engine/simulate/cost.h"
 
 struct slow_rank { int rank; uint32_t thousandths; }; /* its operations but collectives last so many thousandths of their time */
@@ -47,8 +48,16 @@ void simulation_busy(const struct simulation *simulation, double busy_s[LANES]);
 
 /* ---- one step, and what it comes to ---- */
 
+/* The step of a configuration, which gives the nodes. */
+struct cost_input cost_of(const struct setup *setup, const struct config *config, const struct hardware *hardware);
+
 /* A step without jitter and stragglers: its seconds, and rank 0's busy lanes (may be NULL). Errors as simulation_open(). */
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err);
+
+/* How long a training step takes at least: each operation lasts what pacing makes it last (paced links, a paced device, slow motion),
+ * and nothing else does. The executor makes every operation last that long, so no machine is faster; one whose own work is short
+ * beside the pace comes near it. 0: nothing is paced. NAN: there was no memory to follow the step. */
+double paced_seconds(const struct setup *setup, const struct config *config);
 
 /* Of a step that takes so long: FLOPs of a device, without and with those made again, as shares of its peak; tokens of all ranks. */
 struct rates { double flops, recomputed, mfu, hfu, tokens, tokens_per_s; };

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "engine/base/clock.h"
-#include "engine/plan/setup.h"
 #include "engine/zero/executor_parts.h"
 
 /* Stops early if the run should end. */

@@ -17,9 +17,9 @@
 #include "engine/config/command.h"
 #include "engine/observe/history.h"
 #include "engine/plan/schedule_io.h"
-#include "engine/plan/setup.h"
-#include "engine/train/records.h"
+#include "engine/simulate/simulate.h"
 #include "engine/train/relaunch_config.h"
+#include "engine/zero/run_header.h"
 #include "tests/support/op_uses.h"
 
 struct lab_engine {
@@ -194,7 +194,12 @@ static inline uint64_t le_duration(const struct lab_engine *engine, const struct
 {
     const double slow = fmax(engine->config.topology.slow_motion, 1), moved = (double)(op->sent_bytes > 0 ? op->sent_bytes : op->bytes);
     const double own_s = moved > 0 ? moved / 3e8 : op_is(op, OP_FORWARD, USE_BLOCK) ? 2e-3 : op_is(op, OP_BACKWARD, USE_BLOCK) ? 4e-3 : 2e-4;
-    return (uint64_t)(fmax(own_s * slow, paced_op_seconds(&engine->setup, &engine->config, op)) * 1e9) + 1000;
+    struct hardware paces;
+    const struct cost_input cost = cost_of(&engine->setup, &engine->config, &paces);
+    const struct process_group group = schedule_group(&engine->setup.schedule, op->group, 0);
+    const struct group_shape shape = group_shape_of(&group, cost.per_node);
+    hardware_of_paces(&paces, &engine->config);
+    return (uint64_t)fmax(own_s * slow * 1e9, (double)op_ns(&cost, op, &shape)) + 1000;
 }
 
 static inline void le_op(struct lab_engine *engine, uint32_t step, const struct le_moment *at, const uint64_t times[3], int waited_on)

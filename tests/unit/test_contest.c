@@ -11,7 +11,7 @@
 
 #include "engine/lab/expression.h"
 #include "engine/plan/footprint.h"
-#include "engine/plan/setup.h"
+#include "engine/simulate/simulate.h"
 
 static void load(struct config *config, struct setup *setup, const char *const *sets, int count)
 {

@@ -33,7 +33,7 @@ static struct sweep *sweep_of(const char *const *keys, const char *const *more)
     struct error err = {.text = ""};
     for (; *keys; keys++)
         if (sweep_add(sweep, *keys, &err)) fail_msg("%s", err.text);
-    if (sweep_plan(sweep, &(struct sweep_loader){load_nano, NULL, (void *)more}, &err)) fail_msg("%s", err.text);
+    if (sweep_plan(sweep, &(struct sweep_loader){load_nano, (void *)more, NULL}, &err)) fail_msg("%s", err.text);
     return sweep;
 }
 
@@ -224,12 +224,12 @@ static void some_sweeps_are_refused(void **state)
     assert_int_equal(sweep_add(&sweep, "ranks=1", &err), STATUS_USAGE);
     assert_int_equal(sweep_add(&sweep, "topology.ranks=1", &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "is given twice"));
-    assert_int_equal(sweep_plan(&sweep, &(struct sweep_loader){load_nano, NULL, (const char *[]){NULL}}, &err), STATUS_USAGE);
+    assert_int_equal(sweep_plan(&sweep, &(struct sweep_loader){load_nano, (const char *[]){NULL}, NULL}, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "every combination is refused"));
     sweep_release(&sweep);
     for (int k = 0; k < 3; k++) assert_int_equal(sweep_add(&large, many[k], &err), STATUS_OK);
     assert_int_equal(sweep_add(&large, "model.heads=1", &err), STATUS_USAGE);
-    assert_int_equal(sweep_plan(&large, &(struct sweep_loader){load_nano, NULL, (const char *[]){NULL}}, &err), STATUS_USAGE);
+    assert_int_equal(sweep_plan(&large, &(struct sweep_loader){load_nano, (const char *[]){NULL}, NULL}, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "16384 combinations"));
     sweep_release(&large);
 }

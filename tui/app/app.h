@@ -111,9 +111,9 @@ int app_charts(FILE *out, const struct app_charts *ask, struct error *err);
 struct app_live_charts {
     struct sweep *sweep;
     const struct sweep_loader *loader;
-    const char *what, *hardware, *profiles; /* hardware: what times are of, NULL: none; profiles: others, separated by spaces */
+    const char *what, *profile; /* profile: of the hardware that times are of; NULL: of none */
+    struct hardware *hardware;  /* the loader's; another is loaded into it when its knob is turned */
     struct app_look look;
-    int (*take_hardware)(void *user, const char *name, struct error *err); /* loader->user; for the plans from now on */
 };
 int app_live_charts(const struct app_live_charts *ask, struct error *err);
 

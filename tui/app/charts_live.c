@@ -5,6 +5,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/words.h"
+#include "engine/simulate/hardware.h"
 #include "tui/app/app_parts.h"
 #include "tui/draw/chart.h"
 
@@ -65,9 +66,9 @@ static void add(struct live *live, struct knob knob)
 
 static void add_hardware(struct live *live)
 {
-    const char *name = live->ask->profiles, *own = strrchr(live->ask->hardware, '/');
+    const char *name = hardware_names(), *own = strrchr(live->ask->profile, '/');
     struct knob knob = {.label = "hardware", .at = -1, .hardware = true};
-    snprintf(knob.own, sizeof knob.own, "%.40s", own ? own + 1 : live->ask->hardware);
+    snprintf(knob.own, sizeof knob.own, "%.40s", own ? own + 1 : live->ask->profile);
     for (int length; (length = (int)strcspn(name, " ")); name += length + 1)
         snprintf(knob.key.value[knob.key.count++], SWEEP_VALUE_ROOM, "%.*s", length, name);
     add(live, knob);
@@ -92,7 +93,7 @@ static int make_knobs(struct live *live, struct error *err)
         if (!status && !sweep_sets(sweep, knob.key.path)) add(live, knob);
     }
     if (loads) config_release(&config);
-    if (live->ask->hardware) add_hardware(live);
+    if (live->ask->profile) add_hardware(live);
     return status;
 }
 
@@ -124,7 +125,7 @@ static int plan(struct live *live)
     for (const struct knob *knob = live->knobs; knob < live->knobs + live->count && !status; knob++) {
         const bool own = knob->swept || !strcmp(value_of(knob), knob->own);
         if (knob->hardware)
-            status = ask->take_hardware(ask->loader->user, own ? ask->hardware : value_of(knob), &live->trouble);
+            status = hardware_load(ask->hardware, own ? ask->profile : value_of(knob), &live->trouble);
         if (knob->hardware || own) continue;
         sets[ask->sweep->set_count] = text[ask->sweep->set_count];
         snprintf(text[ask->sweep->set_count++], sizeof *text, "%.127s=%.47s", knob->key.path, value_of(knob));

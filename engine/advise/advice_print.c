@@ -7,7 +7,7 @@
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
-#include "engine/simulate/advice.h"
+#include "engine/advise/advice.h"
 
 static const char *gigabytes(char out[32], double bytes)
 {

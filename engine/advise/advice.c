@@ -1,4 +1,4 @@
-#include "engine/simulate/advice.h"
+#include "engine/advise/advice.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ static int simulate_config(double *step_s, struct rates *rates, int64_t peak_byt
     struct setup setup;
     int status = setup_init(&setup, config, err);
     if (status) return status;
-    const struct cost_input cost = {&setup.schedule, &setup.model, advice->hardware, advice->per_node};
+    const struct cost_input cost = cost_of(&setup, config, advice->hardware);
     memcpy(peak_bytes, setup.footprint.peak_bytes, sizeof setup.footprint.peak_bytes);
     status = schedule_check(&setup.schedule, &setup.model, err);
     if (!status) status = simulate_once(step_s, NULL, &cost, err);

@@ -1,4 +1,4 @@
-/* Which setup to take on given hardware. Every setup of `plan --fit` that fits is simulated (simulate.h), and the fastest is taken; then each
+/* Which setup to take on given hardware. Every setup of `plan --fit` that fits is simulated (engine/simulate), and the fastest is taken; then each
  * change that is offered against waits (rows WAIT of engine/advise/knobs.def) is simulated on top of it. What --set gave stays. So bytes are planned, times
  * simulated, and nothing else decides. Where overlap_comm is not given it is on, at every stage.
  *
