@@ -14,7 +14,7 @@
 #include "kernels/kernels.h"
 
 /* Rows of a micro-batch, and widths: those of nano, micro and gpt2. */
-enum { ROWS = 256, WIDTHS = 3, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 200 };
+enum { ROWS = 256, WIDTHS = 3, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 400, BETWEEN_ELEMS = ROWS * 4 * WIDEST };
 static const int widths[WIDTHS] = {128, 384, WIDEST};
 static const uint64_t round_ns = 20000000;
 
@@ -54,14 +54,15 @@ static int product(struct bench *bench)
                                   NULL, ROWS, 4 * bench->width, bench->width, bench->err);
 }
 
-/* A norm and a GELU: what runs between products. Each reads and writes an array. */
+/* A norm and a GELU, forward and backward: what runs between products. */
 static int elementwise(struct bench *bench)
 {
-    const int64_t elems = (int64_t)ROWS * 4 * WIDEST;
-    float *stat = bench->array[3];
-    kernels_norm_forward(bench->kernels, DTYPE_F32, bench->array[0], stat, stat + ROWS, bench->array[1],
-                         bench->array[2], bench->array[2] + 4 * WIDEST, ROWS, 4 * WIDEST);
-    kernels_gelu_forward(bench->kernels, DTYPE_F32, bench->array[0], bench->array[1], elems);
+    enum { C = 4 * WIDEST };
+    float *y = bench->array[0], *x = bench->array[1], *w = bench->array[2], *mean = bench->array[3], *rstd = mean + ROWS, *dw = rstd + ROWS;
+    kernels_norm_forward(bench->kernels, bench->dtype, y, mean, rstd, x, w, w + C, ROWS, C);
+    kernels_gelu_forward(bench->kernels, bench->dtype, y, x, BETWEEN_ELEMS);
+    kernels_gelu_backward(bench->kernels, bench->dtype, y, y, x, BETWEEN_ELEMS);
+    kernels_norm_backward_both(bench->kernels, bench->dtype, y, false, dw, dw + C, NULL, false, y, x, mean, rstd, w, ROWS, C);
     return STATUS_OK;
 }
 
@@ -118,13 +119,20 @@ static int measure_products(struct bench *bench, struct hardware *hardware)
     return STATUS_OK;
 }
 
+/* Forward each reads and writes an array, backward it reads two and writes one. */
+static uint64_t between_rate(struct bench *bench, enum dtype dtype)
+{
+    bench->dtype = dtype;
+    return (uint64_t)(10.0 * BETWEEN_ELEMS * (double)dtype_bytes(dtype) * 1e9 / least_ns(bench, elementwise));
+}
+
 static void measure_memory(struct bench *bench, struct hardware *hardware)
 {
-    const double array_bytes = (double)ARRAY_ELEMS * sizeof *bench->array[0],
-                 between = (double)ROWS * 4 * WIDEST * 4 * 4;
+    const double array_bytes = (double)ARRAY_ELEMS * sizeof *bench->array[0];
     const double copied_ns = least_ns(bench, copy), reduced_ns = least_ns(bench, reduce);
-    hardware->memory_rate = (uint64_t)(between * 1e9 / least_ns(bench, elementwise));
-    hardware->host_rate =
+    hardware->kernel_rate = between_rate(bench, DTYPE_F32);
+    hardware->kernel_half_rate = between_rate(bench, DTYPE_BF16);
+    hardware->memory_rate = hardware->host_rate =
         (uint64_t)(7 * array_bytes * 1e9 / least_ns(bench, update)); /* as tile_bytes() counts in fp32 */
     hardware->pcie_rate = (uint64_t)(array_bytes * 1e9 / copied_ns);
     hardware->intra_rate =
@@ -133,34 +141,61 @@ static void measure_memory(struct bench *bench, struct hardware *hardware)
 
 /* ---- waking another thread, which a lane does at the end of an operation, and a rank in a collective ---- */
 
+struct ball {
+    _Atomic uint32_t turn;
+    uint64_t seen_ns; /* when it was answered; read after the answer */
+};
+
+static void wait_for(struct ball *ball, uint32_t turn)
+{
+    for (uint32_t seen; (seen = atomic_load(&ball->turn)) != turn;) futex_wait(&ball->turn, seen, 0);
+}
+
+static void throw(struct ball *ball, uint32_t turn)
+{
+    atomic_store(&ball->turn, turn);
+    futex_wake_all(&ball->turn);
+}
+
 static void *answer(void *argument)
 {
-    _Atomic uint32_t *ball = argument;
+    struct ball *ball = argument;
     for (uint32_t turn = 1; turn < 2 * PINGS; turn += 2) {
-        for (uint32_t seen; (seen = atomic_load(ball)) != turn;) futex_wait(ball, seen, 0);
-        atomic_store(ball, turn + 1);
-        futex_wake_all(ball);
+        wait_for(ball, turn);
+        ball->seen_ns = clock_ns();
+        throw(ball, turn + 1);
     }
     return NULL;
 }
 
-/* Half of the shortest way there and back. */
+static int ascending(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* Half of the shortest way there and back, which is what an operation costs. And how long one takes to wake that has slept, as a lane does
+ * for the time of an operation: the first tenth, because others may use the machine meanwhile. */
 static int measure_wake(struct hardware *hardware, struct error *err)
 {
-    _Atomic uint32_t ball = 0;
+    const uint64_t sleep_ns = 300000;
+    struct ball ball = {0};
     pthread_t thread;
+    uint64_t least = UINT64_MAX, woken_ns[PINGS];
     if (pthread_create(&thread, NULL, answer, &ball)) return error_set(err, STATUS_RUN, "cannot start a thread");
-    uint64_t least = UINT64_MAX;
-    for (uint32_t turn = 1; turn < 2 * PINGS; turn += 2) {
+    for (int p = 0; p < PINGS; p++) {
+        for (const uint64_t until_ns = clock_ns() + (p % 2 ? sleep_ns : 0); clock_ns() < until_ns;) { }
         const uint64_t since_ns = clock_ns();
-        atomic_store(&ball, turn);
-        futex_wake_all(&ball);
-        for (uint32_t seen; (seen = atomic_load(&ball)) != turn + 1;) futex_wait(&ball, seen, 0);
+        throw(&ball, 2 * (uint32_t)p + 1);
+        wait_for(&ball, 2 * (uint32_t)p + 2);
         const uint64_t took_ns = clock_ns() - since_ns;
         if (took_ns < least) least = took_ns;
+        woken_ns[p / 2] = ball.seen_ns - since_ns; /* that of the sleeper stays */
     }
+    qsort(woken_ns, PINGS / 2, sizeof *woken_ns, ascending);
     hardware->op_ns = least / 2;
     hardware->call_ns = 2 * hardware->op_ns; /* one barrier before, one after */
+    hardware->wake_ns = woken_ns[PINGS / 20];
     return pthread_join(thread, NULL), STATUS_OK;
 }
 

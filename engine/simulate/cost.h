@@ -1,9 +1,9 @@
 /* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
  * finds the same times. (FLOPs come as doubles, of products and sums alone, and are rounded down.)
  *
- * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate. The two sums stand
- * for the kernels of an operation, which run one after the other. The optimizer, norms and casts have no FLOPs: they are bound
- * by memory.
+ * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at that of the kernels
+ * between products. The two sums stand for the kernels of an operation, which run one after the other. The optimizer, norms and casts
+ * have no FLOPs: they are bound by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
  * bytes, where b is that of the rank that sends most: buckets lie unevenly over shards, and the others wait for it. A message

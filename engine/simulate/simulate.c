@@ -264,7 +264,7 @@ static uint64_t jittered(const struct simulation *s, uint64_t ns, int rank, uint
     return ns * (1000 + draw % (2 * most + 1) - most) / 1000;
 }
 
-/* When each class comes to the operation and has all that it waits for. */
+/* When each class comes to the operation and has all that it waits for: if its lane has slept, once that is awake. */
 static void find_ready(struct simulation *s, const struct op *op)
 {
     const size_t classes = (size_t)s->classes;
@@ -276,6 +276,8 @@ static void find_ready(struct simulation *s, const struct op *op)
         for (size_t c = 0; c < classes; c++)
             if (ended[c] > s->ready[c]) s->ready[c] = ended[c], s->waited[c] = on;
     }
+    for (size_t c = 0; c < classes; c++)
+        if (s->waited[c] >= 0) s->ready[c] += s->input.cost.hardware->wake_ns;
 }
 
 static void find_arrivals(struct simulation *s, const struct meetings *meetings)

@@ -92,6 +92,7 @@ struct tiny {
     struct schedule schedule;
     struct model model;
     struct simulation *simulation;
+    uint64_t wake_ns;
 };
 
 static void add(struct tiny *tiny, enum op_kind kind, enum group group, int members, int after)
@@ -118,7 +119,7 @@ static const struct op_time *run(struct tiny *tiny, const struct slow_rank *slow
 {
     struct error err;
     static struct hardware hardware;
-    hardware = plain, hardware.way = WAY_RING;
+    hardware = plain, hardware.way = WAY_RING, hardware.wake_ns = tiny->wake_ns;
     const struct simulation_input input = {
         .cost = {&tiny->schedule, &tiny->model, &hardware, tiny->schedule.ranks},
         .recorded = tiny->schedule.ranks,
@@ -155,6 +156,24 @@ static void lanes_are_in_order_and_wait_for_dependencies(void **state)
     assert_time(&times[3], 1010, 1010, 3030, -1); /* its dependency ended long ago; an all-reduce is two ways */
     assert_int_equal(simulation_ended_ns(tiny.simulation, 0), 4030);
     assert_int_equal(simulation_classes(tiny.simulation), 1);
+    simulation_free(tiny.simulation);
+}
+
+/* The gather and the second load wait for an operation on the other lane, and sleep meanwhile. */
+static void a_lane_that_slept_is_woken(void **state)
+{
+    (void)state;
+    struct tiny tiny;
+    begin(&tiny, 2, 0);
+    tiny.wake_ns = 7;
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, -1);
+    add(&tiny, OP_GATHER, GROUP_WORLD, 2, 0);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, 1);
+    add(&tiny, OP_LOAD, GROUP_WORLD, 0, 1);
+    const struct op_time *times = run(&tiny, NULL, 0, 1);
+    assert_time(&times[1], 0, 107, 1117, 0);
+    assert_time(&times[2], 100, 1124, 1224, 1);
+    assert_time(&times[3], 1224, 1224, 1324, -1); /* what it waits for ended before the lane came to it */
     simulation_free(tiny.simulation);
 }
 
@@ -404,7 +423,8 @@ static void the_seed_decides_the_jitter(void **state)
     config_release(&config);
 }
 
-/* On one rank nothing overlaps at stage 0, so the step is the sum of its operations: their FLOPs and their bytes. */
+/* On one rank nothing overlaps at stage 0, so the step is the sum of its operations: their FLOPs and their bytes. Kernels between
+ * products may be slower than memory: here half as fast. */
 static void operations_cost_flops_and_bytes(void **state)
 {
     (void)state;
@@ -413,14 +433,19 @@ static void operations_cost_flops_and_bytes(void **state)
     struct setup setup;
     load(&setup, &config, sets, 1);
     const struct cost_input cost = {&setup.schedule, &setup.model, &plain, 1};
-    uint64_t sum = 0, updated = 0;
+    struct hardware slower = plain;
+    uint64_t sum = 0, updated = 0, between = 0;
+    slower.kernel_rate = plain.memory_rate / 2;
     for (int o = 0; o < setup.schedule.op_count; o++) {
         const struct op *op = &setup.schedule.ops[o];
         if (op->lane == LANE_COMM) continue;
         sum += (uint64_t)op_flops(&setup.schedule, &setup.model, op) + op_touched_bytes(&cost, op);
+        if (op_flops(&setup.schedule, &setup.model, op) > 0) between += op_touched_bytes(&cost, op);
         if (op->kind == OP_UPDATE) updated += op_touched_bytes(&cost, op);
     }
     assert_int_equal(ended(&setup, &plain, false, 0), 1 + sum);
+    assert_true(between > 0 && between < sum);
+    assert_int_equal(ended(&setup, &slower, false, 0), 1 + sum + between);
     int64_t padded = 0;
     for (int u = 0; u < setup.model.unit_count; u++) padded += shard_elems(setup.model.units[u].elems, 1);
     assert_int_equal(updated, 7 * 4 * padded); /* fp32: gradient read; weights and two moments read and written */
@@ -594,6 +619,7 @@ int main(void)
         cmocka_unit_test(groups_of_a_node_share_its_network),
         cmocka_unit_test(a_group_lies_on_nodes),
         cmocka_unit_test(lanes_are_in_order_and_wait_for_dependencies),
+        cmocka_unit_test(a_lane_that_slept_is_woken),
         cmocka_unit_test(an_end_is_kept_until_all_have_waited),
         cmocka_unit_test(a_straggler_delays_its_group_by_its_excess),
         cmocka_unit_test(a_slow_rank_must_exist),
