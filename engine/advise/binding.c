@@ -102,7 +102,7 @@ static bool link_is_used(const char *path, const struct config *config, const st
     struct traffic_sum sums[TRAFFIC_KINDS];
     if (strstr(path, ".intra.")) return ranks > 1 && (!per_node || per_node > 1);
     if (strstr(path, ".inter.")) return per_node && per_node < ranks;
-    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    traffic_of(sums, &setup->schedule, &setup->model, 0, 0);
     if (strstr(path, ".pcie.")) return sums[TRAFFIC_D2H].count + sums[TRAFFIC_H2D].count > 0;
     return sums[TRAFFIC_NVME_READ].count + sums[TRAFFIC_NVME_WRITE].count > 0;
 }

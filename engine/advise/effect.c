@@ -121,10 +121,7 @@ static int64_t sent_bytes(run_t run, enum traffic kind)
 /* Those that rank 0 sends to other nodes. */
 static int64_t across_bytes(run_t run)
 {
-    int64_t bytes[TRAFFIC_KINDS], all = 0;
-    traffic_across(bytes, &run->setup->schedule, &run->setup->model, 0, run->setup->schedule.node_ranks);
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) all += bytes[kind];
-    return all;
+    return traffic_between_ranks(run->traffic).across_bytes;
 }
 
 static bool is_refresh(const struct op *op)
@@ -348,7 +345,7 @@ static void say_row(out_t out, run_t run, const char *key)
 struct effect_run effect_run_of(const struct config *config, const struct setup *setup)
 {
     struct effect_run run = {.config = config, .setup = setup, .step = step_counts_of(setup)};
-    traffic_of(run.traffic, &setup->schedule, &setup->model, 0);
+    traffic_of(run.traffic, &setup->schedule, &setup->model, 0, setup->schedule.node_ranks);
     run.sent_bytes = setup_sent_bytes(setup, 0);
     return run;
 }

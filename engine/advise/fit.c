@@ -161,7 +161,7 @@ static void add_machine(struct fit_plan *plan, int ranks, bool on_gpu)
 static void add_traffic(struct fit_plan *plan, const struct setup *setup)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    traffic_of(sums, &setup->schedule, &setup->model, 0, 0);
     plan->nvme_bytes = sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes;
     plan->bus_bytes = sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes;
     plan->sent_bytes = setup_sent_bytes(setup, 0);

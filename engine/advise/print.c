@@ -40,15 +40,15 @@ static const struct config_link *pace_of(const struct config *config, enum traff
     return known && (pace->bandwidth_bytes_per_s > 0 || pace->latency_s > 0) ? pace : NULL;
 }
 
-/* across: what goes to other nodes; -1: there are none. */
+/* nodes: there are several. */
 static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config,
-                              int64_t across)
+                              bool nodes)
 {
     const struct config_link *pace = pace_of(config, kind);
     char a[32];
     fprintf(out, "  %-16s %5d operations %16s", traffic_name(kind), sum->count, grouped(a, sum->sent_bytes));
     if (pace) fprintf(out, "  %8.3f ms at %s's pace", 1e3 * traffic_seconds(sum, pace), link_name(traffic_link(kind)));
-    if (across >= 0) fprintf(out, "  %14s across nodes", grouped(a, across));
+    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, sum->across_bytes));
     fputc('\n', out);
 }
 
@@ -72,7 +72,7 @@ static void print_copies(FILE *out, const struct traffic_sum sums[TRAFFIC_KINDS]
         if (!traffic_is_copy((enum traffic)kind) || sums[kind].count == 0) continue;
         if (!any) fputs("\nTraffic between the tiers of rank 0 in a step, bytes\n", out);
         any = true;
-        print_traffic_row(out, &sums[kind], (enum traffic)kind, config, -1);
+        print_traffic_row(out, &sums[kind], (enum traffic)kind, config, false);
     }
 }
 
@@ -88,23 +88,19 @@ static void print_traffic(FILE *out, const struct setup *setup, const struct con
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
     char a[32];
-    const int64_t sent = setup_sent_bytes(setup, 0);
     const int per_node = config->topology.ranks_per_node;
     const bool nodes = per_node > 0 && per_node < config->topology.ranks;
-    int64_t across[TRAFFIC_KINDS], all = 0;
-    traffic_across(across, &setup->schedule, &setup->model, 0, per_node);
-    traffic_of(sums, &setup->schedule, &setup->model, 0);
+    traffic_of(sums, &setup->schedule, &setup->model, 0, per_node);
+    const struct traffic_sum all = traffic_between_ranks(sums);
     fprintf(out, "\nTraffic from rank 0 to others in a step (bytes sent, as a ring would)\n");
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (sums[kind].count && !traffic_is_copy((enum traffic)kind)) {
-            print_traffic_row(out, &sums[kind], (enum traffic)kind, config, nodes ? across[kind] : -1);
-            all += across[kind];
-        }
-    fprintf(out, "  %-16s %5s            %16s", "all", "", grouped(a, sent));
-    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, all));
+        if (sums[kind].count && !traffic_is_copy((enum traffic)kind))
+            print_traffic_row(out, &sums[kind], (enum traffic)kind, config, nodes);
+    fprintf(out, "  %-16s %5s            %16s", "all", "", grouped(a, all.sent_bytes));
+    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, all.across_bytes));
     fputc('\n', out);
-    if (nodes) print_across(out, setup, all, config->topology.ranks / per_node);
-    print_theory(out, setup, sent);
+    if (nodes) print_across(out, setup, all.across_bytes, config->topology.ranks / per_node);
+    print_theory(out, setup, all.sent_bytes);
     print_copies(out, sums, config);
 }
 
@@ -312,9 +308,7 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
     cJSON *traffic = cJSON_AddArrayToObject(out, "traffic");
-    int64_t across[TRAFFIC_KINDS];
-    traffic_of(sums, &setup->schedule, &setup->model, 0);
-    traffic_across(across, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
+    traffic_of(sums, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const struct config_link *pace = pace_of(config, (enum traffic)kind);
         if (sums[kind].count == 0) continue;
@@ -322,7 +316,7 @@ static void add_traffic(cJSON *out, const struct setup *setup, const struct conf
         json_put(object, TEXT("kind", traffic_name((enum traffic)kind)), NUMBER("count", sums[kind].count),
                  NUMBER("sent_bytes", sums[kind].sent_bytes));
         if (!traffic_is_copy((enum traffic)kind))
-            cJSON_AddNumberToObject(object, "across_nodes_bytes", (double)across[kind]);
+            cJSON_AddNumberToObject(object, "across_nodes_bytes", (double)sums[kind].across_bytes);
         if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
     }
     cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));

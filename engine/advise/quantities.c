@@ -73,10 +73,8 @@ static double sent(const struct setup *setup, int per_node, enum op_kind kind, e
 static double reduced(const struct setup *setup, int per_node, bool across)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    int64_t out[TRAFFIC_KINDS];
-    traffic_of(sums, &setup->schedule, &setup->model, 0);
-    traffic_across(out, &setup->schedule, &setup->model, 0, per_node);
-    const int64_t outside = out[TRAFFIC_REDUCE_SCATTER] + out[TRAFFIC_ALL_REDUCE];
+    traffic_of(sums, &setup->schedule, &setup->model, 0, per_node);
+    const int64_t outside = sums[TRAFFIC_REDUCE_SCATTER].across_bytes + sums[TRAFFIC_ALL_REDUCE].across_bytes;
     const int64_t all = sums[TRAFFIC_REDUCE_SCATTER].sent_bytes + sums[TRAFFIC_ALL_REDUCE].sent_bytes;
     return (double)(across ? outside : all - outside);
 }

@@ -138,23 +138,19 @@ static int note_plan(struct sweep_row *row, const struct setup *setup, const str
                      const struct hardware *hardware, struct error *err)
 {
     struct traffic_sum traffic[TRAFFIC_KINDS];
-    int64_t across[TRAFFIC_KINDS];
     struct flops flops;
-    double sent = 0, crossing = 0, collectives = 0, step_s = NAN, busy_s[LANES] = {[LANE_COMPUTE] = NAN, [LANE_COMM] = NAN};
+    double step_s = NAN, busy_s[LANES] = {[LANE_COMPUTE] = NAN, [LANE_COMM] = NAN};
     struct rates rates = {.mfu = NAN, .tokens_per_s = NAN};
     const double paced = paced_seconds(setup, config);
     const struct cost_input cost = cost_of(setup, config, hardware);
     const int status = hardware ? simulate_once(&step_s, busy_s, &cost, err) : STATUS_OK;
     if (status) return status;
     if (hardware) rates = rates_of(&cost, step_s);
-    traffic_of(traffic, &setup->schedule, &setup->model, 0);
-    traffic_across(across, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
+    traffic_of(traffic, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
+    const struct traffic_sum sent = traffic_between_ranks(traffic);
     flops_of(&flops, &setup->schedule, &setup->model);
-    for (int kind = 0; kind < TRAFFIC_CONTROL; kind++) {
+    for (int kind = 0; kind < TRAFFIC_CONTROL; kind++)
         row->figure[sweep_traffic(kind)] = (double)traffic[kind].sent_bytes;
-        if (traffic_is_copy((enum traffic)kind)) continue;
-        sent += (double)traffic[kind].sent_bytes, crossing += (double)across[kind], collectives += traffic[kind].count;
-    }
 #define FIGURE(ID, name, value) row->figure[SWEEP_##ID] = (double)(value);
 #include "engine/advise/sweep.def"
 #undef FIGURE

@@ -205,19 +205,18 @@ struct why_plan why_plan_from(const struct setup *setup, int rank, enum tier tie
     const struct footprint *footprint = &setup->footprint;
     struct traffic_sum sums[TRAFFIC_KINDS];
     struct flops flops;
-    traffic_of(sums, &setup->schedule, &setup->model, rank);
+    traffic_of(sums, &setup->schedule, &setup->model, rank, setup->schedule.node_ranks);
+    const struct traffic_sum sent = traffic_between_ranks(sums);
     flops_of(&flops, &setup->schedule, &setup->model);
     struct why_plan plan = {.known = true,
                             .peak_bytes = (uint64_t)footprint->peak_bytes[tier],
                             .resting_bytes = (uint64_t)footprint->resting_bytes[tier],
-                            .sent_bytes = (uint64_t)setup_sent_bytes(setup, rank),
+                            .sent_bytes = (uint64_t)sent.sent_bytes,
+                            .across_bytes = (uint64_t)sent.across_bytes,
                             .bus_bytes = (uint64_t)(sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes),
                             .nvme_bytes =
                                 (uint64_t)(sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes),
                             .recomputed = flops.recomputed / (flops.forward + flops.backward)};
-    int64_t across[TRAFFIC_KINDS];
-    traffic_across(across, &setup->schedule, &setup->model, rank, setup->schedule.node_ranks);
-    for (int k = 0; k < TRAFFIC_KINDS; k++) plan.across_bytes += (uint64_t)across[k];
     for (int o = 0; o < setup->schedule.op_count; o++) plan.collectives += setup->schedule.ops[o].lane == LANE_COMM;
     for (int t = 0; t < TIERS; t++) plan.tier_peak_bytes[t] = (uint64_t)footprint->peak_bytes[t];
     for (int c = 0; c < CATEGORIES; c++) plan.at_peak_bytes[c] = (uint64_t)footprint->category[tier][c].at_peak_bytes;

@@ -183,7 +183,7 @@ static double sent(const struct node *node, const struct setup *setup)
     for (int rank = 0; rank < setup->schedule.ranks; rank++) {
         struct traffic_sum sums[TRAFFIC_KINDS];
         if (node->of.rank != ANY && node->of.rank != rank) continue;
-        traffic_of(sums, &setup->schedule, &setup->model, rank);
+        traffic_of(sums, &setup->schedule, &setup->model, rank, 0);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
             if (is_meant(node, kind)) sum += (double)sums[kind].sent_bytes;
         ranks++;
@@ -195,9 +195,9 @@ static double sent_across(const struct node *node, const struct config *config, 
 {
     double sum = 0;
     for (int rank = 0; rank < setup->schedule.ranks; rank++) {
-        int64_t across[TRAFFIC_KINDS];
-        traffic_across(across, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum += is_meant(node, kind) ? (double)across[kind] : 0;
+        struct traffic_sum sums[TRAFFIC_KINDS];
+        traffic_of(sums, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
+        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum += is_meant(node, kind) ? (double)sums[kind].across_bytes : 0;
     }
     return sum / setup->schedule.ranks;
 }

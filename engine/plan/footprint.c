@@ -206,29 +206,31 @@ static int64_t copied_by(const struct schedule *schedule, const struct model *mo
 }
 
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model,
-                int rank)
+                int rank, int per_node)
 {
     memset(sums, 0, TRAFFIC_KINDS * sizeof *sums);
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        enum traffic kind = op_traffic(op->kind);
+        const enum traffic kind = op_traffic(op->kind);
+        int64_t bytes[LINKS];
         if (kind == TRAFFIC_KINDS || kind == TRAFFIC_CONTROL) continue;
+        op_link_bytes(bytes, schedule, model, op, rank, per_node);
         sums[kind].count++;
-        sums[kind].sent_bytes += traffic_is_copy(kind) ? copied_by(schedule, model, op, rank)
-                                                       : sent_by(schedule, model, op, rank, schedule->ranks).near;
+        for (int link = 0; link < LINKS; link++) sums[kind].sent_bytes += bytes[link];
+        sums[kind].across_bytes += bytes[LINK_INTER];
     }
 }
 
-void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
-                    int per_node)
+struct traffic_sum traffic_between_ranks(const struct traffic_sum sums[TRAFFIC_KINDS])
 {
-    memset(bytes, 0, TRAFFIC_KINDS * sizeof *bytes);
-    for (int i = 0; i < schedule->op_count; i++) {
-        const struct op *op = &schedule->ops[i];
-        if (op->lane != LANE_COMM) continue;
-        bytes[op_traffic(op->kind)] +=
-            sent_by(schedule, model, op, rank, per_node > 0 ? per_node : schedule->ranks).far;
+    struct traffic_sum all = {0};
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (traffic_is_copy((enum traffic)kind)) continue;
+        all.count += sums[kind].count;
+        all.sent_bytes += sums[kind].sent_bytes;
+        all.across_bytes += sums[kind].across_bytes;
     }
+    return all;
 }
 
 void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model,

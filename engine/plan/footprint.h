@@ -15,7 +15,8 @@ struct footprint {
 
 void footprint_of(struct footprint *footprint, const struct schedule *schedule);
 
-struct traffic_sum { int count; int64_t sent_bytes; };
+/* across_bytes: the part that goes to other (virtual) nodes. */
+struct traffic_sum { int count; int64_t sent_bytes, across_bytes; };
 
 /* What an operation of that kind counts as; TRAFFIC_KINDS: it moves nothing. */
 enum traffic op_traffic(enum op_kind kind);
@@ -23,12 +24,10 @@ enum traffic op_traffic(enum op_kind kind);
 /* How long transfers take one after the other at a link's pace; 0: it is not paced. */
 double traffic_seconds(const struct traffic_sum *sum, const struct config_link *link);
 
-/* Planned tensor traffic of one rank in one step. */
-void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank);
-
-/* The part of it that goes to other (virtual) nodes of per_node ranks each; per_node 0: there is one node. */
-void traffic_across(int64_t bytes[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
-                    int per_node);
+/* Planned tensor traffic of one rank in one step, on nodes of per_node ranks each; 0: there is one. */
+void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
+                int per_node);
+struct traffic_sum traffic_between_ranks(const struct traffic_sum sums[TRAFFIC_KINDS]); /* of all kinds but copies */
 
 /* The same of one operation, by link: what `rank` sends to ranks of its node and of others, or copies between tiers. */
 void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model, const struct op *op, int rank,

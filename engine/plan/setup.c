@@ -24,9 +24,6 @@ void setup_release(struct setup *setup)
 int64_t setup_sent_bytes(const struct setup *setup, int rank)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    int64_t sent_bytes = 0;
-    traffic_of(sums, &setup->schedule, &setup->model, rank);
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (!traffic_is_copy((enum traffic)kind)) sent_bytes += sums[kind].sent_bytes;
-    return sent_bytes;
+    traffic_of(sums, &setup->schedule, &setup->model, rank, 0);
+    return traffic_between_ranks(sums).sent_bytes;
 }

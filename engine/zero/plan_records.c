@@ -52,21 +52,18 @@ void records_of_memory(const struct planned_step *step, const struct record_take
 void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_taker *taker)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    int64_t across[TRAFFIC_KINDS];
     double theory = traffic_theory_bytes(step->model, step->schedule);
-    traffic_of(sums, step->schedule, step->model, rank);
-    traffic_across(across, step->schedule, step->model, rank, per_node);
+    traffic_of(sums, step->schedule, step->model, rank, per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const enum link link = traffic_link((enum traffic)kind);
-        const struct traffic_sum by_link[] = {{sums[kind].count, sums[kind].sent_bytes - across[kind]},
-                                              {0, across[kind]}}; /* operations count once */
-        for (int inter = 0; sums[kind].count && inter <= (across[kind] > 0); inter++) {
+        const int64_t across = sums[kind].across_bytes, bytes[] = {sums[kind].sent_bytes - across, across};
+        for (int inter = 0; sums[kind].count && inter <= (across > 0); inter++) {
             struct trace_record record = {.kind = TRACE_THEORY};
             record.theory = (struct trace_of_theory){step->number,
                                                      (uint8_t)kind,
                                                      (uint8_t)(inter ? LINK_INTER : link),
-                                                     (uint32_t)by_link[inter].count,
-                                                     (uint64_t)by_link[inter].sent_bytes,
+                                                     inter ? 0 : (uint32_t)sums[kind].count, /* operations count once */
+                                                     (uint64_t)bytes[inter],
                                                      (uint64_t)(theory + 0.5)};
             theory = 0; /* the whole step's volume stands in the first record */
             put(taker, record);

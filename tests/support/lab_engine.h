@@ -127,16 +127,13 @@ static inline void le_tell_traffic(struct lab_engine *engine, bool planned, uint
     for (int rank = 0; rank < engine->config.topology.ranks; rank++) {
         struct traffic_sum sums[TRAFFIC_KINDS];
         bool first = true;
-        int64_t across[TRAFFIC_KINDS];
-        traffic_of(sums, &engine->setup.schedule, &engine->setup.model, rank);
-        traffic_across(across, &engine->setup.schedule, &engine->setup.model, rank,
-                       engine->config.topology.ranks_per_node);
+        traffic_of(sums, &engine->setup.schedule, &engine->setup.model, rank, engine->config.topology.ranks_per_node);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
             struct trace_record record = {.kind = planned ? TRACE_THEORY : TRACE_TRAFFIC};
-            for (uint8_t link = LINK_INTRA; sums[kind].count && link <= (across[kind] ? LINK_INTER : LINK_INTRA);
+            for (uint8_t link = LINK_INTRA; sums[kind].count && link <= (sums[kind].across_bytes ? LINK_INTER : LINK_INTRA);
                  link++) {
                 const uint64_t sent =
-                    (uint64_t)(link == LINK_INTER ? across[kind] : sums[kind].sent_bytes - across[kind]);
+                    (uint64_t)(link == LINK_INTER ? sums[kind].across_bytes : sums[kind].sent_bytes - sums[kind].across_bytes);
                 const uint32_t count = link == LINK_INTER ? 0 : (uint32_t)sums[kind].count;
                 if (planned)
                     record.theory = (struct trace_of_theory){

@@ -132,21 +132,18 @@ static inline void hold_traffic(struct rank_thread *thread, const struct zero *z
 {
     const int which = zero_is_delayed(zero) && !was_pending ? SCHEDULE_NOTHING_PENDING : PURPOSE_TRAIN;
     struct traffic_sum planned[TRAFFIC_KINDS];
-    int64_t across[TRAFFIC_KINDS];
-    traffic_of(planned, &zero->plan.schedules[which], &zero->model, thread->rank);
-    traffic_across(across, &zero->plan.schedules[which], &zero->model, thread->rank,
-                   thread->config->topology.ranks_per_node);
+    traffic_of(planned, &zero->plan.schedules[which], &zero->model, thread->rank, thread->config->topology.ranks_per_node);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const uint64_t moved = zero->trace.traffic[kind].sent_bytes[0] + zero->trace.traffic[kind].sent_bytes[1];
         if (kind == TRAFFIC_CONTROL || thread->out.error[0]) continue;
         if (moved == (uint64_t)planned[kind].sent_bytes &&
-            zero->trace.traffic[kind].sent_bytes[LINK_INTER] == (uint64_t)across[kind])
+            zero->trace.traffic[kind].sent_bytes[LINK_INTER] == (uint64_t)planned[kind].across_bytes)
             continue;
         snprintf(thread->out.error, sizeof thread->out.error,
                  "step %lld moved %llu bytes of kind %d, %llu of them across nodes; %lld were planned, and %lld",
                  (long long)zero->progress.steps, (unsigned long long)moved, kind,
                  (unsigned long long)zero->trace.traffic[kind].sent_bytes[LINK_INTER],
-                 (long long)planned[kind].sent_bytes, (long long)across[kind]);
+                 (long long)planned[kind].sent_bytes, (long long)planned[kind].across_bytes);
     }
 }
 
@@ -219,7 +216,7 @@ static inline void *rank_main(void *argument)
     footprint_of(&thread->out.footprint, zero_schedule(zero));
     struct model model;
     model_of(&model, thread->config, NULL);
-    traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank);
+    traffic_of(thread->out.traffic, zero_schedule(zero), &model, thread->rank, 0);
     thread->out.model_elems = model.elems;
     thread->out.hidden = model.shape.hidden;
     for (int u = 0; u < model.unit_count; u++)

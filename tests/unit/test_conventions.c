@@ -614,10 +614,10 @@ static void traffic_is_the_plan(const struct config *config, const struct setup 
 {
     const int ranks = config->topology.ranks;
     double sent = 0, out = 0;
-    int64_t across[TRAFFIC_KINDS];
+    struct traffic_sum sums[TRAFFIC_KINDS];
     for (int rank = 0; rank < ranks; rank++) {
-        traffic_across(across, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) out += (double)across[kind] / ranks;
+        traffic_of(sums, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
+        out += (double)traffic_between_ranks(sums).across_bytes / ranks;
         sent += (double)setup_sent_bytes(setup, rank) / ranks;
     }
     about(ours("zero-volume", config, 0), sent);

@@ -206,7 +206,7 @@ static void test_traffic_is_the_papers(void **state)
                 const int k[] = {2, 2, micro + 1, 3 * micro};
                 for (int rank = 0; rank < ranks; rank++) {
                     struct traffic_sum sums[TRAFFIC_KINDS];
-                    traffic_of(sums, &schedule, &model, rank);
+                    traffic_of(sums, &schedule, &model, rank, 0);
                     int64_t sent = 0;
                     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sent += sums[kind].sent_bytes;
                     assert_int_equal(sent,
@@ -249,10 +249,9 @@ static void test_hops_cross_nodes_once(void **state)
                     if (schedule.ops[i].lane == LANE_COMM) by_ops += schedule.ops[i].sent_bytes;
                 assert_in_range((int64_t)ring - by_ops, 0, schedule.op_count);
                 for (int rank = 0; rank < ranks; rank++) {
-                    int64_t across[TRAFFIC_KINDS], all = 0;
-                    traffic_across(across, &schedule, &model, rank, node);
-                    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) all += across[kind];
-                    assert_int_equal(all, gathers * (form > 0 ? hop : direct) +
+                    struct traffic_sum sums_of[TRAFFIC_KINDS];
+                    traffic_of(sums_of, &schedule, &model, rank, node);
+                    assert_int_equal(traffic_between_ranks(sums_of).across_bytes, gathers * (form > 0 ? hop : direct) +
                                               sums * (form == 1 && stage > 0 ? hop : direct));
                 }
                 assert_true(theory <= ring && theory * 1.002 > ring);
@@ -286,13 +285,13 @@ static void test_number_of_collectives(void **state)
     struct config_zero knobs = knobs_of(3, 200000);
     struct traffic_sum sums[TRAFFIC_KINDS];
     struct schedule schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
-    traffic_of(sums, &schedule, &model, 0);
+    traffic_of(sums, &schedule, &model, 0, 0);
     assert_int_equal(sums[TRAFFIC_ALL_GATHER].count,
                      2 * model.unit_count); /* plain form: once forward, once backward */
     schedule_release(&schedule);
     knobs.max_reuse_distance = 1000000000; /* DeepSpeed's default: a small model stays gathered */
     schedule = built(&model, &knobs, PURPOSE_TRAIN, 4, 1);
-    traffic_of(sums, &schedule, &model, 0);
+    traffic_of(sums, &schedule, &model, 0, 0);
     assert_int_equal(sums[TRAFFIC_ALL_GATHER].count, model.unit_count);
     schedule_release(&schedule);
     model_release(&model);

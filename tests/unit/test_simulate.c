@@ -334,15 +334,13 @@ static void record(struct told *told, const struct config *config, const struct 
 static void assert_as_planned(const struct told *told, const struct setup *setup)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    int64_t across[TRAFFIC_KINDS];
     for (int rank = 0; rank < RECORDED; rank++) {
         uint64_t all = 0;
-        traffic_of(sums, &setup->schedule, &setup->model, rank);
-        traffic_across(across, &setup->schedule, &setup->model, rank, NODE);
+        traffic_of(sums, &setup->schedule, &setup->model, rank, NODE);
         for (int kind = 0; kind < TRAFFIC_CONTROL; kind++) {
             const enum link link = traffic_link((enum traffic)kind);
-            assert_int_equal(told->sent[rank][kind][link], sums[kind].sent_bytes - across[kind]);
-            assert_int_equal(told->sent[rank][kind][LINK_INTER], across[kind]);
+            assert_int_equal(told->sent[rank][kind][link], sums[kind].sent_bytes - sums[kind].across_bytes);
+            assert_int_equal(told->sent[rank][kind][LINK_INTER], sums[kind].across_bytes);
             all += (uint64_t)sums[kind].sent_bytes;
         }
         assert_int_equal(told->op_sent[rank], all);
