@@ -4,31 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/plan/checker.h"
 
 /* ---- one step ---- */
 
 /* rates may be NULL. */
-static int simulate_config(double *step_s, struct rates *rates, int64_t peak_bytes[TIERS], const struct config *config,
+static int simulate_config(double *step_s, struct rates *rates, struct footprint *footprint, const struct config *config,
                            const struct advice *advice, struct error *err)
 {
     struct setup setup;
-    int status = setup_init(&setup, config, err);
+    int status = setup_init_checked(&setup, config, err);
     if (status) return status;
     const struct cost_input cost = cost_of(&setup, config, advice->hardware);
-    memcpy(peak_bytes, setup.footprint.peak_bytes, sizeof setup.footprint.peak_bytes);
-    status = schedule_check(&setup.schedule, &setup.model, err);
-    if (!status) status = simulate_once(step_s, NULL, &cost, err);
+    *footprint = setup.footprint;
+    status = simulate_once(step_s, NULL, &cost, err);
     if (!status && rates) *rates = rates_of(&cost, *step_s);
     setup_release(&setup);
     return status;
-}
-
-static bool within(const int64_t peak_bytes[TIERS], const struct fit_limits *limits)
-{
-    for (int tier = 0; tier < TIERS; tier++)
-        if (limits->bytes[tier] && (uint64_t)peak_bytes[tier] > limits->bytes[tier]) return false;
-    return true;
 }
 
 /* ---- which setup ---- */
@@ -55,7 +46,7 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
     for (int c = 0; c < all->count && !status; c++) {
         const struct fit_candidate *candidate = &all->candidates[c];
         struct advised found = {.candidate = *candidate};
-        int64_t peak_bytes[TIERS];
+        struct footprint footprint;
         if (!candidate->plan.planned) continue;
         if (!fit_fits(&candidate->plan, &advice->limits)) {
             const bool nearer = !advice->has_lacking || fit_lack(&candidate->plan, &advice->limits) < fit_lack(&advice->nearest.plan, &advice->limits);
@@ -66,7 +57,7 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
         }
         *advice->config = *config;
         status = fit_apply(advice->config, &candidate->setup, advice->limits.folder, err);
-        if (!status) status = simulate_config(&found.step_s, &found.rates, peak_bytes, advice->config, advice, err);
+        if (!status) status = simulate_config(&found.step_s, &found.rates, &footprint, advice->config, advice, err);
         if (!status) weigh(advice, &found);
     }
     return status;
@@ -93,13 +84,13 @@ static int tune(struct advice *advice, struct error *err)
     if (!changed) return error_set(err, STATUS_RUN, "no memory for a configuration");
     for (int number = 0, made;; number++) {
         struct tuned tuned;
-        int64_t peak_bytes[TIERS];
+        struct footprint footprint;
         *changed = *advice->config;
         if ((made = why_tune(number, &tuned.change, changed)) < 0) break;
         if (!made || !is_same_setup(changed, advice->config)) continue;
-        if (simulate_config(&tuned.step_s, NULL, peak_bytes, changed, advice, NULL)) continue;
-        tuned.peak_bytes = peak_bytes[TIER_DEVICE];
-        tuned.fits = within(peak_bytes, &advice->limits);
+        if (simulate_config(&tuned.step_s, NULL, &footprint, changed, advice, NULL)) continue;
+        tuned.peak_bytes = footprint.peak_bytes[TIER_DEVICE];
+        tuned.fits = footprint_fits(&footprint, advice->limits.bytes);
         const bool faster = tuned.step_s < 0.995 * advice->best.step_s;
         if (faster && advice->tuned_count < ADVICE_TUNINGS_MAX) advice->tuned[advice->tuned_count++] = tuned;
     }

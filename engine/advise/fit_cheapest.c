@@ -124,8 +124,7 @@ static void keep_what_differs(struct config *changed, const struct config *confi
 
 static bool within(const struct setup *setup, const uint64_t limits[TIERS], int64_t peak_bytes[TIERS])
 {
-    for (int tier = 0; tier < TIERS; tier++)
-        if (limits[tier] && (uint64_t)setup->footprint.peak_bytes[tier] > limits[tier]) return false;
+    if (!footprint_fits(&setup->footprint, limits)) return false;
     memcpy(peak_bytes, setup->footprint.peak_bytes, sizeof setup->footprint.peak_bytes);
     return true;
 }

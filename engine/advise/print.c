@@ -11,23 +11,12 @@
 #include "engine/base/json.h"
 #include "engine/base/words.h"
 #include "engine/config/keys.h"
-#include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/setup.h"
 #include "engine/plan/schedule_io.h"
 #include "engine/simulate/simulate.h"
 
 #define ZERO "zero_optimization."
-
-/* Plans and checks the schedule, as the engine does before it runs. The caller releases *setup on STATUS_OK. */
-static int checked_setup(struct setup *setup, const struct config *config, struct error *err)
-{
-    int status = setup_init(setup, config, err);
-    if (status) return status;
-    status = schedule_check(&setup->schedule, &setup->model, err);
-    if (status) setup_release(setup);
-    return status;
-}
 
 /* ---- traffic ---- */
 
@@ -258,7 +247,7 @@ static void print_head(FILE *out, const struct setup *setup, const struct config
 int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
-    int status = checked_setup(&setup, config, err);
+    int status = setup_init_checked(&setup, config, err);
     if (status) return status;
     print_head(out, &setup, config);
     plan_notes(out, "note: ", &setup.model, &config->zero);
@@ -335,7 +324,7 @@ static void add_flops(cJSON *out, const struct setup *setup)
 int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
-    int status = checked_setup(&setup, config, err);
+    int status = setup_init_checked(&setup, config, err);
     if (status) return status;
     cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
     json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems),

@@ -50,18 +50,20 @@ static int64_t states_bytes(struct accounting_sum sum, int64_t psi, int ranks)
     return sum.whole * psi + (sum.cut * psi + ranks - 1) / ranks;
 }
 
-/* The step of a stage, without operations: enough for the paper's volume. False: this configuration cannot be had there. */
-static bool step_at(struct schedule *schedule, struct model *model, const struct config *config, int stage, int64_t psi)
+/* The paper's volume at a stage, by a step without operations, and its formula. False: this configuration cannot be had there. */
+static bool volume_at(double *bytes, char formula[192], const struct config *config, int stage, int64_t psi)
 {
     struct config at = *config;
     char text[2] = {(char)('0' + stage), '\0'};
     if (config_set(&at, "zero_optimization.stage", text, NULL)) return false;
-    *model = (struct model){.elems = psi, .dtype = at.dtype, .gradient = at.dtype, .wire = at.dtype};
-    if (at.gradient_type != TYPE_OF_MODEL) model->gradient = config_dtype(at.gradient_type);
-    if (at.wire_type != TYPE_OF_MODEL) model->wire = config_dtype(at.wire_type);
-    *schedule = (struct schedule){
+    struct model model = {.elems = psi, .dtype = at.dtype, .gradient = at.dtype, .wire = at.dtype};
+    if (at.gradient_type != TYPE_OF_MODEL) model.gradient = config_dtype(at.gradient_type);
+    if (at.wire_type != TYPE_OF_MODEL) model.wire = config_dtype(at.wire_type);
+    struct schedule schedule = {
         .stage = stage, .ranks = at.topology.ranks, .micro_steps = at.accumulation_steps, .knobs = at.zero};
-    if (at.topology.ranks_per_node < schedule->ranks) schedule->node_ranks = at.topology.ranks_per_node;
+    if (at.topology.ranks_per_node < schedule.ranks) schedule.node_ranks = at.topology.ranks_per_node;
+    theory_formula(formula, 192, &schedule, "Psi", dtype_bytes(model.dtype));
+    *bytes = traffic_theory_bytes(&model, &schedule);
     return true;
 }
 
@@ -88,14 +90,10 @@ void psi_print(FILE *out, const struct config *config, int64_t psi)
     fprintf(out, "\nWhat a rank sends in a step, %s, %d micro-step%s, bytes\n", dtype_name(config->dtype),
             config->accumulation_steps, plural(config->accumulation_steps));
     for (int stage = 0; stage < STAGES; stage++) {
-        struct schedule schedule;
-        struct model model;
+        double bytes;
         fprintf(out, "  stage %d  ", stage);
-        if (!step_at(&schedule, &model, config, stage, psi)) fputs("these settings are of another stage\n", out);
-        else
-            fprintf(out, "%s = %s\n",
-                    theory_formula(formula, sizeof formula, &schedule, "Psi", dtype_bytes(model.dtype)),
-                    grouped(a, (int64_t)(traffic_theory_bytes(&model, &schedule) + 0.5)));
+        if (!volume_at(&bytes, formula, config, stage, psi)) fputs("these settings are of another stage\n", out);
+        else fprintf(out, "%s = %s\n", formula, grouped(a, (int64_t)(bytes + 0.5)));
     }
     fputs("\nActivations, buffers and gathered units follow from sizes: give --model, or\n--set model.KEY=VALUE, in "
           "place of --psi\n",
@@ -119,12 +117,9 @@ int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct e
                      NUMBER("bytes", states_bytes(sum, psi, ranks)));
         }
     for (int stage = 0; stage < STAGES; stage++) {
-        struct schedule schedule;
-        struct model model;
-        if (!step_at(&schedule, &model, config, stage, psi)) continue;
-        json_put(json_item(traffic), NUMBER("stage", stage),
-                 TEXT("formula", theory_formula(formula, sizeof formula, &schedule, "Psi", dtype_bytes(model.dtype))),
-                 NUMBER("sent_bytes", traffic_theory_bytes(&model, &schedule)));
+        double bytes;
+        if (!volume_at(&bytes, formula, config, stage, psi)) continue;
+        json_put(json_item(traffic), NUMBER("stage", stage), TEXT("formula", formula), NUMBER("sent_bytes", bytes));
     }
     return json_print(out, root, err);
 }

@@ -9,7 +9,6 @@
 #include "engine/base/json.h"
 #include "engine/cli/front.h"
 #include "engine/observe/states.h"
-#include "engine/plan/checker.h"
 #include "engine/simulate/record.h"
 
 enum { SLOW_MOST = 64, RECORDED_RANKS = 16 };
@@ -108,12 +107,11 @@ static int place_ranks(struct trial *trial, struct error *err)
 /* Links and devices are as fast as the hardware has them. */
 static void drop_pace(struct config *config)
 {
-    static const struct config none = {.topology = {.slow_motion = 1, .slow_rank = -1}};
-    if (memcmp(config->topology.links, none.topology.links, sizeof none.topology.links) ||
-        config->topology.slow_motion > 1 || config->topology.slow_rank >= 0 || config->topology.device_flops > 0)
+    struct hardware paces;
+    if (hardware_of_paces(&paces, config) || paces.slow_motion > 1)
         fputs("zerolab: note: topology.links, slow_motion, slow_rank and device_flops have no effect in a simulation\n",
               stderr);
-    memcpy(config->topology.links, none.topology.links, sizeof none.topology.links);
+    memset(config->topology.links, 0, sizeof config->topology.links);
     config->topology.slow_motion = 1;
     config->topology.slow_rank = -1;
     config->topology.device_flops = 0;
@@ -153,10 +151,8 @@ static int simulate(struct trial *trial, struct error *err)
     struct recorder *recorder = NULL;
     int status = simulation_open(&simulation, &input, err);
     if (status) return status;
-    const struct recorder_input recorded = {&trial->config,   &trial->setup,      simulation,
-                                            &trial->hardware, question->recorded, trial->per_node};
     trial->classes = simulation_classes(simulation);
-    if (trial->cli->simulated) status = recorder_open(&recorder, trial->cli->simulated, &recorded, err);
+    if (trial->cli->simulated) status = recorder_open(&recorder, trial->cli->simulated, &trial->config, &trial->setup, simulation, err);
     if (!status) status = run_steps(trial, simulation, recorder, err);
     if (recorder) {
         const int closed = recorder_close(recorder, status ? NULL : err);
@@ -257,14 +253,12 @@ static int print_answer_json(FILE *out, const struct trial *trial, struct error 
 
 /* ---- all ---- */
 
-/* Plans and proves the schedule, as the engine does before it runs. */
 static int run_trial(struct trial *trial, struct error *err)
 {
     int status = place_ranks(trial, err);
     drop_pace(&trial->config);
-    if (!status) status = setup_init(&trial->setup, &trial->config, err);
+    if (!status) status = setup_init_checked(&trial->setup, &trial->config, err);
     if (status) return status;
-    status = schedule_check(&trial->setup.schedule, &trial->setup.model, err);
     trial->step_s = trial->question.iteration_s;
     if (!status && isnan(trial->step_s)) status = simulate(trial, err);
     if (!status && trial->cli->json) status = print_answer_json(stdout, trial, err);

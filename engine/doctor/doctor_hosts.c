@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/order.h"
 #include "engine/base/version.h"
 #include "engine/comm/comm.h"
 #include "engine/doctor/doctor.h"
@@ -28,12 +29,6 @@ struct figures {
 
 enum { ROUNDS = 51, MOVES = 5, MOVE_BYTES = 8 << 20 };
 
-static int by_value(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Rank 1 reads its clock after it has rank 0's message of the round before, and before rank 0 has its message of this one: that is a
  * ping from rank 0's reading in the round before to its reading after this one. */
 static int measure_messages(struct comm *comm, struct figures *figures, struct error *err)
@@ -53,7 +48,7 @@ static int measure_messages(struct comm *comm, struct figures *figures, struct e
     clock_offset_measure(&offset, ping + 1, ROUNDS - 1);
     figures->ahead_us = (double)offset.ns * 1e-3;
     figures->within_us = (double)offset.within_ns * 1e-3;
-    qsort(took_ns, ROUNDS, sizeof *took_ns, by_value);
+    qsort(took_ns, ROUNDS, sizeof *took_ns, ascending_u64);
     figures->latency_us = (double)took_ns[ROUNDS / 2] * 1e-3;
     return STATUS_OK;
 }

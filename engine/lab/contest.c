@@ -34,14 +34,6 @@ static int config_of(struct config *config, const struct lab_tries *tries, const
     return status;
 }
 
-static bool fits(const struct config *config, const struct footprint *footprint)
-{
-    for (int tier = 0; tier < TIERS; tier++)
-        if (config->budget_bytes[tier] && (uint64_t)footprint->peak_bytes[tier] > config->budget_bytes[tier])
-            return false;
-    return true;
-}
-
 static void try_one(struct contest *contest, const struct config *config, const int *chosen)
 {
     struct setup setup;
@@ -49,7 +41,7 @@ static void try_one(struct contest *contest, const struct config *config, const 
     if (setup_init(&setup, config, &ignored)) return;
     contest->tried++;
     const double seconds = paced_seconds(&setup, config);
-    if (!isnan(seconds) && fits(config, &setup.footprint) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
+    if (!isnan(seconds) && footprint_fits(&setup.footprint, config->budget_bytes) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
         contest->best_s = seconds;
         memcpy(contest->best, chosen, sizeof contest->best);
     }

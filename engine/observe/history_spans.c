@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/order.h"
 #include "engine/observe/history_parts.h"
 
 enum { SPANS_SHARE = 2, SPANS_LEAST = 64 }; /* half of all bytes */
@@ -225,12 +226,6 @@ bool history_io(const struct history *history, int rank, enum lane lane, const s
 
 /* ---- moments ---- */
 
-static int by_time(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* The operations that have begun on some ranks of a step, from number first_op on. */
 struct moments {
     const struct history *history;
@@ -280,7 +275,7 @@ int history_moments(const struct history *history, int rank, const struct histor
     for (int r = from; r < end; r++) add_moments(&of, r);
     for (int i = 0; i < room; i++)
         if (times[i] && times[i] <= until_ns) times[found++] = times[i];
-    qsort(times, (size_t)found, sizeof *times, by_time);
+    qsort(times, (size_t)found, sizeof *times, ascending_u64);
     for (int i = 0; i < found; i++)
         if (!count || times[i] != times[count - 1]) times[count++] = times[i];
     return count;

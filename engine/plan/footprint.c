@@ -51,6 +51,13 @@ void footprint_of(struct footprint *footprint, const struct schedule *schedule)
     }
 }
 
+bool footprint_fits(const struct footprint *footprint, const uint64_t limits[TIERS])
+{
+    for (int tier = 0; tier < TIERS; tier++)
+        if (limits[tier] && (uint64_t)footprint->peak_bytes[tier] > limits[tier]) return false;
+    return true;
+}
+
 enum traffic op_traffic(enum op_kind kind)
 {
     if (op_lane(kind) == LANE_D2H) return TRAFFIC_D2H;

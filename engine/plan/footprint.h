@@ -15,6 +15,9 @@ struct footprint {
 
 void footprint_of(struct footprint *footprint, const struct schedule *schedule);
 
+/* limits: by tier; 0: none. */
+bool footprint_fits(const struct footprint *footprint, const uint64_t limits[TIERS]);
+
 /* across_bytes: the part that goes to other (virtual) nodes. */
 struct traffic_sum { int count; int64_t sent_bytes, across_bytes; };
 

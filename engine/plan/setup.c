@@ -1,7 +1,7 @@
 #include "engine/plan/setup.h"
 
 #include "engine/config/resolve.h"
-#include "engine/plan/footprint.h"
+#include "engine/plan/checker.h"
 
 int setup_init(struct setup *setup, const struct config *config, struct error *err)
 {
@@ -12,6 +12,15 @@ int setup_init(struct setup *setup, const struct config *config, struct error *e
     status = schedule_build(&setup->schedule, &input, err);
     if (status) model_release(&setup->model);
     else footprint_of(&setup->footprint, &setup->schedule);
+    return status;
+}
+
+int setup_init_checked(struct setup *setup, const struct config *config, struct error *err)
+{
+    int status = setup_init(setup, config, err);
+    if (status) return status;
+    status = schedule_check(&setup->schedule, &setup->model, err);
+    if (status) setup_release(setup);
     return status;
 }
 

@@ -11,6 +11,8 @@ struct setup {
 };
 
 int setup_init(struct setup *setup, const struct config *config, struct error *err);
+/* And proves the schedule, as the engine does before it runs. STATUS_CHECK: the checker found a mistake. */
+int setup_init_checked(struct setup *setup, const struct config *config, struct error *err);
 void setup_release(struct setup *setup);
 
 /* Tensor bytes that a rank sends to others in a step. */

@@ -10,6 +10,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/futex.h"
+#include "engine/base/order.h"
 #include "engine/memory/disk.h"
 #include "kernels/kernels.h"
 
@@ -168,12 +169,6 @@ static void *answer(void *argument)
     return NULL;
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /* Half of the shortest way there and back, which is what an operation costs. And how long one takes to wake that has slept, as a lane does
  * for the time of an operation: the first tenth, because others may use the machine meanwhile. */
 static int measure_wake(struct hardware *hardware, struct error *err)
@@ -192,7 +187,7 @@ static int measure_wake(struct hardware *hardware, struct error *err)
         if (took_ns < least) least = took_ns;
         woken_ns[p / 2] = ball.seen_ns - since_ns; /* that of the sleeper stays */
     }
-    qsort(woken_ns, PINGS / 2, sizeof *woken_ns, ascending);
+    qsort(woken_ns, PINGS / 2, sizeof *woken_ns, ascending_u64);
     hardware->op_ns = least / 2;
     hardware->call_ns = 2 * hardware->op_ns; /* one barrier before, one after */
     hardware->wake_ns = woken_ns[PINGS / 20];

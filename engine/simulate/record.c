@@ -30,7 +30,10 @@ struct moment {
 };
 
 struct recorder {
-    struct recorder_input input;
+    const struct config *config;
+    const struct setup *setup;
+    const struct simulation *simulation;
+    const struct simulation_input *input; /* of it */
     const struct schedule *schedule;
     struct trace_file *file;
     struct recorded *ranks;
@@ -73,12 +76,11 @@ static void take(void *user, struct trace_record *record)
 
 static void put_header(struct recorder *recorder)
 {
-    const struct recorder_input *input = &recorder->input;
-    const struct run_place place = {.ranks = input->recorded,
-                                    .ranks_per_node = input->per_node,
-                                    .isa = input->hardware->name,
+    const struct run_place place = {.ranks = recorder->input->recorded,
+                                    .ranks_per_node = recorder->input->cost.per_node,
+                                    .isa = recorder->input->cost.hardware->name,
                                     .simulated_ranks = recorder->schedule->ranks};
-    char *json = run_header_json(input->config, &input->setup->model, NULL, &place);
+    char *json = run_header_json(recorder->config, &recorder->setup->model, NULL, &place);
     if (json) PUT(recorder, TRACE_RANK_ALL, RUN, run, TEXT_OF(json));
     else recorder->status = error_set(recorder->err, STATUS_RUN, "no memory for the header of a trace");
     free(json);
@@ -86,17 +88,17 @@ static void put_header(struct recorder *recorder)
 
 static void put_plan(struct recorder *recorder)
 {
-    const struct recorder_input *input = &recorder->input;
-    const struct planned_step planned = {recorder->schedule, &input->setup->model, SCHEDULE_NUMBER};
+    const struct cost_input *cost = &recorder->input->cost;
+    const struct planned_step planned = {recorder->schedule, cost->model, SCHEDULE_NUMBER};
     struct taking taking = {recorder, 0};
     const struct record_taker taker = {take, &taking};
     records_of_schedule(&planned, &taker);
     records_of_memory(&planned, &taker);
-    for (; taking.rank < input->recorded; taking.rank++) {
-        records_of_traffic(&planned, taking.rank, input->per_node, &taker);
+    for (; taking.rank < recorder->input->recorded; taking.rank++) {
+        records_of_traffic(&planned, taking.rank, cost->per_node, &taker);
         for (int tier = 0; tier < TIERS; tier++) {
-            const uint64_t budget = input->config->budget_bytes[tier],
-                           most = budget || tier != TIER_DEVICE ? budget : input->hardware->memory_bytes;
+            const uint64_t budget = recorder->config->budget_bytes[tier],
+                           most = budget || tier != TIER_DEVICE ? budget : cost->hardware->memory_bytes;
             PUT(recorder, taking.rank, BUDGET, budget, (uint8_t)tier, most);
         }
     }
@@ -121,7 +123,7 @@ static void change(struct recorded *of, const struct buffer *buffer, bool takes)
 /* The pool is as the plan lays it out: from its first to its last address. */
 static uint64_t reserved_bytes(const struct recorder *recorder, int tier, int category)
 {
-    return recorder->input.setup->footprint.category[tier][category].extent_bytes;
+    return recorder->setup->footprint.category[tier][category].extent_bytes;
 }
 
 static void put_level(struct recorder *recorder, int rank, int tier, int category)
@@ -249,7 +251,7 @@ int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, s
     recorder->err = err;
     recorder->now_ns = recorder->begin_ns = begin_ns;
     recorder->step = step;
-    for (int rank = 0; rank < recorder->input.recorded; rank++) {
+    for (int rank = 0; rank < recorder->input->recorded; rank++) {
         const struct op_time *times = recorder->ranks[rank].times;
         PUT(recorder, rank, STEP_BEGIN, step_begin, step, SCHEDULE_NUMBER, (uint8_t)recorder->schedule->stage);
         put_holdings(recorder, rank);
@@ -258,7 +260,7 @@ int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, s
             recorder->moments[count++] = (struct moment){times[o].ended_ns, rank, o, true};
         }
         recorder->moments[count++] =
-            (struct moment){simulation_ended_ns(recorder->input.simulation, rank), rank, ops, true};
+            (struct moment){simulation_ended_ns(recorder->simulation, rank), rank, ops, true};
     }
     qsort(recorder->moments, count, sizeof *recorder->moments, by_time);
     for (size_t i = 0; i < count && !recorder->status; i++) put_moment(recorder, &recorder->moments[i]);
@@ -270,7 +272,7 @@ int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, s
 static bool make_room(struct recorder *recorder)
 {
     const struct schedule *schedule = recorder->schedule;
-    const struct recorder_input *input = &recorder->input;
+    const struct simulation_input *input = recorder->input;
     const size_t ops = (size_t)schedule->op_count, recorded = (size_t)input->recorded;
     recorder->ranks = calloc(recorded, sizeof *recorder->ranks);
     recorder->sent = malloc(recorded * ops * sizeof *recorder->sent);
@@ -278,10 +280,10 @@ static bool make_room(struct recorder *recorder)
     if (!recorder->ranks || !recorder->sent || !recorder->moments) return false;
     for (int rank = 0; rank < input->recorded; rank++) {
         struct recorded *of = &recorder->ranks[rank];
-        of->times = simulation_times(input->simulation, rank);
+        of->times = simulation_times(recorder->simulation, rank);
         of->sent = recorder->sent + (size_t)rank * ops;
         for (size_t o = 0; o < ops; o++)
-            op_link_bytes(of->sent[o], schedule, &input->setup->model, &schedule->ops[o], rank, input->per_node);
+            op_link_bytes(of->sent[o], schedule, input->cost.model, &schedule->ops[o], rank, input->cost.per_node);
         for (int b = 0; b < schedule->lasting_count; b++) change(of, &schedule->buffers[b], true);
     }
     return true;
@@ -295,12 +297,13 @@ static void release(struct recorder *recorder)
     free(recorder);
 }
 
-int recorder_open(struct recorder **out, const char *path, const struct recorder_input *input, struct error *err)
+int recorder_open(struct recorder **out, const char *path, const struct config *config, const struct setup *setup,
+                  const struct simulation *simulation, struct error *err)
 {
     struct recorder *recorder = calloc(1, sizeof *recorder);
     if (!recorder) return error_set(err, STATUS_RUN, "no memory to record a simulation");
-    *recorder =
-        (struct recorder){.input = *input, .schedule = &input->setup->schedule, .now_ns = RECORDED_FROM_NS, .err = err};
+    *recorder = (struct recorder){config, setup, simulation, simulation_input_of(simulation), &setup->schedule,
+                                  .now_ns = RECORDED_FROM_NS, .err = err};
     int status = make_room(recorder) ? trace_file_create(&recorder->file, path, err)
                                      : error_set(err, STATUS_RUN, "no memory to record a simulation");
     if (status) return release(recorder), status;

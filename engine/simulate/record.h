@@ -2,10 +2,9 @@
  * hardware and with how many ranks; the trace has the records of the first ranks. What a simulation does not know is not there
  * (losses and norms are NaN; there are no records of processes and I/O requests).
  *
- *     recorder_open(&recorder, path, &input, err)
+ *     recorder_open(&recorder, path, &config, &setup, simulation, err)
  *     recorder_step(recorder, step, begin_ns, err) ...     after each simulation_step()
- *     recorder_close(recorder, err)
- * */
+ *     recorder_close(recorder, err) */
 #pragma once
 
 #include "engine/config/config.h"
@@ -14,17 +13,11 @@
 
 enum { RECORDED_RANKS_MAX = 4096, RECORDED_FROM_NS = 1 /* when the first step begins: 0 is an unknown time */ };
 
-struct recorder_input {
-    const struct config *config;
-    const struct setup *setup;
-    const struct simulation *simulation;
-    const struct hardware *hardware;
-    int recorded, per_node;
-};
-
 struct recorder;
 
-int recorder_open(struct recorder **out, const char *path, const struct recorder_input *input, struct error *err);
+/* All must live until it is closed. */
+int recorder_open(struct recorder **out, const char *path, const struct config *config, const struct setup *setup,
+                  const struct simulation *simulation, struct error *err);
 int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, struct error *err);
 /* Ends the trace and frees. */
 int recorder_close(struct recorder *recorder, struct error *err);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/order.h"
 #include "engine/base/rng.h"
 #include "engine/plan/footprint.h"
 
@@ -56,18 +57,12 @@ static struct process_group group_at(const struct simulation *s, int kind, int r
     return schedule_group(s->input.cost.schedule, (enum group)kind, rank);
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /* Each colour once, in ascending order; returns how many. */
 static int distinct(const uint64_t *colour, uint64_t *room, int ranks)
 {
     int count = 0;
     memcpy(room, colour, (size_t)ranks * sizeof *room);
-    qsort(room, (size_t)ranks, sizeof *room, ascending);
+    qsort(room, (size_t)ranks, sizeof *room, ascending_u64);
     for (int r = 0; r < ranks; r++)
         if (r == 0 || room[r] != room[count - 1]) room[count++] = room[r];
     return count;
@@ -108,7 +103,7 @@ static void number_classes(struct simulation *s, const uint64_t *colour, uint64_
 {
     const int count = distinct(colour, sorted, ranks);
     for (int r = 0; r < ranks; r++) {
-        const uint64_t *at = bsearch(&colour[r], sorted, (size_t)count, sizeof *sorted, ascending);
+        const uint64_t *at = bsearch(&colour[r], sorted, (size_t)count, sizeof *sorted, ascending_u64);
         int *of = &number[at - sorted]; /* 1 more than the class */
         if (!*of) s->first_of[s->classes] = r, *of = ++s->classes;
         s->class_of[r] = *of - 1;
@@ -332,6 +327,11 @@ const struct op_time *simulation_times(const struct simulation *s, int rank)
 uint64_t simulation_ended_ns(const struct simulation *s, int rank)
 {
     return s->last[s->class_of[rank]];
+}
+
+const struct simulation_input *simulation_input_of(const struct simulation *s)
+{
+    return &s->input;
 }
 
 int simulation_classes(const struct simulation *s)

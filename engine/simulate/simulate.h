@@ -41,6 +41,7 @@ uint64_t simulation_step(struct simulation *simulation, uint32_t step, uint64_t 
 const struct op_time *simulation_times(const struct simulation *simulation, int rank);
 uint64_t simulation_ended_ns(const struct simulation *simulation, int rank);
 
+const struct simulation_input *simulation_input_of(const struct simulation *simulation);
 int simulation_classes(const struct simulation *simulation);
 
 /* Of rank 0 in the last step: how long each lane was at work, in seconds, without its waits for other ranks. */

@@ -317,9 +317,8 @@ static void record(struct told *told, const struct config *config, const struct 
     const struct simulation_input input = {.cost = {&setup->schedule, &setup->model, hardware, NODE},
                                            .recorded = RECORDED};
     if (simulation_open(&simulation, &input, &err)) fail_msg("%s", err.text);
-    const struct recorder_input recorded = {config, setup, simulation, hardware, RECORDED, NODE};
     close(mkstemp(path));
-    if (recorder_open(&recorder, path, &recorded, &err)) fail_msg("%s", err.text);
+    if (recorder_open(&recorder, path, config, setup, simulation, &err)) fail_msg("%s", err.text);
     simulation_step(simulation, 1, RECORDED_FROM_NS);
     if (recorder_step(recorder, 1, RECORDED_FROM_NS, &err) || recorder_close(recorder, &err) ||
         source_open_file(&source, path, &err))

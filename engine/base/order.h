@@ -1,0 +1,10 @@
+/* Comparisons for qsort() and bsearch(). */
+#pragma once
+
+#include <stdint.h>
+
+static inline int ascending_u64(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
