@@ -14,7 +14,7 @@
 #include "engine/trace/writer.h"
 #include "engine/train/records.h"
 #include "engine/train/worker.h"
-#include "engine/zero/run_header.h"
+#include "engine/zero/plan_records.h"
 #include "engine/zero/zero.h"
 #include "kernels/kernels.h"
 

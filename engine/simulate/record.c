@@ -6,7 +6,6 @@
 
 #include "engine/trace/file.h"
 #include "engine/zero/plan_records.h"
-#include "engine/zero/run_header.h"
 
 enum { SCHEDULE_NUMBER = 1 };
 

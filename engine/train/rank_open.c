@@ -10,7 +10,7 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
-#include "engine/zero/run_header.h"
+#include "engine/zero/plan_records.h"
 #include "kernels/kernels.h"
 
 enum { SAVER_RING_BYTES = 16 << 10 };

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/json.h"
+#include "engine/base/version.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/schedule_io.h"
 
@@ -69,4 +71,70 @@ void records_of_traffic(const struct planned_step *step, int rank, int per_node,
             put(taker, record);
         }
     }
+}
+
+/* ---- the run ---- */
+
+static cJSON *model_json(const struct model *model)
+{
+    const struct config_model *shape = &model->shape;
+    cJSON *json =
+        json_object(TEXT("name", shape->name), NUMBER("parameters", model->elems), NUMBER("layers", shape->layers),
+                    NUMBER("hidden", shape->hidden), NUMBER("heads", shape->heads), NUMBER("context", shape->context),
+                    NUMBER("vocabulary", shape->vocabulary));
+    cJSON *units = cJSON_AddArrayToObject(json, "units");
+    for (int u = 0; u < model->unit_count; u++)
+        json_put(json_item(units), TEXT("name", model->units[u].name), NUMBER("elems", model->units[u].elems));
+    return json;
+}
+
+/* The entropy of single tokens is the loss of a model that has learned only their frequencies. */
+static cJSON *data_json(const struct data *data)
+{
+    cJSON *json = json_object(NUMBER("bytes", data_bytes(data)), NUMBER("tokens", data_tokens(data)));
+    if (data_bytes(data)) cJSON_AddNumberToObject(json, "unigram_entropy", data_unigram_entropy(data));
+    return json;
+}
+
+/* {"key": {"from": "file", "value": "2"}}: who said what, before defaults and what follows from others. */
+static cJSON *given_json(const char *lines)
+{
+    cJSON *json = cJSON_CreateObject();
+    struct config_given given;
+    while (config_given_next(&lines, &given)) {
+        cJSON *row = cJSON_AddObjectToObject(json, given.path);
+        json_put(row, TEXT("from", given.from), TEXT("value", given.value));
+    }
+    return json;
+}
+
+char *run_header_json(const struct config *config, const struct model *model, const struct data *data,
+                      const struct run_place *place)
+{
+    cJSON *json = json_object(TEXT("version", ZEROLAB_VERSION), NUMBER("part", place->part),
+                              NUMBER("steps_done", place->steps_done));
+    cJSON_AddItemToObject(json, "model", model_json(model));
+    json_put(json, TEXT("precision", dtype_name(config->dtype)), NUMBER("ranks", place->ranks),
+             NUMBER("ranks_per_node", place->ranks_per_node),
+             TEXT("ranks_as", config->topology.ranks_as == RANKS_AS_THREADS ? "threads" : "processes"),
+             NUMBER("threads_per_rank", config->topology.threads_per_rank),
+             TEXT("backend", place->simulated_ranks                     ? "simulated"
+                             : config->topology.backend == BACKEND_CUDA ? "cuda"
+                                                                        : "cpu"));
+    if (place->simulated_ranks) json_put(json, TRUTH("simulated", true), NUMBER("world", place->simulated_ranks));
+    if (place->gpus)
+        json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config_has_nccl(config)));
+    json_put(json, TEXT("isa", place->isa));
+    if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
+    if (data) cJSON_AddItemToObject(json, "data", data_json(data));
+    json_put(json, NUMBER("micro_batch", config->micro_batch_size),
+             NUMBER("sequence_length", config->data.sequence_length),
+             NUMBER("accumulation_steps", config->accumulation_steps));
+    char *resolved = config_to_json(config);
+    if (resolved) cJSON_AddRawToObject(json, "config", resolved); /* as text: integers past 2^53 stay whole */
+    free(resolved);
+    cJSON_AddItemToObject(json, "given", given_json(config->given));
+    char *text = cJSON_PrintUnformatted(json);
+    cJSON_Delete(json);
+    return text;
 }

@@ -19,7 +19,7 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/simulate/simulate.h"
 #include "engine/train/relaunch_config.h"
-#include "engine/zero/run_header.h"
+#include "engine/zero/plan_records.h"
 #include "tests/support/op_uses.h"
 
 struct lab_engine {
