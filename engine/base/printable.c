@@ -8,30 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/utf8.h"
+
 /* ---- characters ---- */
-
-/* Bytes of the UTF-8 character that begins at `at`; 0 if it needs more than `count` bytes; -1 if the bytes are not
- * UTF-8. Overlong forms and surrogates give -1, because a lenient terminal could read a control character in them. */
-static int length_at(const unsigned char *at, size_t count)
-{
-    const unsigned char first = at[0];
-    if (first < 0x80) return 1;
-    const int length = first < 0xc2 || first > 0xf4 ? -1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    const unsigned char least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-    const unsigned char most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-    for (int i = 1; i < length; i++) {
-        if ((size_t)i == count) return 0;
-        if (at[i] < (i == 1 ? least : 0x80) || at[i] > (i == 1 ? most : 0xbf)) return -1;
-    }
-    return length;
-}
-
-static uint32_t character_at(const unsigned char *at, int length)
-{
-    uint32_t character = length == 1 ? at[0] : at[0] & (0x7fu >> length);
-    for (int i = 1; i < length; i++) character = character << 6 | (at[i] & 0x3f);
-    return character;
-}
 
 /* Marks, embeddings, overrides and isolates of right-to-left text, and separators of lines and paragraphs. */
 static bool reorders(uint32_t character)
@@ -51,8 +30,8 @@ static bool is_printable(uint32_t character)
 struct filter {
     FILE *below;
     bool ascii, owns;
-    int cause; /* errno of the first write that failed */
-    unsigned char held[4]; /* first bytes of an incomplete character */
+    int cause;    /* errno of the first write that failed */
+    char held[4]; /* first bytes of an incomplete character */
     size_t count, ready;
     char out[BUFSIZ]; /* written in one call, so that lines of several processes do not mix */
 };
@@ -70,7 +49,7 @@ static void put_out(struct filter *filter)
 
 static void put(struct filter *filter, int length)
 {
-    const uint32_t character = length > 0 ? character_at(filter->held, length) : 0;
+    const uint32_t character = length > 0 ? utf8_character(filter->held, length) : 0;
     const bool shown = is_printable(character) && (character < 0x80 || !filter->ascii);
     const size_t taken = length > 0 ? (size_t)length : 1;
     if (filter->ready + taken > sizeof filter->out) put_out(filter);
@@ -86,8 +65,9 @@ static ssize_t filter_write(void *cookie, const char *bytes, size_t count)
 {
     struct filter *filter = cookie;
     for (size_t i = 0; i < count; i++) {
-        filter->held[filter->count++] = (unsigned char)bytes[i];
-        for (int length; filter->count && (length = length_at(filter->held, filter->count)) != 0;) put(filter, length);
+        filter->held[filter->count++] = bytes[i];
+        for (int length; filter->count && (length = utf8_length(filter->held, filter->count)) != 0;)
+            put(filter, length);
     }
     put_out(filter);
     if (fflush(filter->below) != 0) return 0;
@@ -137,7 +117,8 @@ static FILE *over_standard(int which, FILE *below, int buffering)
 void printable_standard(void)
 {
     stdout = over_standard(0, stdout, _IOFBF); /* glibc's are variables, for this purpose */
-    stderr = over_standard(1, stderr, _IOLBF); /* unbuffered, glibc 2.37 writes a line in pieces, between those of other ranks */
+    stderr = over_standard(1, stderr,
+                           _IOLBF); /* unbuffered, glibc 2.37 writes a line in pieces, between those of other ranks */
 }
 
 FILE *printable_below(FILE *out)
@@ -152,15 +133,14 @@ FILE *printable_below(FILE *out)
 char *printable_json(char *text)
 {
     char *out = NULL;
-    size_t size, left = text ? strlen(text) : 0;
+    size_t size;
+    const char *end = text ? text + strlen(text) : NULL;
     FILE *stream = text ? open_memstream(&out, &size) : NULL;
-    for (const unsigned char *at = (const unsigned char *)text; stream && left;) {
-        const int length = length_at(at, left);
-        const uint32_t character = length > 0 ? character_at(at, length) : 0xfffd;
-        const size_t taken = length > 0 ? (size_t)length : 1;
-        if (length > 0 && is_printable(character)) fwrite(at, 1, taken, stream);
+    for (const char *at = text; stream && *at;) {
+        const char *from = at;
+        const uint32_t character = utf8_take(&at, end);
+        if (is_printable(character) && character != 0xfffd) fwrite(from, 1, (size_t)(at - from), stream);
         else fprintf(stream, "\\u%04x", (unsigned)character);
-        at += taken, left -= taken;
     }
     free(text);
     if (stream && fclose(stream) == 0) return out;

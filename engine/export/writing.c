@@ -2,6 +2,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "engine/base/utf8.h"
 #include "engine/export/parts.h"
 
 void put(gzFile out, const char *format, ...)
@@ -12,34 +13,16 @@ void put(gzFile out, const char *format, ...)
     va_end(arguments);
 }
 
-/* Bytes of the UTF-8 character at `at`, and *character; 1 and U+FFFD where there is none. */
-static size_t character_at(const unsigned char *at, size_t bytes, unsigned *character)
-{
-    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const size_t length = at[0] < 0x80   ? 1
-                          : at[0] < 0xc2 ? 0
-                          : at[0] < 0xe0 ? 2
-                          : at[0] < 0xf0 ? 3
-                          : at[0] < 0xf5 ? 4
-                                         : 0;
-    unsigned value = length == 1 ? at[0] : at[0] & (0x7fu >> length);
-    bool valid = length > 0 && length <= bytes;
-    for (size_t i = 1; valid && i < length; i++) valid = (at[i] & 0xc0) == 0x80, value = value << 6 | (at[i] & 0x3f);
-    valid = valid && value >= least[length] && value <= 0x10ffff && (value < 0xd800 || value > 0xdfff);
-    *character = valid ? value : 0xfffd;
-    return valid ? length : 1;
-}
-
 /* Writes the character at `at` as a JSON string has it; returns its bytes. */
 static size_t escape(char out[16], const char *at, size_t bytes)
 {
-    unsigned character;
-    const size_t length = character_at((const unsigned char *)at, bytes, &character);
+    const char *next = at;
+    const unsigned character = utf8_take(&next, at + bytes);
     if (character >= 0x10000)
         snprintf(out, 16, "\\u%04x\\u%04x", 0xd7c0 + (character >> 10), 0xdc00 + (character & 0x3ff));
     else if (character < ' ' || character > '~') snprintf(out, 16, "\\u%04x", character);
     else snprintf(out, 16, "%s%c", character == '"' || character == '\\' ? "\\" : "", (int)character);
-    return length;
+    return (size_t)(next - at);
 }
 
 void put_json_text(gzFile out, struct trace_text text)
