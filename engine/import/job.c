@@ -25,7 +25,7 @@ void job_free(struct job *job)
     free(job->ops);
     free(job->units);
     free(job->ranks);
-    free(job->table);
+    map_release(&job->by_hash);
     free(job);
 }
 
@@ -53,56 +53,19 @@ struct job_rank *job_rank(struct job *job, int rank)
 
 /* ---- operations: each distinct one once ---- */
 
-static uint32_t hash_of(const struct job_op *op)
+int64_t job_operation(struct job *job, const struct job_op *op)
 {
-    uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     const uint64_t parts[] = {(uint64_t)op->kind | (uint64_t)op->lane << 8 | (uint64_t)op->phase << 16 |
                                   (uint64_t)op->prefetch << 24 | (uint64_t)(uint32_t)op->unit << 32,
                               op->ranks | (uint64_t)op->group << 32, op->bytes};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) hash = (hash ^ parts[i]) * 0x100000001b3u;
-    for (const char *at = op->name; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001b3u;
-    return (uint32_t)(hash ^ hash >> 32);
-}
-
-static bool is_same(const struct job_op *a, const struct job_op *b)
-{
-    return a->kind == b->kind && a->lane == b->lane && a->phase == b->phase && a->prefetch == b->prefetch &&
-           a->unit == b->unit && a->ranks == b->ranks && a->group == b->group && a->bytes == b->bytes &&
-           !strcmp(a->name, b->name);
-}
-
-/* Where the operation is in the table, or the free place where it belongs. */
-static uint32_t *place_of(const struct job *job, const struct job_op *op)
-{
-    uint32_t at = hash_of(op) & (uint32_t)(job->table_room - 1);
-    while (job->table[at] && !is_same(&job->ops[job->table[at] - 1], op))
-        at = (at + 1) & (uint32_t)(job->table_room - 1);
-    return &job->table[at];
-}
-
-static bool grow_table(struct job *job)
-{
-    const int room = job->table_room ? 2 * job->table_room : 256;
-    uint32_t *table = calloc((size_t)room, sizeof *table);
-    if (!table) return fails(job);
-    free(job->table);
-    job->table = table;
-    job->table_room = room;
-    for (int i = 0; i < job->op_count; i++) *place_of(job, &job->ops[i]) = (uint32_t)i + 1;
-    return true;
-}
-
-int64_t job_operation(struct job *job, const struct job_op *op)
-{
-    if (2 * job->op_count >= job->table_room && !grow_table(job)) return -1;
-    uint32_t *place = place_of(job, op);
-    if (*place) return *place - 1;
-    char *name = strdup(op->name);
+    uint32_t *number = map_put(&job->by_hash, map_hash(op->name, strlen(op->name), map_hash(parts, sizeof parts, 1)));
+    if (number && *number) return *number - 1;
+    char *name = number ? strdup(op->name) : NULL;
     if (!name || !array_grow((void **)&job->ops, job->op_count, &job->op_room, sizeof *job->ops))
         return free(name), fails(job), -1;
     job->ops[job->op_count] = *op;
     job->ops[job->op_count].name = name;
-    return (*place = (uint32_t)++job->op_count) - 1;
+    return (*number = (uint32_t)++job->op_count) - 1;
 }
 
 int job_unit(struct job *job, const char *name, int64_t elems)
@@ -234,41 +197,36 @@ static void place_in_steps(struct job_rank *rank, struct job_lane *lane)
 
 /* The n-th collective of a step with the same kind, payload and group is the same one on all its ranks. */
 struct meeting {
-    uint32_t number, kind, group, nth; /* the step's number */
-    uint64_t bytes;
-    struct job_span *span;
+    uint64_t key; /* of all that */
     int rank;
+    struct job_span *span;
 };
 
-static int by_meeting(const void *left, const void *right)
+static int by_rank(const void *left, const void *right)
 {
     const struct meeting *a = left, *b = right;
-    if (a->number != b->number) return a->number < b->number ? -1 : 1;
-    if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
-    if (a->group != b->group) return a->group < b->group ? -1 : 1;
-    if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
-    if (a->nth != b->nth) return a->nth < b->nth ? -1 : 1;
     if (a->rank != b->rank) return a->rank - b->rank;
     return (a->span->started_ns > b->span->started_ns) - (a->span->started_ns < b->span->started_ns);
 }
 
-static bool is_one_meeting(const struct meeting *a, const struct meeting *b)
+static int by_key(const void *left, const void *right)
 {
-    return a->number == b->number && a->kind == b->kind && a->group == b->group && a->bytes == b->bytes &&
-           a->nth == b->nth;
+    const struct meeting *a = left, *b = right;
+    return a->key != b->key ? (a->key < b->key ? -1 : 1) : by_rank(left, right);
 }
 
-/* First sorted with nth 0 everywhere: those of a rank that are alike then stand together, in order of time, and are counted. */
-static void number_alike(struct meeting *list, int count)
+/* Those of a rank that are alike are counted in the order of time. */
+static void number_alike(struct job *job, struct meeting *list, int count)
 {
-    qsort(list, (size_t)count, sizeof *list, by_meeting);
-    for (int i = 1, nth = 0; i < count; i++) {
-        struct meeting before = list[i - 1];
-        before.nth = list[i].nth = 0;
-        nth = is_one_meeting(&before, &list[i]) && before.rank == list[i].rank ? nth + 1 : 0;
-        list[i].nth = (uint32_t)nth;
+    struct map alike = {0};
+    qsort(list, (size_t)count, sizeof *list, by_rank);
+    for (int i = 0; i < count; i++) {
+        uint32_t *nth = map_put(&alike, map_hash(&list[i].rank, sizeof list[i].rank, list[i].key));
+        if (!nth) fails(job);
+        else list[i].key = map_hash(nth, sizeof *nth, list[i].key), ++*nth;
     }
-    qsort(list, (size_t)count, sizeof *list, by_meeting);
+    map_release(&alike);
+    qsort(list, (size_t)count, sizeof *list, by_key);
 }
 
 static struct meeting *meetings_of(struct job *job, int *count)
@@ -282,13 +240,10 @@ static struct meeting *meetings_of(struct job *job, int *count)
             for (int i = 0; i < lane->count && lane_kind((enum lane)l) == LANE_COMM; i++) {
                 const struct job_op *op = &job->ops[lane->at[i].op];
                 if (lane->at[i].step == UINT32_MAX) continue;
+                const uint64_t parts[] = {job->ranks[r].steps.at[lane->at[i].step].number, op->kind, op->group,
+                                          op->bytes};
                 if (!array_grow((void **)&list, *count, &room, sizeof *list)) return fails(job), list;
-                list[(*count)++] = (struct meeting){.number = job->ranks[r].steps.at[lane->at[i].step].number,
-                                                    .kind = (uint32_t)op->kind,
-                                                    .group = op->group,
-                                                    .bytes = op->bytes,
-                                                    .span = &lane->at[i],
-                                                    .rank = r};
+                list[(*count)++] = (struct meeting){map_hash(parts, sizeof parts, 1), r, &lane->at[i]};
             }
         }
     return list;
@@ -306,7 +261,7 @@ static int64_t offset_of(const struct meeting *list, int count, int rank, int64_
 {
     int found = 0;
     for (int i = 0, first = 0; i < count; i++) {
-        if (!is_one_meeting(&list[first], &list[i])) first = i;
+        if (list[first].key != list[i].key) first = i;
         if (list[i].rank == rank && list[first].rank != rank)
             apart[found++] = list[i].span->ended_ns - list[first].span->ended_ns;
     }
@@ -348,7 +303,7 @@ static void find_peers(struct job *job, const struct meeting *list, int count)
 {
     for (int first = 0, end; first < count; first = end) {
         int64_t last_ns = INT64_MIN, least_ns = INT64_MAX, most_ns = INT64_MIN;
-        for (end = first; end < count && is_one_meeting(&list[first], &list[end]); end++) {
+        for (end = first; end < count && list[first].key == list[end].key; end++) {
             const struct job_span *span = list[end].span;
             if (span->started_ns > last_ns) last_ns = span->started_ns;
             if (span->ended_ns < least_ns) least_ns = span->ended_ns;
@@ -378,7 +333,7 @@ void job_settle(struct job *job)
     int count;
     struct meeting *list = meetings_of(job, &count);
     if (count) {
-        number_alike(list, count);
+        number_alike(job, list, count);
         align(job, list, count);
         find_peers(job, list, count);
     }

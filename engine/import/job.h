@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "engine/base/error.h"
+#include "engine/import/map.h"
 #include "engine/plan/ops.h"
 
 struct job;
@@ -60,7 +61,7 @@ struct job_rank {
 };
 
 struct job {
-    char program[40], model[40], recognised[40]; /* "": unknown */
+    char program[40], recognised[40], precision[8]; /* "": unknown */
     uint32_t world; /* ranks of the job; 0: unknown */
     int64_t parameters; /* -1: unknown */
     struct job_op *ops;
@@ -69,8 +70,7 @@ struct job {
     int unit_count, unit_room;
     struct job_rank *ranks; /* [rank_count], those that are present and those in between */
     int rank_count, rank_room;
-    uint32_t *table; /* of operations, by hash */
-    int table_room;
+    struct map by_hash; /* of operations: one more than the number */
     bool by_formula;   /* bytes sent were not measured: they follow from the payload, as of a ring */
     int64_t apart_ns;  /* after job_settle(): the most by which matched collectives of two ranks end apart */
     int64_t asked_before; /* collectives that were asked for before the recording began: of no step that was recorded, and left out */
@@ -95,4 +95,4 @@ uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
 void job_settle(struct job *job);
 
 /* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */
-int job_write(const struct job *job, const char *path, struct error *err);
+int job_write(struct job *job, const char *path, struct error *err);

@@ -8,110 +8,74 @@
 #include "engine/base/json.h"
 #include "engine/import/events.h"
 
-enum { NAME_ROOM = 96, NAMES_MOST = 1 << 24 };
+enum { NAME_ROOM = 96, NAMES_MOST = 1 << 22, THREADS_MOST = 1 << 16, NONE = -1 };
 /* What lies further from zero is no time: 126 years of time, 12 of duration. A base, a time and a duration do not overflow. */
 #define TIME_MOST     INT64_C(4000000000000000000)
 #define DURATION_MOST (TIME_MOST / 10)
 
 /* ---- tables of names ---- */
 
-static uint64_t hash_of(const char *at, size_t bytes, uint64_t hash)
+/* Adds a text under its key; its index. NONE: no memory, or `most` texts are there. */
+static int add_text(char ***list, int *count, int *room, int most, struct map *table, uint64_t key, const char *text)
 {
-    for (; bytes >= 8; bytes -= 8, at += 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-        hash ^= hash >> 29;
-    }
-    for (; bytes; bytes--) hash = (hash ^ (uint8_t)*at++) * 0x100000001b3u;
-    return hash ^ hash >> 32;
-}
-
-/* Keys are 64-bit hashes: two names of one file that collide (3 in 10^8 for a million) would be shown as one. */
-static struct kineto_key *key_place(struct kineto_key *table, int room, uint64_t key)
-{
-    uint32_t at = (uint32_t)key & (uint32_t)(room - 1);
-    while (table[at].index && table[at].key != key) at = (at + 1) & (uint32_t)(room - 1);
-    return &table[at];
-}
-
-static bool grow_keys(struct kineto_key **table, int *room)
-{
-    const int larger = *room ? 2 * *room : 1024;
-    struct kineto_key *fresh = calloc((size_t)larger, sizeof *fresh);
-    if (!fresh) return false;
-    for (int i = 0; i < *room; i++)
-        if ((*table)[i].index) *key_place(fresh, larger, (*table)[i].key) = (*table)[i];
-    free(*table);
-    *table = fresh;
-    *room = larger;
-    return true;
-}
-
-/* The index of a text under its key; UINT32_MAX: no memory. */
-static uint32_t index_of(char ***list, int *count, int *list_room, struct kineto_key **table, int *room, uint64_t key,
-                         const char *text)
-{
-    if (2 * *count >= *room && !grow_keys(table, room)) return UINT32_MAX;
-    struct kineto_key *place = key_place(*table, *room, key);
-    if (place->index) return place->index - 1;
-    char *copy = strdup(text);
-    if (!copy || !array_grow((void **)list, *count, list_room, sizeof **list)) return free(copy), UINT32_MAX;
+    uint32_t *place = *count < most ? map_put(table, key) : NULL;
+    char *copy = place ? strdup(text) : NULL;
+    if (!copy || !array_grow((void **)list, *count, room, sizeof **list)) return free(copy), NONE;
     (*list)[*count] = copy;
-    *place = (struct kineto_key){key, (uint32_t)++ * count};
-    return place->index - 1;
+    *place = (uint32_t)++ * count;
+    return *count - 1;
 }
 
-static uint32_t name_of(struct kineto *k, struct foreign_text raw)
+static int name_of(struct kineto *k, struct foreign_text raw)
 {
-    const uint64_t key = hash_of(raw.at, raw.bytes, 1);
+    const uint64_t key = map_hash(raw.at, raw.bytes, 1);
+    const uint32_t known = map_get(&k->name_table, key); /* most names are: no copy */
     char text[NAME_ROOM];
-    if (k->name_table_room) { /* most names are known: no copy */
-        const struct kineto_key *place = key_place(k->name_table, k->name_table_room, key);
-        if (place->index) return place->index - 1;
-    }
+    if (known) return (int)known - 1;
     foreign_copy(raw, true, text, sizeof text);
-    return index_of(&k->names, &k->name_count, &k->name_room, &k->name_table, &k->name_table_room, key, text);
+    return add_text(&k->names, &k->name_count, &k->name_room, NAMES_MOST, &k->name_table, key, text);
 }
 
-static uint32_t thread_of(struct kineto *k, const struct event *event, bool stream)
+static int thread_of(struct kineto *k, const struct event *event, bool stream)
 {
     const struct foreign_text name = event->tid.text; /* of older versions: "stream 7 ", "thread 123 (python)" */
-    const uint64_t number = event->tid.known ? (uint64_t)event->tid.value : hash_of(name.at, name.bytes, 3);
+    const uint64_t number = event->tid.known ? (uint64_t)event->tid.value : map_hash(name.at, name.bytes, 3);
     const uint64_t key = number * 0x9e3779b97f4a7c15u ^ (uint64_t)event->pid.value << 1 ^ stream;
+    const uint32_t known = map_get(&k->thread_table, key);
     char text[40];
-    if (k->thread_table_room) {
-        const struct kineto_key *place = key_place(k->thread_table, k->thread_table_room, key);
-        if (place->index) return place->index - 1;
-    }
+    if (known) return (int)known - 1;
     if (event->tid.known)
         snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)event->tid.value);
     else foreign_copy(name, true, text, sizeof text);
-    return index_of(&k->threads, &k->thread_count, &k->thread_room, &k->thread_table, &k->thread_table_room, key, text);
+    return add_text(&k->threads, &k->thread_count, &k->thread_room, THREADS_MOST, &k->thread_table, key, text);
 }
 
 /* ---- arguments of collectives ---- */
 
+/* A type as C++, PyTorch or NCCL names it: "float", "c10::BFloat16", "Long". */
 static int dtype_bytes_of(struct foreign_text name)
 {
     static const struct {
-        const char *word;
+        const char *words[4];
         int bytes;
-    } types[] = {{"float", 4},         {"Float", 4},
-                 {"double", 8},        {"Double", 8},
-                 {"c10::BFloat16", 2}, {"BFloat16", 2},
-                 {"c10::Half", 2},     {"Half", 2},
-                 {"long int", 8},      {"long", 8},
-                 {"Long", 8},          {"int", 4},
-                 {"Int", 4},           {"bool", 1},
-                 {"Bool", 1},          {"unsigned char", 1},
-                 {"Byte", 1},          {"signed char", 1},
-                 {"Char", 1},          {"short", 2},
-                 {"Short", 2},         {"c10::Float8_e4m3fn", 1},
-                 {"Float8_e4m3fn", 1}, {"c10::Float8_e5m2", 1},
-                 {"Float8_e5m2", 1}};
+    } types[] = {
+        {{"double", "Double"}, 8},
+        {{"long int", "long", "Long"}, 8},
+        {{"float", "Float"}, 4},
+        {{"int", "Int"}, 4},
+        {{"BFloat16"}, 2},
+        {{"Half"}, 2},
+        {{"short", "Short"}, 2},
+        {{"bool", "Bool"}, 1},
+        {{"unsigned char", "Byte"}, 1},
+        {{"signed char", "Char"}, 1},
+        {{"Float8_e4m3fn"}, 1},
+        {{"Float8_e5m2"}, 1},
+    };
+    if (name.bytes > 5 && !memcmp(name.at, "c10::", 5)) name.at += 5, name.bytes -= 5;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (foreign_is(name, types[i].word)) return types[i].bytes;
+        for (int w = 0; w < 4 && types[i].words[w]; w++)
+            if (foreign_is(name, types[i].words[w])) return types[i].bytes;
     return 0;
 }
 
@@ -121,22 +85,18 @@ enum op_kind collective_named(const char *name)
     static const struct {
         const char *part;
         enum op_kind kind;
-    } words[] = {{"reduce_scatter", OP_REDUCE_SCATTER},
-                 {"reducescatter", OP_REDUCE_SCATTER},
+    } words[] = {{"reducescatter", OP_REDUCE_SCATTER},
                  {"allgather", OP_GATHER},
-                 {"all_gather", OP_GATHER},
                  {"allreduce", OP_ALL_REDUCE},
-                 {"all_reduce", OP_ALL_REDUCE},
                  {"broadcast", OP_BROADCAST},
-                 {"alltoall", OP_ALL_TO_ALL},
-                 {"all_to_all", OP_ALL_TO_ALL}};
-    char lower[NAME_ROOM];
-    size_t i = 0;
-    for (; name[i] && i < sizeof lower - 1; i++)
-        lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
-    lower[i] = '\0';
-    for (i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(lower, words[i].part)) return words[i].kind;
+                 {"alltoall", OP_ALL_TO_ALL}};
+    char plain[NAME_ROOM]; /* small letters, without "_" */
+    size_t length = 0;
+    for (; *name && length < sizeof plain - 1; name++)
+        if (*name != '_') plain[length++] = *name >= 'A' && *name <= 'Z' ? (char)(*name + 32) : *name;
+    plain[length] = '\0';
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strstr(plain, words[i].part)) return words[i].kind;
     return OP_EXCHANGE;
 }
 
@@ -165,11 +125,10 @@ static uint64_t largest_tensor(const cJSON *dims, const cJSON *types)
     return most;
 }
 
-static uint64_t bytes_of_shapes(struct kineto *k, const struct event *event)
+static uint64_t bytes_of_shapes(const struct event *event)
 {
     struct foreign_text dims, types;
     if (!event_arg(event, "Input Dims", &dims) || !event_arg(event, "Input type", &types)) return 0;
-    k->shapes = true;
     cJSON *d = cJSON_ParseWithLength(dims.at, dims.bytes), *t = cJSON_ParseWithLength(types.at, types.bytes);
     const uint64_t bytes = largest_tensor(d, t);
     cJSON_Delete(d);
@@ -189,7 +148,7 @@ static uint64_t bytes_of_message(const struct event *event)
     return most > 0 ? (uint64_t)most * (uint64_t)size : 0;
 }
 
-static uint32_t add_collective(struct kineto *k, const struct event *event, const char *name)
+static bool add_collective(struct kineto *k, const struct event *event, const char *name)
 {
     struct kineto_collective found = {.kind = collective_named(name)};
     struct foreign_text text;
@@ -200,70 +159,76 @@ static uint32_t add_collective(struct kineto *k, const struct event *event, cons
         found.kind = collective_named(word);
         found.bytes = bytes_of_message(event);
     } else {
-        found.bytes = bytes_of_shapes(k, event);
+        found.bytes = bytes_of_shapes(event);
     }
     if (event_arg_int64(event, "Group size", &ranks) && ranks > 0 && ranks < 1 << 20) found.ranks = (uint32_t)ranks;
     if (event_arg(event, "Process Group Name", &text) && !foreign_is(text, "0") && !foreign_is(text, "default_pg"))
-        found.group = (uint32_t)hash_of(text.at, text.bytes, 7) | 1;
+        found.group = (uint32_t)map_hash(text.at, text.bytes, 7) | 1;
     if (!array_grow((void **)&k->collectives, k->collective_count, &k->collective_room, sizeof *k->collectives))
-        return UINT32_MAX;
-    k->collectives[k->collective_count] = found;
-    return (uint32_t)k->collective_count++;
+        return false;
+    k->collectives[k->collective_count++] = found;
+    return true;
 }
 
 /* ---- events ---- */
 
-static bool starts(struct foreign_text text, const char *with)
-{
-    const size_t bytes = strlen(with);
-    return text.bytes >= bytes && !memcmp(text.at, with, bytes);
-}
-
-/* The kind of a complete event; KINETO_KINDS: it is left out. */
+/* The kind of a complete event: of the first row of its category that begins its name. Older versions begin categories with capitals. */
 static enum kineto_kind kind_of(const struct event *event)
 {
-    const struct foreign_text category = event->category, name = event->name;
-    if (!category.at || !name.at) return KINETO_KINDS;
-    if (starts(name, "ProfilerStep#") && !foreign_is(category, "gpu_user_annotation")) return KINETO_STEP;
-    if (foreign_is(category, "cpu_op") || foreign_is(category, "Operator"))
-        return starts(name, "c10d::") ? KINETO_ISSUE : KINETO_OPERATOR;
-    if (foreign_is(category, "user_annotation")) return starts(name, "gloo:") ? KINETO_GLOO : KINETO_MARK;
-    if (foreign_is(category, "kernel") || foreign_is(category, "Kernel"))
-        return starts(name, "nccl") || starts(name, "void nccl") ? KINETO_NCCL : KINETO_KERNEL;
-    if (foreign_is(category, "gpu_memcpy") || foreign_is(category, "Memcpy") || foreign_is(category, "gpu_memset") ||
-        foreign_is(category, "Memset"))
-        return KINETO_COPY;
-    if (foreign_is(category, "cuda_runtime") || foreign_is(category, "cuda_driver") || foreign_is(category, "Runtime"))
-        return KINETO_LAUNCH;
-    if (foreign_is(category, "python_function") && starts(name, "nn.Module: ")) return KINETO_MODULE;
+    static const struct {
+        const char *categories[3], *begins;
+        enum kineto_kind kind;
+    } rows[] = {
+        {{"user_annotation", "cpu_op", "Operator"}, "ProfilerStep#", KINETO_STEP},
+        {{"cpu_op", "Operator"}, "c10d::", KINETO_ISSUE},
+        {{"cpu_op", "Operator"}, "", KINETO_OPERATOR},
+        {{"user_annotation"}, "gloo:", KINETO_GLOO},
+        {{"user_annotation"}, "", KINETO_MARK},
+        {{"kernel", "Kernel"}, "nccl", KINETO_NCCL},
+        {{"kernel", "Kernel"}, "void nccl", KINETO_NCCL},
+        {{"kernel", "Kernel"}, "", KINETO_KERNEL},
+        {{"gpu_memcpy", "Memcpy"}, "", KINETO_COPY},
+        {{"gpu_memset", "Memset"}, "", KINETO_COPY},
+        {{"cuda_runtime", "cuda_driver", "Runtime"}, "", KINETO_LAUNCH},
+        {{"python_function"}, "nn.Module: ", KINETO_MODULE},
+    };
+    const struct foreign_text name = event->name;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0] && name.at; r++) {
+        const size_t bytes = strlen(rows[r].begins);
+        if (name.bytes < bytes || memcmp(name.at, rows[r].begins, bytes)) continue;
+        for (int c = 0; c < 3 && rows[r].categories[c]; c++)
+            if (foreign_is(event->category, rows[r].categories[c])) return rows[r].kind;
+    }
     return KINETO_KINDS;
 }
 
+/* False: no memory. */
 static bool add_event(struct kineto *k, const struct event *event)
 {
     const enum kineto_kind kind = kind_of(event);
+    const bool on_gpu = kind == KINETO_KERNEL || kind == KINETO_NCCL || kind == KINETO_COPY;
     int64_t number = 0;
     const bool sane = event->ts_ns < TIME_MOST && event->ts_ns > -TIME_MOST && event->dur_ns < DURATION_MOST;
-    if (kind == KINETO_KINDS || !event->has_ts || !sane || (event->has_dur && event->dur_ns < 0))
+    if (kind == KINETO_KINDS || !event->has_ts || !sane || event->dur_ns < 0) return k->skipped++, true;
+    if (on_gpu || kind == KINETO_LAUNCH) event_arg_int64(event, "correlation", &number);
+    if (kind == KINETO_LAUNCH && number <= 0) return k->skipped++, true;
+    const int name = name_of(k, event->name), thread = thread_of(k, event, on_gpu);
+    if (name == NONE || thread == NONE) {
+        if (k->name_count < NAMES_MOST && k->thread_count < THREADS_MOST) return false;
         return k->skipped++, true;
-    struct kineto_event found = {.begun_ns = event->ts_ns,
-                                 .ended_ns = event->ts_ns + (event->has_dur ? event->dur_ns : 0),
-                                 .kind = (uint8_t)kind};
-    const bool on_gpu = kind == KINETO_KERNEL || kind == KINETO_NCCL || kind == KINETO_COPY;
-    const uint32_t name = name_of(k, event->name);
-    found.thread = thread_of(k, event, on_gpu);
-    if (name == UINT32_MAX || found.thread == UINT32_MAX) return false;
-    if (name >= NAMES_MOST) return k->skipped++, true;
-    found.name = name;
-    if (kind == KINETO_STEP) found.number = (uint32_t)strtoul(k->names[found.name] + strlen("ProfilerStep#"), NULL, 10);
-    if (on_gpu || kind == KINETO_LAUNCH) {
-        k->gpu |= on_gpu;
-        if (event_arg_int64(event, "correlation", &number) && number > 0) found.number = (uint32_t)number;
-        else if (kind == KINETO_LAUNCH) return k->skipped++, true;
     }
-    if (kind == KINETO_ISSUE || kind == KINETO_GLOO || kind == KINETO_NCCL)
-        found.collective = add_collective(k, event, k->names[found.name]);
-    if (found.collective == UINT32_MAX) return false;
+    struct kineto_event found = {.begun_ns = event->ts_ns,
+                                 .ended_ns = event->ts_ns + event->dur_ns,
+                                 .kind = (uint8_t)kind,
+                                 .name = (uint32_t)name & (NAMES_MOST - 1),
+                                 .thread = (uint16_t)thread,
+                                 .number = number > 0 ? (uint32_t)number : 0,
+                                 .collective = (uint32_t)k->collective_count};
+    if (kind == KINETO_STEP) found.number = (uint32_t)strtoul(k->names[name] + strlen("ProfilerStep#"), NULL, 10);
+    k->gpu |= on_gpu;
+    if ((kind == KINETO_ISSUE || kind == KINETO_GLOO || kind == KINETO_NCCL) &&
+        !add_collective(k, event, k->names[name]))
+        return false;
     if (!array_grow((void **)&k->events, k->event_count, &k->event_room, sizeof *k->events)) return false;
     k->events[k->event_count++] = found;
     k->by_kind[kind]++;
@@ -284,56 +249,51 @@ static bool add_memory(struct kineto *k, const struct event *event)
     return true;
 }
 
-static bool add(struct kineto *k, const struct event *event)
+/* A member of the top-level object. */
+static bool add_top(struct kineto *k, const struct event *member)
 {
+    int64_t base_ns;
+    if (foreign_is(member->name, "host_name")) foreign_copy(member->args, true, k->host, sizeof k->host);
+    if (foreign_is(member->name, "baseTimeNanoseconds") && foreign_integer(member->args, &base_ns))
+        k->base_ns = base_ns > 0 && base_ns <= TIME_MOST ? base_ns : 0;
+    if (foreign_is(member->name, "distributedInfo")) {
+        cJSON *info = cJSON_ParseWithLength(member->args.at, member->args.bytes);
+        k->rank = (int)json_get_number(info, "rank", JOB_RANKS_MAX - 1, -1);
+        k->world = (int)json_get_number(info, "world_size", 1 << 20, -1);
+        cJSON_Delete(info);
+    }
+    return true;
+}
+
+static bool add(struct kineto *k, enum event_result result, const struct event *event)
+{
+    if (result == EVENT_MEMBER) return add_top(k, event);
     if (event->phase == 'X') return add_event(k, event);
-    if (event->phase == 'i' && event->name.at && foreign_is(event->name, "[memory]")) return add_memory(k, event);
+    if (event->phase == 'i' && foreign_is(event->name, "[memory]")) return add_memory(k, event);
     k->skipped++;
     return true;
 }
 
-static void read_top(struct kineto *k, const struct event_reader *reader)
-{
-    const char *distributed = event_reader_top(reader, "distributedInfo"),
-               *host = event_reader_top(reader, "host_name");
-    const char *base = event_reader_top(reader, "baseTimeNanoseconds");
-    cJSON *info = distributed ? cJSON_Parse(distributed) : NULL;
-    k->rank = (int)json_get_number(info, "rank", JOB_RANKS_MAX - 1, -1);
-    k->world = (int)json_get_number(info, "world_size", 1 << 20, -1);
-    cJSON_Delete(info);
-    if (host) { /* a JSON string */
-        cJSON *text = cJSON_Parse(host);
-        if (cJSON_IsString(text)) snprintf(k->host, sizeof k->host, "%s", text->valuestring);
-        cJSON_Delete(text);
-    }
-    int64_t base_ns = base ? strtoll(base, NULL, 10) : 0;
-    if (base_ns < 0 || base_ns > TIME_MOST) base_ns = 0;
-    for (int i = 0; i < k->event_count && base_ns; i++) {
-        k->events[i].begun_ns += base_ns;
-        k->events[i].ended_ns += base_ns;
-    }
-    for (int i = 0; i < k->memory_count && base_ns; i++) k->memory[i].time_ns += base_ns;
-    snprintf(k->program, sizeof k->program, "PyTorch profiler");
-}
-
 int kineto_read(struct kineto *out, const char *path, char cut[256], struct error *err)
 {
-    struct event_reader *reader;
+    struct event_reader reader;
     struct event event;
     enum event_result result;
-    bool memory = true;
-    *out = (struct kineto){.rank = -1, .world = -1};
+    int status = STATUS_OK;
+    *out = (struct kineto){.rank = -1, .world = -1, .program = "PyTorch profiler"};
     cut[0] = '\0';
-    int status = event_reader_open(&reader, path, err);
-    if (status) return status;
-    while (memory && (result = event_reader_next(reader, &event)) == EVENT) memory = add(out, &event);
-    if (!memory) status = error_set(err, STATUS_RUN, "no memory for the events of %s", path);
-    else if (result == EVENT_BAD && !out->event_count)
-        status = error_set(err, STATUS_INPUT, "%s", event_reader_error(reader));
-    else if (result == EVENT_BAD) snprintf(cut, 256, "%s", event_reader_error(reader));
-    if (!status) read_top(out, reader);
-    out->bytes = event_reader_bytes(reader);
-    event_reader_close(reader);
+    event_reader_open(&reader, path);
+    while (!status && (result = event_reader_next(&reader, &event)) >= EVENT)
+        if (!add(out, result, &event)) status = error_set(err, STATUS_RUN, "no memory for the events of %s", path);
+    if (reader.err.status && !out->event_count) status = error_set(err, reader.err.status, "%s", reader.err.text);
+    else if (reader.err.status) snprintf(cut, 256, "%.255s", reader.err.text);
+    for (int i = 0; i < out->event_count && out->base_ns; i++) {
+        out->events[i].begun_ns += out->base_ns;
+        out->events[i].ended_ns += out->base_ns;
+    }
+    for (int i = 0; i < out->memory_count; i++) out->memory[i].time_ns += out->base_ns;
+    out->bytes = event_reader_bytes(&reader);
+    event_reader_close(&reader);
     return status;
 }
 
@@ -346,7 +306,7 @@ void kineto_release(struct kineto *k)
     free(k->events);
     free(k->collectives);
     free(k->memory);
-    free(k->name_table);
-    free(k->thread_table);
+    map_release(&k->name_table);
+    map_release(&k->thread_table);
     *k = (struct kineto){0};
 }

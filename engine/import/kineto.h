@@ -1,11 +1,11 @@
 /* PyTorch's profiler (Kineto) writes Chrome JSON. Reading keeps of each rank's file what says something of training: steps,
- * annotations, operators, collectives, kernels, copies, memory; 40 bytes each. kineto_job.c makes a job of it.
+ * annotations, operators, collectives, kernels, copies, memory; 32 bytes each. kineto_job.c makes a job of it.
  *
  * Formats seen: PyTorch 2.15 with gloo (tests/foreign), Kineto's and HTA's sample traces (docs/IMPORT.md names them). */
 #pragma once
 
-#include "engine/base/error.h"
 #include "engine/import/job.h"
+#include "engine/import/map.h"
 
 enum kineto_kind {
     KINETO_STEP,     /* ProfilerStep#N; number: N */
@@ -16,17 +16,20 @@ enum kineto_kind {
     KINETO_LAUNCH,   /* a call of the CUDA runtime; number: correlation */
     KINETO_KERNEL,   /* number: correlation; thread: the stream */
     KINETO_NCCL,     /* a kernel that communicates */
-    KINETO_COPY,     /* between host and device, or on it; bytes */
+    KINETO_COPY,     /* between host and device, or on it */
     KINETO_MODULE,   /* nn.Module: of the Python stack */
     KINETO_KINDS
 };
 
 struct kineto_event {
     int64_t begun_ns, ended_ns;
-    uint32_t thread;          /* of the tables below, as is `name` */
-    uint32_t name : 24, kind : 8; /* kind: enum kineto_kind */
-    uint32_t number;          /* by kind */
-    uint32_t collective;      /* of `collectives`; ISSUE, GLOO and NCCL only */
+    uint16_t thread; /* of `threads` */
+    int16_t unit;    /* this and the next three: where it lies in its thread; kineto_job.c finds them */
+    uint32_t name : 22, kind : 4; /* of `names`; enum kineto_kind */
+    uint32_t phase : 2;           /* PHASE_FORWARD: no annotation tells */
+    uint32_t prefetch : 1, asks : 1; /* asks: a collective is asked for inside */
+    uint32_t number;     /* by kind */
+    uint32_t collective; /* of `collectives`; ISSUE, GLOO and NCCL only */
 };
 
 /* What a collective's arguments say. */
@@ -45,12 +48,12 @@ struct kineto {
     char **names, **threads; /* as the source writes them: "aten::mm"; "stream 7", "thread 1234" */
     int event_count, event_room, collective_count, collective_room, memory_count, memory_room;
     int name_count, name_room, thread_count, thread_room;
-    struct kineto_key { uint64_t key; uint32_t index; } *name_table, *thread_table; /* index: 1 and up */
-    int name_table_room, thread_table_room;
+    struct map name_table, thread_table; /* by hash: one more than the index */
     int rank, world; /* -1: not told */
+    int64_t base_ns; /* of all times */
     char host[64], program[40];
     uint64_t bytes, by_kind[KINETO_KINDS], skipped; /* read; events kept; events left out */
-    bool shapes, gpu;
+    bool gpu;
 };
 
 /* STATUS_INPUT: not such a file, or damaged (what was read until then is kept if there is any, and *cut says why). The caller releases it. */

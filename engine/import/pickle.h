@@ -1,53 +1,49 @@
-/* Reads a Python pickle of plain data (protocols 0 to 5) into a tree, without running anything: what asks for a class, a
- * function or an object outside the file is refused by name. Opcodes: pickle_ops.def.
+/* Reads a Python pickle of plain data (protocols 2 to 5) into values, without running anything: what asks for a class, a function or an
+ * object outside the file is refused.
  *
- * The tree borrows the file's bytes and lives until pickle_free(). A value may be a member of several others, as in Python
- * (a DAG); one that contains itself is refused. So visit only members that you know: the paths of a DAG can be too many.
- * Memory: the file, and at most about 70 bytes for each of its bytes (a list of Nones); 4 in snapshots. */
+ * Values borrow the file's bytes and live until pickle_release(). A value may be a member of several others, as in Python, and even of
+ * itself. So visit only members that you know, and count the visits: the paths can be too many. Memory: the file, and at most about 100
+ * bytes for each of its bytes (a list of Nones); 4 in snapshots. */
 #pragma once
 
+#include "engine/base/bytes.h"
 #include "engine/base/error.h"
 #include "engine/import/text.h"
 
-enum { PICKLE_DEPTH_MAX = 200 };
 #define PICKLE_LARGEST_BYTES ((size_t)4 << 30)
+enum { PICKLE_VALUES_MAX = 1 << 29 };
 
 enum pickle_kind {
-    PICKLE_NONE,
-    PICKLE_BOOL,  /* integer is 0 or 1 */
-    PICKLE_INT,   /* integer */
-    PICKLE_LARGE, /* an integer beyond int64_t; text is its two's complement, or its digits in protocol 0 */
-    PICKLE_DOUBLE,
-    PICKLE_TEXT,  /* text, should be UTF-8 */
-    PICKLE_BYTES, /* text */
-    PICKLE_LIST,
-    PICKLE_TUPLE,
-    PICKLE_DICT, /* items are keys and values in turn */
+    PICKLE_OTHER, /* None, a bool, a double, bytes, an integer beyond int64_t */
+    PICKLE_INT,
+    PICKLE_TEXT, /* should be UTF-8 */
+    PICKLE_LIST, /* or a tuple */
+    PICKLE_DICT, /* its members are keys and values in turn */
 };
 
 struct pickle_value {
-    uint8_t kind;    /* enum pickle_kind */
-    uint8_t visited; /* the reader's own */
-    uint16_t height; /* likewise */
-    uint32_t room;   /* likewise */
+    enum pickle_kind kind;
     union {
         int64_t integer;
-        double number;
         struct foreign_text text;
-        struct { struct pickle_value **items; size_t count; };
+        struct bytes members; /* numbers of values, uint32_t */
     };
 };
 
 struct pickle {
+    struct pickle_value *values;
+    int count, room;
     const struct pickle_value *root;
-    size_t bytes; /* of the file */
-    char *text;   /* the reader's own, and so is what follows */
-    struct pickle_chunk *chunks;
+    char *text; /* of the file */
+    size_t bytes;
 };
 
-/* STATUS_INPUT: the file cannot be read, is damaged, too long, or asks for code; STATUS_RUN: no memory. */
-int pickle_read(struct pickle **out, const char *path, struct error *err);
-void pickle_free(struct pickle *pickle);
+/* STATUS_INPUT: the file cannot be read, is damaged, too long, or asks for code; STATUS_RUN: no memory. Then *out is empty. */
+int pickle_read(struct pickle *out, const char *path, struct error *err);
+void pickle_release(struct pickle *pickle);
 
+/* Members of a list or of a dict; 0 of anything else, or of NULL. */
+size_t pickle_count(const struct pickle_value *value);
+const struct pickle_value *pickle_member(const struct pickle *pickle, const struct pickle_value *value, size_t i);
 /* The value of a key that is a text, the last of equal ones; NULL: no dict (or NULL), or no such key. */
-const struct pickle_value *pickle_get(const struct pickle_value *dict, const char *key);
+const struct pickle_value *pickle_get(const struct pickle *pickle, const struct pickle_value *dict, const char *key);

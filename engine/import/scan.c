@@ -68,7 +68,7 @@ bool scan_next(struct scan *scan, char close, bool first, bool *more)
     if (*scan->at == ',') {
         scan->at++;
         if (!scan_blank(scan)) return false;
-    } else if (!first && *scan->at != close) return wrong(scan, "lacks a comma");
+    } else if (!first && *scan->at != close) return wrong(scan, "a comma is missing");
     *more = *scan->at != close;
     scan->at += !*more;
     return true;
@@ -78,8 +78,8 @@ bool scan_key(struct scan *scan, struct foreign_text *key, bool first, bool *mor
 {
     if (!scan_next(scan, '}', first, more)) return false;
     if (!*more) return true;
-    return scan_sign(scan, '"', "has a key without quotes") && take_string(scan, key) &&
-           scan_sign(scan, ':', "has no colon after a key");
+    return scan_sign(scan, '"', "a key has no quotes") && take_string(scan, key) &&
+           scan_sign(scan, ':', "a colon is missing after a key");
 }
 
 /* A number, or a word such as true: all bytes up to a blank, a comma or a bracket. */
@@ -94,7 +94,7 @@ static bool take_word(struct scan *scan, struct foreign_text *value)
     if (foreign_is_number(*value)) return true;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (value->bytes == strlen(words[w]) && strncasecmp(value->at, words[w], value->bytes) == 0) return true;
-    return wrong(scan, "has a value that is no JSON");
+    return wrong(scan, "a value is no JSON");
 }
 
 /* The next quote or bracket at or after `at`; `end`: none. Of eight bytes at a time: brackets, and a few letters, are 59 (hexadecimal) but
@@ -105,8 +105,8 @@ static const char *next_mark(const char *at, const char *end)
         uint64_t word;
         memcpy(&word, at, 8);
         word = htole64(word);
-        const uint64_t found = zero_bytes(word ^ 0x2222222222222222u) |
-                               zero_bytes((word & 0xd9d9d9d9d9d9d9d9u) ^ 0x5959595959595959u);
+        const uint64_t found =
+            zero_bytes(word ^ 0x2222222222222222u) | zero_bytes((word & 0xd9d9d9d9d9d9d9d9u) ^ 0x5959595959595959u);
         if (found) return at + __builtin_ctzll(found) / 8;
     }
     return at;
@@ -126,10 +126,10 @@ static bool take_brackets(struct scan *scan, struct foreign_text *value)
         scan->at = at + 1;
         if (c == '"' && !take_string(scan, &inside)) return false;
         if (c == '{' || c == '[') {
-            if (depth == SCAN_DEPTH_MAX) return wrong(scan, "nests deeper than 256 brackets");
+            if (depth == SCAN_DEPTH_MAX) return wrong(scan, "brackets nest deeper than 256");
             is_object[depth++] = c == '{';
         } else if ((c == '}' || c == ']') && is_object[--depth] != (c == '}')) {
-            return wrong(scan, "closes a bracket of the other kind");
+            return wrong(scan, "a bracket closes one of the other kind");
         }
     } while (depth);
     *value = (struct foreign_text){first, (size_t)(scan->at - first)};

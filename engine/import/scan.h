@@ -12,7 +12,7 @@ enum { SCAN_DEPTH_MAX = 256 };
 
 struct scan {
     const char *at, *end;
-    const char *what; /* a clause without a subject: "has no colon after a key" */
+    const char *what; /* "a colon is missing after a key" */
 };
 
 /* Skips blanks; false at the end of the bytes. */

@@ -8,23 +8,43 @@
  * A gap that no later action contradicts is not noticed. */
 #include "engine/import/snapshot.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
+#include "engine/import/map.h"
+#include "engine/import/pickle.h"
+
+enum { UNKNOWN = -1, GPUS_MAX = 1024 };
 enum { MEMBERS_MAX = 64 }; /* of a dict below the root, so that a made-up file cannot make a search long */
 
-static const struct {
-    const char *name;
+/* What the size of an action adds. Any other word adds nothing; newer versions have more. */
+static const struct action {
+    const char *word;
     int allocated, reserved;
-} rows[] = {
-#define ACTION(name, allocated, reserved) {#name, allocated, reserved},
-    SNAPSHOT_ACTIONS(ACTION)
-#undef ACTION
+} actions[] = {{"alloc", 1, 0},
+               {"free_requested", -1, 0},
+               {"segment_alloc", 0, 1},
+               {"segment_free", 0, -1},
+               {"segment_map", 0, 1},
+               {"segment_unmap", 0, -1},
+               {"", 0, 0}};
+enum { ACTIONS = sizeof actions / sizeof actions[0] };
+
+struct block {
+    int64_t size_bytes;
+    bool allocated;
 };
 
 struct walk {
+    struct job *job;
+    const struct pickle *pickle;
     const struct pickle_value *segments, *traces;
-    uint64_t most; /* visits left: a DAG can have more paths than bytes; a snapshot has not */
+    uint64_t most;              /* visits left: values may have more paths than bytes; a snapshot has not */
+    uint64_t timeless, unknown; /* actions that could not be used */
     struct error *err;
+    struct block *blocks; /* of one GPU */
+    struct map by_address;
+    int count, room;
+    int64_t allocated, reserved; /* bytes of that GPU, at the end and led back to the beginning */
 };
 
 static int no_snapshot(struct walk *walk, const char *what)
@@ -34,50 +54,38 @@ static int no_snapshot(struct walk *walk, const char *what)
 
 static bool is_list(const struct pickle_value *value)
 {
-    return value && (value->kind == PICKLE_LIST || value->kind == PICKLE_TUPLE);
+    return value && value->kind == PICKLE_LIST;
 }
 
-static const struct pickle_value *member(const struct pickle_value *dict, const char *key)
+static const struct pickle_value *member(const struct walk *walk, const struct pickle_value *dict, const char *key)
 {
-    return dict && dict->kind == PICKLE_DICT && dict->count <= 2 * MEMBERS_MAX ? pickle_get(dict, key) : NULL;
+    return pickle_count(dict) <= 2 * MEMBERS_MAX ? pickle_get(walk->pickle, dict, key) : NULL;
 }
 
-static int64_t number_of(const struct pickle_value *dict, const char *key, int64_t otherwise)
+static int64_t number_of(const struct walk *walk, const struct pickle_value *dict, const char *key, int64_t otherwise)
 {
-    const struct pickle_value *value = member(dict, key);
+    const struct pickle_value *value = member(walk, dict, key);
     return value && value->kind == PICKLE_INT ? value->integer : otherwise;
 }
 
-static struct foreign_text text_of(const struct pickle_value *dict, const char *key)
+static struct foreign_text text_of(const struct walk *walk, const struct pickle_value *dict, const char *key)
 {
-    const struct pickle_value *value = member(dict, key);
+    const struct pickle_value *value = member(walk, dict, key);
     return value && value->kind == PICKLE_TEXT ? value->text : (struct foreign_text){0};
 }
 
-/* ---- allocated blocks, by address ---- */
-
-struct blocks {
-    struct block {
-        int64_t address, size_bytes;
-        bool used, allocated;
-    } * at;
-    size_t room; /* a power of 2, at least twice the addresses */
-};
-
-static bool blocks_init(struct blocks *blocks, uint64_t addresses)
+/* The block at an address; a new one is free. NULL: no memory. */
+static struct block *block_at(struct walk *walk, int64_t address)
 {
-    for (blocks->room = 16; blocks->room < 2 * addresses; blocks->room *= 2)
-        ;
-    return (blocks->at = calloc(blocks->room, sizeof *blocks->at));
-}
-
-static struct block *block_at(const struct blocks *blocks, int64_t address)
-{
-    size_t i = (size_t)((uint64_t)address * 0x9e3779b97f4a7c15u >> 20) & (blocks->room - 1);
-    while (blocks->at[i].used && blocks->at[i].address != address) i = (i + 1) & (blocks->room - 1);
-    blocks->at[i].used = true;
-    blocks->at[i].address = address;
-    return &blocks->at[i];
+    uint32_t *number = map_put(&walk->by_address, (uint64_t)address);
+    if (number && *number) return &walk->blocks[*number - 1];
+    if (!number || !array_grow((void **)&walk->blocks, walk->count, &walk->room, sizeof *walk->blocks)) {
+        error_set(walk->err, STATUS_RUN, "no memory for its blocks");
+        return NULL;
+    }
+    walk->blocks[walk->count] = (struct block){0};
+    *number = (uint32_t)++walk->count;
+    return &walk->blocks[walk->count - 1];
 }
 
 /* ---- the end ---- */
@@ -87,141 +95,155 @@ static bool add(int64_t *sum, int64_t more)
     return more >= 0 && !__builtin_add_overflow(*sum, more, sum);
 }
 
-/* Adds up a segment's blocks, and puts them into `blocks`. */
-static int add_segment(struct walk *walk, const struct pickle_value *segment, struct snapshot_device *device,
-                       struct blocks *blocks)
+/* Adds up a segment and its blocks. Allocated bytes are unknown if a block does not say what was requested. */
+static int add_segment(struct walk *walk, const struct pickle_value *segment)
 {
-    const struct pickle_value *list = member(segment, "blocks");
-    int64_t address = number_of(segment, "address", 0);
-    if (!add(&device->reserved_end_bytes, number_of(segment, "total_size", -1)) || !is_list(list))
+    const struct pickle_value *list = member(walk, segment, "blocks");
+    int64_t address = number_of(walk, segment, "address", 0);
+    if (!add(&walk->reserved, number_of(walk, segment, "total_size", -1)) || !is_list(list))
         return no_snapshot(walk, "a segment lacks its total_size or its blocks");
-    for (size_t b = 0; b < list->count; b++) {
-        const int64_t size = number_of(list->items[b], "size", -1),
-                      bytes = number_of(list->items[b], "requested_size", -1);
-        if (foreign_is(text_of(list->items[b], "state"), "active_allocated")) {
-            struct block *block = block_at(blocks, address);
-            *block = (struct block){address, bytes, true, true};
-            if (device->allocated_end_bytes >= 0 && !add(&device->allocated_end_bytes, bytes))
-                device->allocated_end_bytes = SNAPSHOT_UNKNOWN;
+    for (size_t b = 0; b < pickle_count(list); b++) {
+        const struct pickle_value *from = pickle_member(walk->pickle, list, b);
+        const int64_t bytes = number_of(walk, from, "requested_size", -1);
+        if (foreign_is(text_of(walk, from, "state"), "active_allocated")) {
+            struct block *block = block_at(walk, address);
+            if (!block) return STATUS_RUN;
+            *block = (struct block){bytes, true};
+            if (walk->allocated != UNKNOWN && !add(&walk->allocated, bytes)) walk->allocated = UNKNOWN;
         }
-        if (!add(&address, size)) return no_snapshot(walk, "a block has no size");
+        if (!add(&address, number_of(walk, from, "size", -1))) return no_snapshot(walk, "a block has no size");
     }
     return STATUS_OK;
 }
 
 /* ---- the beginning ---- */
 
-static enum snapshot_kind kind_of(struct foreign_text word)
+static const struct action *action_of(const struct walk *walk, const struct pickle_value *entry)
 {
-    enum snapshot_kind kind = 0;
-    while (kind < SNAPSHOT_other && !foreign_is(word, rows[kind].name)) kind++;
-    return kind;
+    const struct foreign_text word = text_of(walk, entry, "action");
+    const struct action *action = actions;
+    while (action < actions + ACTIONS - 1 && !foreign_is(word, action->word)) action++;
+    return action;
 }
 
 /* Takes `sign` times the size off *bytes, which becomes unknown if that does not fit. */
 static void undo(int64_t *bytes, int sign, int64_t size, bool fits)
 {
-    if (!sign || *bytes < 0) return;
-    if (!fits || size < 0 || __builtin_sub_overflow(*bytes, sign * size, bytes) || *bytes < 0)
-        *bytes = SNAPSHOT_UNKNOWN;
+    if (!sign || *bytes == UNKNOWN) return;
+    if (!fits || size < 0 || __builtin_sub_overflow(*bytes, sign * size, bytes) || *bytes < 0) *bytes = UNKNOWN;
 }
 
-/* Leads the bytes of the beginning, which are those of the end, back through all actions. */
-static void undo_actions(const struct pickle_value *trace, const struct blocks *blocks, struct snapshot_device *device)
+/* Leads the bytes of the end back through all actions. */
+static int undo_actions(struct walk *walk, const struct pickle_value *trace)
 {
-    for (size_t a = trace->count; a--;) {
-        const struct pickle_value *entry = trace->items[a];
-        const int kind = kind_of(text_of(entry, "action")), sign = rows[kind].allocated;
-        const int64_t size = number_of(entry, "size", -1);
-        undo(&device->reserved_begin_bytes, rows[kind].reserved, size, true);
-        if (!sign) continue;
-        struct block *block = block_at(blocks, number_of(entry, "addr", 0));
-        const bool fits = sign > 0 ? block->allocated && block->size_bytes == size : !block->allocated;
-        undo(&device->allocated_begin_bytes, sign, size, fits);
-        block->size_bytes = size;
-        block->allocated = sign < 0;
+    for (size_t a = pickle_count(trace); a--;) {
+        const struct pickle_value *entry = pickle_member(walk->pickle, trace, a);
+        const struct action *action = action_of(walk, entry);
+        const int64_t size = number_of(walk, entry, "size", -1);
+        undo(&walk->reserved, action->reserved, size, true);
+        if (!action->allocated) continue;
+        struct block *block = block_at(walk, number_of(walk, entry, "addr", 0));
+        if (!block) return STATUS_RUN;
+        const bool fits = action->allocated > 0 ? block->allocated && block->size_bytes == size : !block->allocated;
+        undo(&walk->allocated, action->allocated, size, fits);
+        *block = (struct block){size, action->allocated < 0};
     }
+    return STATUS_OK;
 }
 
 /* ---- the actions ---- */
 
-static void first_frame(const struct pickle_value *entry, struct snapshot_action *action)
+/* Follows the actions again, from the beginning. */
+static int take_actions(struct walk *walk, const struct pickle_value *trace, struct job_rank *rank)
 {
-    const struct pickle_value *frames = member(entry, "frames");
-    if (!is_list(frames) || !frames->count) return;
-    action->frame = text_of(frames->items[0], "name");
-    action->file = text_of(frames->items[0], "filename");
-    action->line = number_of(frames->items[0], "line", 0);
+    for (size_t a = 0; a < pickle_count(trace); a++) {
+        const struct pickle_value *entry = pickle_member(walk->pickle, trace, a);
+        const struct pickle_value *time = member(walk, entry, "time_us");
+        const struct action *action = action_of(walk, entry);
+        const int64_t size = number_of(walk, entry, "size", 0);
+        int64_t time_ns;
+        if (!text_of(walk, entry, "action").at) return no_snapshot(walk, "an entry of a trace has no action");
+        if (walk->allocated != UNKNOWN) walk->allocated += action->allocated * size;
+        if (walk->reserved != UNKNOWN) walk->reserved += action->reserved * size;
+        if (!time || time->kind != PICKLE_INT || __builtin_mul_overflow(time->integer, 1000, &time_ns))
+            walk->timeless++;
+        else if (walk->allocated < 0) walk->unknown++;
+        else
+            job_memory(walk->job, rank,
+                       &(struct job_memory){time_ns, (uint64_t)walk->allocated,
+                                            walk->reserved < 0 ? 0 : (uint64_t)walk->reserved});
+    }
+    return STATUS_OK;
 }
 
-static int give_action(struct walk *walk, const struct pickle_value *entry, const struct snapshot_sink *sink,
-                       int device, int64_t *allocated, int64_t *reserved)
-{
-    const struct pickle_value *time = member(entry, "time_us");
-    struct snapshot_action action = {.word = text_of(entry, "action"),
-                                     .address = number_of(entry, "addr", 0),
-                                     .size_bytes = number_of(entry, "size", 0),
-                                     .stream = number_of(entry, "stream", 0),
-                                     .device_free_bytes = number_of(entry, "device_free", SNAPSHOT_UNKNOWN)};
-    if (!action.word.at) return no_snapshot(walk, "an entry of a trace has no action");
-    action.kind = kind_of(action.word);
-    action.has_time = time && time->kind == PICKLE_INT && !__builtin_mul_overflow(time->integer, 1000, &action.time_ns);
-    if (*allocated >= 0) *allocated += rows[action.kind].allocated * action.size_bytes;
-    if (*reserved >= 0) *reserved += rows[action.kind].reserved * action.size_bytes;
-    action.allocated_bytes = *allocated;
-    action.reserved_bytes = *reserved;
-    first_frame(entry, &action);
-    return sink->action(sink->user, device, &action);
-}
-
-static int walk_device(struct walk *walk, int number, const struct snapshot_sink *sink)
+/* *rank: of a GPU that acted; then it counts on. */
+static int walk_gpu(struct walk *walk, int number, int *rank)
 {
     static const struct pickle_value none = {.kind = PICKLE_LIST};
-    const struct pickle_value *trace = (size_t)number < walk->traces->count ? walk->traces->items[number] : &none;
-    struct snapshot_device device = {.device = number};
-    struct blocks blocks = {0};
-    uint64_t addresses = 0;
+    const struct pickle_value *trace = &none;
     int status = STATUS_OK;
+    if ((size_t)number < pickle_count(walk->traces)) trace = pickle_member(walk->pickle, walk->traces, (size_t)number);
     if (!is_list(trace)) return no_snapshot(walk, "a trace is no list");
-    device.actions = addresses = trace->count;
-    for (size_t s = 0; s < walk->segments->count; s++) {
-        const struct pickle_value *list = member(walk->segments->items[s], "blocks");
-        if (is_list(list) && number_of(walk->segments->items[s], "device", 0) == number) addresses += list->count;
+    uint64_t visits = pickle_count(trace) + pickle_count(walk->segments);
+    walk->allocated = walk->reserved = walk->count = 0;
+    for (size_t s = 0; s < pickle_count(walk->segments) && !status; s++) {
+        const struct pickle_value *segment = pickle_member(walk->pickle, walk->segments, s);
+        if (number_of(walk, segment, "device", 0) != number) continue;
+        visits += pickle_count(member(walk, segment, "blocks"));
+        status = visits > walk->most ? no_snapshot(walk, "it refers to the same entries many times")
+                                     : add_segment(walk, segment);
     }
-    const uint64_t visits = addresses + walk->segments->count;
-    if (visits > walk->most) return no_snapshot(walk, "it refers to the same entries many times");
+    if (!status && visits > walk->most) status = no_snapshot(walk, "it refers to the same entries many times");
     walk->most -= visits;
-    if (!blocks_init(&blocks, addresses)) return error_set(walk->err, STATUS_RUN, "no memory for its blocks");
-    for (size_t s = 0; s < walk->segments->count && !status; s++)
-        if (number_of(walk->segments->items[s], "device", 0) == number)
-            status = add_segment(walk, walk->segments->items[s], &device, &blocks);
-    device.allocated_begin_bytes = device.allocated_end_bytes;
-    device.reserved_begin_bytes = device.reserved_end_bytes;
-    undo_actions(trace, &blocks, &device);
-    free(blocks.at);
-    int64_t allocated = device.allocated_begin_bytes, reserved = device.reserved_begin_bytes;
-    if (!status) status = sink->device(sink->user, &device);
-    for (size_t a = 0; a < trace->count && !status; a++)
-        status = give_action(walk, trace->items[a], sink, number, &allocated, &reserved);
+    if (!status) status = undo_actions(walk, trace);
+    map_release(&walk->by_address);
+    if (status || !pickle_count(trace)) return status;
+    struct job_rank *to = job_rank(walk->job, (*rank)++);
+    if (!to) return error_set(walk->err, STATUS_RUN, "it has too many GPUs, or no memory for them");
+    to->present = true;
+    snprintf(to->lane[LANE_COMPUTE].name, sizeof to->lane[0].name, "GPU %d", number);
+    return take_actions(walk, trace, to);
+}
+
+static int walk_all(struct walk *walk, int *rank)
+{
+    static const struct pickle_value none = {.kind = PICKLE_LIST};
+    const struct pickle_value *root = walk->pickle->root;
+    /* torch.cuda.memory_snapshot() has the segments alone */
+    walk->segments = is_list(root) ? root : pickle_get(walk->pickle, root, "segments");
+    walk->traces = pickle_get(walk->pickle, root, "device_traces");
+    if (!walk->traces) walk->traces = &none;
+    if (!is_list(walk->segments) || !is_list(walk->traces)) return no_snapshot(walk, "it has no segments");
+    int64_t gpus = (int64_t)pickle_count(walk->traces);
+    for (size_t s = 0; s < pickle_count(walk->segments); s++) {
+        const int64_t gpu = number_of(walk, pickle_member(walk->pickle, walk->segments, s), "device", 0);
+        if (gpu < 0 || gpu >= GPUS_MAX) return no_snapshot(walk, "a segment's device is not from 0 to 1023");
+        if (gpu >= gpus) gpus = gpu + 1;
+    }
+    if (gpus > GPUS_MAX) return no_snapshot(walk, "it has more than 1024 devices");
+    int status = STATUS_OK;
+    for (int gpu = 0; gpu < gpus && !status; gpu++) status = walk_gpu(walk, gpu, rank);
     return status;
 }
 
-int snapshot_read(const struct pickle *pickle, const struct snapshot_sink *sink, struct error *err)
+int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err)
 {
-    static const struct pickle_value none = {.kind = PICKLE_LIST};
-    const struct pickle_value *root = pickle->root;
-    struct walk walk = {pickle_get(root, "segments"), pickle_get(root, "device_traces"), pickle->bytes, err};
-    if (is_list(root)) walk.segments = root; /* torch.cuda.memory_snapshot(): the segments alone */
-    if (!walk.traces) walk.traces = &none;
-    if (!is_list(walk.segments) || !is_list(walk.traces)) return no_snapshot(&walk, "it has no segments");
-    int64_t devices = (int64_t)walk.traces->count;
-    for (size_t s = 0; s < walk.segments->count; s++) {
-        const int64_t device = number_of(walk.segments->items[s], "device", 0);
-        if (device < 0 || device > 1023) return no_snapshot(&walk, "a segment's device is not from 0 to 1023");
-        if (device >= devices) devices = device + 1;
-    }
-    if (devices > 1024) return no_snapshot(&walk, "it has more than 1024 devices");
-    int status = STATUS_OK;
-    for (int d = 0; d < devices && !status; d++) status = walk_device(&walk, d, sink);
+    struct pickle pickle;
+    int end_rank = first_rank;
+    int status = pickle_read(&pickle, path, err);
+    if (status) return status;
+    struct walk walk = {.job = job, .pickle = &pickle, .most = pickle.bytes, .err = err};
+    status = walk_all(&walk, &end_rank);
+    free(walk.blocks);
+    pickle_release(&pickle);
+    *changes = 0;
+    for (int rank = first_rank; rank < end_rank && rank < job->rank_count; rank++)
+        *changes += (uint64_t)job->ranks[rank].memory.count;
+    if (!status && !*changes)
+        status = error_set(err, STATUS_INPUT, "%s: the snapshot has no change of memory %s", path,
+                           walk.timeless  ? "with its time; PyTorch writes times from version 2.1 on"
+                           : walk.unknown ? "whose bytes are known"
+                                          : "(call torch.cuda.memory._record_memory_history() before the steps)");
+    if (!job->program[0]) snprintf(job->program, sizeof job->program, "PyTorch memory snapshot");
     return status;
 }

@@ -15,11 +15,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
-#include "engine/base/tier.h"
-#include "engine/base/version.h"
 #include "engine/import/kineto.h"
-#include "engine/plan/footprint.h"
-#include "engine/trace/record.h"
+#include "engine/import/records.h"
 #include "engine/trace/source_kind.h"
 
 enum { INPUTS_MAX = 1024, LINE_MAX_BYTES = 1 << 20, READ_BYTES = 1 << 16, BLOCK_BYTES = 1 << 20, TICK_NS = 50000000 };
@@ -35,22 +32,8 @@ struct input {
     int64_t offset_ns;
 };
 
-/* A record that waits for its time. */
-struct moment {
-    uint64_t number, meeting; /* in the order of arrival; of a collective in which all ranks take part: its number */
-    struct trace_record record;
-};
-
-/* Every rank numbers its collectives from 1 on. So those of equal number, kind and payload are the same one. */
-enum { MEETINGS_KEPT = 4096 };
-struct meeting {
-    uint64_t number, bytes, last_ns;
-    enum op_kind kind;
-};
-
 struct per_rank {
-    uint64_t lane_ended_ns[LANES], sent_bytes[TRAFFIC_KINDS], busy_ns[TRAFFIC_KINDS], peak_bytes[CATEGORIES];
-    uint32_t count[TRAFFIC_KINDS];
+    uint64_t lane_ended_ns[LANES], peak_bytes[CATEGORIES];
 };
 
 struct stream {
@@ -58,56 +41,13 @@ struct stream {
     int count, room, listener, timer;        /* listener, timer: -1: none */
     char socket[108], *folder, failure[160]; /* failure: of the first rank that says it failed */
     bool follow, told, closed;
-    cJSON *header; /* the first one */
-    struct moment *queue;
-    int queued, queue_room, ops_told;
-    uint64_t arrived, newest_ns,
-        released_ns;             /* newest_ns: of all lines; released_ns: of the newest record that was given */
+    uint64_t newest_ns;          /* of all lines */
     uint64_t header_ns, quiet_s; /* when the first header came, by this machine's clock; as the viewer was told */
-    struct job *names;           /* operations and units, each once */
-    struct meeting meetings[MEETINGS_KEPT];
+    struct job *job;             /* operations and units, each once */
+    struct records records;
     struct per_rank *ranks; /* [found.world] */
-    struct {
-        uint32_t step, count;
-        double sum;
-    } loss; /* of the newest step */
-    struct bytes out;
     struct stream_found found;
 };
-
-/* ---- the queue ---- */
-
-static struct moment *push(struct stream *s, int rank, uint64_t time_ns, struct trace_record record)
-{
-    if (time_ns < s->released_ns) time_ns = s->released_ns;
-    if (!array_grow((void **)&s->queue, s->queued, &s->queue_room, sizeof *s->queue))
-        return s->names->failed = true, NULL;
-    record.rank = (uint16_t)rank;
-    record.time_ns = time_ns;
-    s->queue[s->queued] = (struct moment){s->arrived++, 0, record};
-    return &s->queue[s->queued++];
-}
-
-static int by_time(const void *left, const void *right)
-{
-    const struct moment *a = left, *b = right;
-    if (a->record.time_ns != b->record.time_ns) return a->record.time_ns < b->record.time_ns ? -1 : 1;
-    return a->number < b->number ? -1 : 1;
-}
-
-#define RECORD(ID, name, ...)                                                                                          \
-    (struct trace_record)                                                                                              \
-    {                                                                                                                  \
-        .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
-    }
-#define PUSH(s, rank, time, ...) push(s, rank, time, RECORD(__VA_ARGS__))
-
-/* Past the queue: a record of all ranks, at the time of the newest that was given. */
-static void tell(struct stream *s, struct trace_record record)
-{
-    record.time_ns = s->released_ns;
-    trace_append(&s->out, &record);
-}
 
 /* ---- what a line says ---- */
 
@@ -130,93 +70,75 @@ static void wrong(struct stream *s, const struct input *input, const char *what)
     if (s->found.wrong++) return;
     snprintf(s->found.first_wrong, sizeof s->found.first_wrong, "%s, line %llu: %s", input->name,
              (unsigned long long)input->lines, what);
-    if (s->header) PUSH(s, TRACE_RANK_ALL, s->newest_ns, LOG, log, 1, TEXT_OF(s->found.first_wrong));
+    if (s->found.ranks)
+        records_push(&s->records, TRACE_RANK_ALL, s->newest_ns, RECORD(LOG, log, 1, TEXT_OF(s->found.first_wrong)));
 }
 
 /* Of a long name the end, which tells units apart; of equal ones the number. */
-static void name_unit(struct stream *s, const cJSON *unit, int number)
+static void name_unit(struct job *job, const cJSON *unit, int number)
 {
-    char name[sizeof s->names->units->name];
+    char name[sizeof job->units->name];
     const char *text = json_get_text(unit, "name");
     const size_t length = text ? strlen(text) : 0, cut = length < sizeof name ? 0 : length - sizeof name + 1;
     const char *dot = cut ? strchr(text + cut - 1, '.') : NULL;
     snprintf(name, sizeof name, "%s", !text ? "" : dot && dot[1] ? dot + 1 : text + cut);
     const int64_t elems = (int64_t)json_get_number(unit, "parameters", 1e15, -1);
-    if (job_unit(s->names, name, elems) == number) return;
+    if (job_unit(job, name, elems) == number) return;
     snprintf(name, sizeof name, "unit %d", number);
-    job_unit(s->names, name, elems);
+    job_unit(job, name, elems);
 }
 
-static void name_what_trains(char *out, size_t room, const cJSON *header)
+/* What the first header says of the job. */
+static void name_job(struct job *job, const cJSON *header)
 {
-    const char *wrapper = json_get_text(header, "wrapper");
-    const double stage = json_get_number(header, "stage", 3, -1);
-    if (stage >= 0) snprintf(out, room, "ZeRO-%d", (int)stage);
-    else if (wrapper && !strcmp(wrapper, "ddp")) snprintf(out, room, "DDP");
-    else if (wrapper && !strncmp(wrapper, "fsdp", 4)) snprintf(out, room, "FSDP (FSDP%.4s)", wrapper + 4);
-}
-
-/* Once all ranks have a header, or no more are to be expected. */
-static void tell_run(struct stream *s)
-{
-    const char *dtype = json_get_text(s->header, "dtype"), *wrapper = json_get_text(s->header, "wrapper");
+    const char *dtype = json_get_text(header, "dtype"), *wrapper = json_get_text(header, "wrapper");
     const bool deepspeed = wrapper && !strcmp(wrapper, "deepspeed");
-    const char *version = json_get_text(json_get(s->header, "programs"), deepspeed ? "deepspeed" : "torch");
-    char program[40], *text;
-    snprintf(program, sizeof program, "%s %.24s", deepspeed ? "DeepSpeed" : "PyTorch", version ? version : "");
-    cJSON *json =
-        json_object(TEXT("version", ZEROLAB_VERSION), TEXT("program", program), NUMBER("ranks", s->found.world),
-                    NUMBER("recorded", s->found.ranks), NUMBER("world", s->found.world),
-                    TEXT("recognised", s->found.recognised), TRUTH("sent_by_formula", true));
-    if (dtype)
-        json_put(json, TEXT("precision", !strcmp(dtype, "bfloat16")  ? "bf16"
-                                         : !strcmp(dtype, "float16") ? "fp16"
-                                                                     : "fp32"));
-    cJSON *model = cJSON_AddObjectToObject(json, "model"), *units = cJSON_AddArrayToObject(model, "units");
-    const double parameters = json_get_number(s->header, "parameters", 1e15, -1);
-    if (parameters >= 0) json_put(model, NUMBER("parameters", parameters));
-    for (int u = 0; u < s->names->unit_count; u++)
-        json_put(json_item(units), TEXT("name", s->names->units[u].name), NUMBER("elems", s->names->units[u].elems));
-    if ((text = cJSON_PrintUnformatted(json))) {
-        s->released_ns = s->queued ? s->queue[0].record.time_ns : s->newest_ns;
-        tell(s, RECORD(RUN, run, TEXT_OF(text)));
-        tell(s, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF("")));
-    }
-    free(text);
-    cJSON_Delete(json);
-    s->told = true;
+    const char *version = json_get_text(json_get(header, "programs"), deepspeed ? "deepspeed" : "torch"),
+               *precision = !dtype                       ? ""
+                            : !strcmp(dtype, "bfloat16") ? "bf16"
+                            : !strcmp(dtype, "float16")  ? "fp16"
+                                                         : "fp32";
+    const double stage = json_get_number(header, "stage", 3, -1);
+    const cJSON *unit;
+    int number = 0;
+    snprintf(job->program, sizeof job->program, "%s %.24s", deepspeed ? "DeepSpeed" : "PyTorch",
+             version ? version : "");
+    snprintf(job->precision, sizeof job->precision, "%s", precision);
+    if (stage >= 0) snprintf(job->recognised, sizeof job->recognised, "ZeRO-%d", (int)stage);
+    else if (wrapper && !strcmp(wrapper, "ddp")) snprintf(job->recognised, sizeof job->recognised, "DDP");
+    else if (wrapper && !strncmp(wrapper, "fsdp", 4))
+        snprintf(job->recognised, sizeof job->recognised, "FSDP (FSDP%.4s)", wrapper + 4);
+    job->parameters = (int64_t)json_get_number(header, "parameters", 1e15, -1);
+    job->by_formula = true;
+    cJSON_ArrayForEach(unit, json_get(header, "units")) name_unit(job, unit, number++);
 }
 
-/* Ranks of one host have one clock, so they get one offset. True: the header is kept. */
-static bool take_header(struct stream *s, struct input *input, cJSON *line)
+/* Ranks of one host have one clock, so they get one offset. */
+static void take_header(struct stream *s, struct input *input, const cJSON *line)
 {
     const double t = json_get_number(line, "t", 4e18, -1), unix_ns = json_get_number(line, "unix_ns", 4e18, -1);
     const int rank = (int)json_get_number(line, "rank", JOB_RANKS_MAX - 1, -1);
     const uint32_t world = (uint32_t)json_get_number(line, "ranks", JOB_RANKS_MAX, 0);
-    const cJSON *unit;
     bool taken = input->rank >= 0;
     if (t < 0 || unix_ns < 0 || rank < 0 || rank >= (int)world)
-        return wrong(s, input, "a header without t, unix_ns, rank or ranks"), false;
+        return wrong(s, input, "a header without t, unix_ns, rank or ranks");
     for (int i = 0; i < s->count; i++) taken |= s->inputs[i].rank == rank;
-    if (taken || (s->header && world != s->found.world))
-        return wrong(s, input, "a header of another job, or a second one of its rank"), false;
+    if (taken || (s->found.ranks && world != s->found.world))
+        return wrong(s, input, "a header of another job, or a second one of its rank");
     json_copy_text(input->host, sizeof input->host, line, "host");
     input->offset_ns = (int64_t)unix_ns - (int64_t)t;
     for (int i = s->count; i-- > 0;)
         if (s->inputs[i].rank >= 0 && !strcmp(s->inputs[i].host, input->host))
             input->offset_ns = s->inputs[i].offset_ns;
     input->rank = rank;
-    s->found.ranks++;
-    if (s->header) return false;
-    s->found.world = s->names->world = world;
+    if (s->found.ranks++) return;
+    s->found.world = s->job->world = world;
     s->ranks = calloc(world, sizeof *s->ranks);
-    s->names->failed |= !s->ranks;
+    s->records.ranks = calloc(world, sizeof *s->records.ranks);
+    s->job->failed |= !s->ranks || !s->records.ranks;
     s->header_ns = clock_ns();
-    name_what_trains(s->found.recognised, sizeof s->found.recognised, line);
-    int number = 0;
-    cJSON_ArrayForEach(unit, json_get(line, "units")) name_unit(s, unit, number++);
-    s->header = line;
-    return true;
+    name_job(s->job, line);
+    snprintf(s->found.recognised, sizeof s->found.recognised, "%s", s->job->recognised);
 }
 
 static enum phase phase_of(const char *phase)
@@ -225,9 +147,9 @@ static enum phase phase_of(const char *phase)
     return phase && (!strcmp(phase, "optimizer") || !strcmp(phase, "between")) ? PHASE_OPTIMIZER : PHASE_FORWARD;
 }
 
-/* On the first of `count` lanes that is free then; with none, on the one that is free first, from then on. NULL: no memory. */
-static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[],
-                             int count, uint64_t from_ns, uint64_t to_ns)
+/* On the first of `count` lanes that is free then; with none, on the one that is free first, from then on. */
+static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[], int count,
+                   uint64_t from_ns, uint64_t to_ns, uint64_t meeting)
 {
     uint64_t *ended_ns = s->ranks[rank].lane_ended_ns;
     const uint64_t issued_ns = from_ns;
@@ -236,14 +158,11 @@ static struct moment *put_op(struct stream *s, int rank, uint32_t step, struct j
         if (ended_ns[lanes[l]] < ended_ns[op.lane]) op.lane = lanes[l];
     if (ended_ns[op.lane] > from_ns) from_ns = ended_ns[op.lane];
     if (to_ns < from_ns) to_ns = from_ns;
-    const int64_t number = job_operation(s->names, &op);
-    if (number < 0) return NULL;
     ended_ns[op.lane] = to_ns;
-    if (from_ns >= s->released_ns) /* else its end tells when it began */
-        PUSH(s, rank, from_ns, OP_BEGIN, op_begin, TRACE_OBSERVED, step, (uint32_t)number, issued_ns);
-    return PUSH(s, rank, to_ns, OP_END, op_end, .schedule = TRACE_OBSERVED, .step = step, .op = (uint32_t)number,
-                .issued_ns = issued_ns, .ready_ns = from_ns, .started_ns = from_ns, .waited_on = -1,
-                .sent_bytes = job_sent_bytes(s->names, &op));
+    const int64_t number = job_operation(s->job, &op);
+    if (number >= 0)
+        records_push_op(&s->records, rank,
+                        &(struct records_op){step, (uint32_t)number, issued_ns, from_ns, to_ns, 0, meeting});
 }
 
 /* Parts of a step: of a unit, or the optimizer; whole forwards and backwards enclose those of their units. */
@@ -251,24 +170,16 @@ static void take_end(struct stream *s, struct input *input, const cJSON *line)
 {
     static const enum lane lanes[] = {LANE_COMPUTE, LANE_COMPUTE_2};
     const char *what = json_get_text(line, "what");
-    const int unit = (int)json_get_number(line, "unit", s->names->unit_count - 1, -1);
+    const int unit = (int)json_get_number(line, "unit", s->job->unit_count - 1, -1);
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
     if (!what || !from_ns || to_ns < from_ns) return wrong(s, input, "an end without what, begin_t or t");
     const bool updates = !strcmp(what, "optimizer");
     char name[64];
-    if (unit < 0 && s->names->unit_count && !updates) return;
+    if (unit < 0 && s->job->unit_count && !updates) return;
     const enum phase phase = updates ? PHASE_OPTIMIZER : !strcmp(what, "forward") ? PHASE_FORWARD : PHASE_BACKWARD;
-    snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->names->units[unit].name : "");
+    snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->job->units[unit].name : "");
     put_op(s, input->rank, step_of(line), (struct job_op){.kind = OP_WORK, .phase = phase, .unit = unit, .name = name},
-           lanes, 2, from_ns, to_ns);
-}
-
-static struct meeting *meeting_of(struct stream *s, uint64_t number, const struct job_op *op)
-{
-    struct meeting *at = &s->meetings[number % MEETINGS_KEPT];
-    if (at->number != number || at->bytes != op->bytes || at->kind != op->kind)
-        *at = (struct meeting){number, op->bytes, 0, op->kind};
-    return at;
+           lanes, 2, from_ns, to_ns, 0);
 }
 
 /* From its issue until the wait for it returned. One before the first step is of none. */
@@ -292,10 +203,8 @@ static void take_collective(struct stream *s, struct input *input, const cJSON *
                         .ranks = (uint32_t)json_get_number(line, "group_size", 1 << 20, 0),
                         .bytes = (uint64_t)(in > out ? in : out)};
     const uint32_t step = phase && !strcmp(phase, "start") ? 0 : step_of(line);
-    struct moment *end = put_op(s, input->rank, step, op, lanes, 3, issued_ns ? issued_ns : to_ns, to_ns);
-    if (!end || number < 1 || !issued_ns || op.ranks != s->found.world) return;
-    struct meeting *meeting = meeting_of(s, end->meeting = (uint64_t)number, &op);
-    if (issued_ns > meeting->last_ns) meeting->last_ns = issued_ns;
+    const bool all = number >= 1 && issued_ns && op.ranks == s->found.world;
+    put_op(s, input->rank, step, op, lanes, 3, issued_ns ? issued_ns : to_ns, to_ns, all ? (uint64_t)number : 0);
 }
 
 static void take_memory(struct stream *s, struct input *input, const cJSON *line)
@@ -315,16 +224,19 @@ static void take_memory(struct stream *s, struct input *input, const cJSON *line
         uint64_t *peak = &s->ranks[input->rank].peak_bytes[keys[k].category];
         if (bytes > *peak) *peak = bytes;
         known += bytes;
-        PUSH(s, input->rank, time_ns, MEMORY, memory, TIER_DEVICE, keys[k].category, bytes, bytes, *peak);
+        records_push(&s->records, input->rank, time_ns,
+                     RECORD(MEMORY, memory, TIER_DEVICE, keys[k].category, bytes, bytes, *peak));
     }
     const double allocated = json_get_number(line, "allocated_bytes", 1e18, -1);
     if (allocated < 0 || !time_ns) return;
     const uint64_t all = (uint64_t)allocated, reserved = (uint64_t)json_get_number(line, "reserved_bytes", 1e18, 0),
                    peak = (uint64_t)json_get_number(line, "peak_allocated_bytes", 1e18, 0),
                    other = all > known ? all - known : 0;
-    PUSH(s, input->rank, time_ns, MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, other,
-         reserved > known ? reserved - known : other, other);
-    PUSH(s, input->rank, time_ns, TIER_PEAK, tier_peak, TIER_DEVICE, all, reserved, peak, reserved);
+    records_push(&s->records, input->rank, time_ns,
+                 RECORD(MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, other,
+                        reserved > known ? reserved - known : other, other));
+    records_push(&s->records, input->rank, time_ns,
+                 RECORD(TIER_PEAK, tier_peak, TIER_DEVICE, all, reserved, peak, reserved));
 }
 
 static void take_begin(struct stream *s, struct input *input, const cJSON *line)
@@ -332,16 +244,16 @@ static void take_begin(struct stream *s, struct input *input, const cJSON *line)
     const char *what = json_get_text(line, "what");
     const uint64_t time_ns = time_of(input, line, "t");
     if (what && !strcmp(what, "step") && time_ns)
-        PUSH(s, input->rank, time_ns, STEP_BEGIN, step_begin, step_of(line), TRACE_OBSERVED, TRACE_NO_STAGE);
+        records_push(&s->records, input->rank, time_ns,
+                     RECORD(STEP_BEGIN, step_begin, step_of(line), TRACE_OBSERVED, TRACE_NO_STAGE));
 }
 
 static void take_step(struct stream *s, struct input *input, const cJSON *line)
 {
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
     if (!from_ns || to_ns < from_ns) return wrong(s, input, "a step without begin_t or t");
-    PUSH(s, input->rank, to_ns, STEP_END, step_end, .step = step_of(line), .schedule = TRACE_OBSERVED,
-         .stage = TRACE_NO_STAGE, .loss = NAN, .grad_norm = NAN, .learning_rate = NAN, .loss_scale = NAN,
-         .micro_steps = (uint32_t)json_get_number(line, "micro_steps", 1e9, 1), .total_ns = to_ns - from_ns);
+    records_push_step_end(&s->records, input->rank, step_of(line), from_ns, to_ns,
+                          (uint32_t)json_get_number(line, "micro_steps", 1e9, 1), NAN);
 }
 
 /* It comes after the step's end, which is still in the queue. A text is "nan", "inf" or "-inf". */
@@ -351,8 +263,8 @@ static void take_loss(struct stream *s, struct input *input, const cJSON *line)
     const float value = cJSON_IsString(loss)   ? strtof(loss->valuestring, NULL)
                         : cJSON_IsNumber(loss) ? (float)loss->valuedouble
                                                : NAN;
-    for (int i = s->queued; i-- > 0;) {
-        struct trace_record *record = &s->queue[i].record;
+    for (int i = s->records.queued; i-- > 0;) {
+        struct trace_record *record = &s->records.queue[i].record;
         if (record->kind == TRACE_STEP_END && record->rank == input->rank && record->step_end.step == step_of(line))
             record->step_end.loss = value;
     }
@@ -362,7 +274,7 @@ static void take_lost(struct stream *s, struct input *input, const cJSON *line)
 {
     const uint64_t lines = (uint64_t)json_get_number(line, "lines", 1e18, 0), time_ns = time_of(input, line, "t");
     s->found.lost += lines;
-    if (lines && time_ns) PUSH(s, input->rank, time_ns, GAP, gap, lines, input->newest_ns);
+    if (lines && time_ns) records_push(&s->records, input->rank, time_ns, RECORD(GAP, gap, lines, input->newest_ns));
 }
 
 static void take_finish(struct stream *s, struct input *input, const cJSON *line)
@@ -382,17 +294,16 @@ static void take_line(struct stream *s, struct input *input, const char *text, s
                  {"lost", take_lost},     {"finish", take_finish}};
     cJSON *line = cJSON_ParseWithLength(text, bytes);
     const char *kind = json_get_text(line, "kind");
-    bool kept = false;
     s->found.lines++;
     if (!kind) wrong(s, input, "no JSON object with a kind");
-    else if (!strcmp(kind, "header")) kept = take_header(s, input, line);
+    else if (!strcmp(kind, "header")) take_header(s, input, line);
     else if (input->rank < 0) wrong(s, input, "no header before it");
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind && input->rank >= 0 && !job_failed(s->names); k++)
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind && input->rank >= 0 && !job_failed(s->job); k++)
         if (!strcmp(kind, kinds[k].kind)) kinds[k].take(s, input, line);
     const uint64_t time_ns = input->rank >= 0 ? time_of(input, line, "t") : 0;
     if (time_ns > input->newest_ns) input->newest_ns = time_ns;
     if (time_ns > s->newest_ns) s->newest_ns = time_ns;
-    if (!kept) cJSON_Delete(line);
+    cJSON_Delete(line);
 }
 
 /* ---- reading ---- */
@@ -479,68 +390,7 @@ static void add_connections(struct stream *s)
     }
 }
 
-/* ---- records, in order of time ---- */
-
-static void tell_operations(struct stream *s)
-{
-    for (; s->ops_told < s->names->op_count; s->ops_told++) {
-        const struct job_op *op = &s->names->ops[s->ops_told];
-        tell(s, RECORD(OPERATION, operation, (uint32_t)s->ops_told, (uint8_t)op_words(op->kind, NULL)->code,
-                       (uint8_t)op->lane, (uint8_t)op->phase, op->prefetch,
-                       op->unit < 0 ? TRACE_NO_UNIT : (uint32_t)op->unit, op->ranks, op->bytes, TEXT_OF(op->name)));
-    }
-}
-
-/* By now the lines of all ranks about a collective have come. What the step has moved is told at its end. */
-static void give_op_end(struct stream *s, uint64_t number, struct trace_record *record)
-{
-    const struct job_op *op = &s->names->ops[record->op_end.op];
-    struct per_rank *rank = &s->ranks[record->rank];
-    const enum traffic kind = op_traffic(op->kind);
-    if (number) {
-        const uint64_t last_ns = meeting_of(s, number, op)->last_ns,
-                       until_ns = last_ns < record->time_ns ? last_ns : record->time_ns;
-        if (until_ns > record->op_end.started_ns) record->op_end.peers_ns = until_ns - record->op_end.started_ns;
-    }
-    if (kind == TRAFFIC_KINDS || !record->op_end.step) return;
-    rank->count[kind]++;
-    rank->sent_bytes[kind] += record->op_end.sent_bytes;
-    rank->busy_ns[kind] += record->time_ns - record->op_end.started_ns;
-}
-
-/* The loss of a step is the mean of those that ranks have told. */
-static void give_step_end(struct stream *s, struct trace_record *record)
-{
-    struct trace_of_step_end *end = &record->step_end;
-    struct per_rank *rank = &s->ranks[record->rank];
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        struct trace_record sum =
-            RECORD(TRAFFIC, traffic, end->step, (uint8_t)kind, (uint8_t)traffic_link((enum traffic)kind),
-                   rank->count[kind], rank->sent_bytes[kind], rank->busy_ns[kind]);
-        sum.rank = record->rank;
-        if (rank->count[kind]) tell(s, sum);
-        rank->count[kind] = 0;
-        rank->sent_bytes[kind] = rank->busy_ns[kind] = 0;
-    }
-    if (s->loss.step != end->step) s->loss.step = end->step, s->loss.count = 0, s->loss.sum = 0;
-    if (!isnan(end->loss)) s->loss.count++, s->loss.sum += (double)end->loss;
-    if (s->loss.count) end->loss = (float)(s->loss.sum / s->loss.count);
-}
-
-static void release(struct stream *s, uint64_t until_ns)
-{
-    int given = 0;
-    for (; given < s->queued && s->queue[given].record.time_ns <= until_ns && s->out.count < BLOCK_BYTES; given++) {
-        struct trace_record *record = &s->queue[given].record;
-        s->released_ns = record->time_ns;
-        tell_operations(s);
-        if (record->kind == TRACE_OP_END) give_op_end(s, s->queue[given].meeting, record);
-        if (record->kind == TRACE_STEP_END) give_step_end(s, record);
-        trace_append(&s->out, record);
-    }
-    s->queued -= given;
-    if (given) memmove(s->queue, s->queue + given, (size_t)s->queued * sizeof *s->queue);
-}
+/* ---- records ---- */
 
 static void tell_end(struct stream *s)
 {
@@ -551,7 +401,7 @@ static void tell_end(struct stream *s)
             snprintf(text, sizeof text, "rank %d wrote no last line: it was killed, or still runs", s->inputs[i].rank);
     if (*text) outcome = OUTCOME_STOPPED;
     if (s->failure[0]) outcome = OUTCOME_FAILED, snprintf(text, sizeof text, "%s", s->failure);
-    tell(s, RECORD(END, end, (uint8_t)outcome, TEXT_OF(text)));
+    records_tell(&s->records, RECORD(END, end, (uint8_t)outcome, TEXT_OF(text)));
     s->closed = true;
 }
 
@@ -566,7 +416,7 @@ static void tell_quiet(struct stream *s)
     uint64_t quiet_s = quiet ? (clock_ns() - quiet->read_ns) / second_ns : 0;
     if (quiet_s < QUIET_S) quiet_s = 0;
     else snprintf(text, sizeof text, "no line of rank %d for %llu s", quiet->rank, (unsigned long long)quiet_s);
-    if (quiet_s != s->quiet_s) tell(s, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF(text)));
+    if (quiet_s != s->quiet_s) records_tell(&s->records, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF(text)));
     s->quiet_s = quiet_s;
 }
 
@@ -595,7 +445,6 @@ static bool read_all(struct stream *s, bool *ended)
         if (input->newest_ns < silent_ns || input->newest_ns - silent_ns < until_ns) came |= read_input(s, input);
         *ended &= input->ended;
     }
-    if (s->queued) qsort(s->queue, (size_t)s->queued, sizeof *s->queue, by_time);
     return came;
 }
 
@@ -607,21 +456,25 @@ static enum source_result next(void *self, struct source_block *block)
     if (s->closed) return SOURCE_END;
     const bool ticked = s->timer >= 0 && read(s->timer, &ticks, sizeof ticks) > 0;
     if (ticked && s->folder && s->found.ranks < s->found.world) add_files(s);
-    s->out.count = 0;
-    while (came && !s->out.count && !job_failed(s->names)) {
+    struct records *records = &s->records;
+    records->out.count = 0;
+    while (came && !records->out.count && !job_failed(s->job)) {
         add_connections(s);
         came = read_all(s, &ended);
         const bool all_here =
             s->found.ranks == s->found.world || ended || (s->follow && clock_ns() - s->header_ns > silent_ns);
-        if (!s->told && s->header && (all_here || (!came && !s->follow))) tell_run(s);
-        if (s->told) release(s, told_until(s));
+        if (!s->told && s->found.ranks && (all_here || (!came && !s->follow))) {
+            records_begin(records, s->found.ranks, s->newest_ns);
+            s->told = true;
+        }
+        if (s->told) records_release(records, told_until(s), BLOCK_BYTES);
     }
-    if (job_failed(s->names)) return source_fail(block, "no memory to follow the job");
-    if (ended && !s->queued && s->told) tell_end(s);
+    if (job_failed(s->job)) return source_fail(block, "no memory to follow the job");
+    if (ended && !records->queued && s->told) tell_end(s);
     else if (ticked && s->told) tell_quiet(s);
-    block->records = s->out.at;
-    block->bytes = s->out.count;
-    return s->out.count ? SOURCE_RECORD : ended && (s->told || !s->follow) ? SOURCE_END : SOURCE_WAIT;
+    block->records = records->out.at;
+    block->bytes = records->out.count;
+    return records->out.count ? SOURCE_RECORD : ended && (s->told || !s->follow) ? SOURCE_END : SOURCE_WAIT;
 }
 
 static int timer_of(const void *self)
@@ -638,13 +491,11 @@ static void close_stream(void *self)
     }
     if (s->listener >= 0) close(s->listener), unlink(s->socket);
     if (s->timer >= 0) close(s->timer);
-    cJSON_Delete(s->header);
     free(s->inputs);
-    free(s->queue);
     free(s->ranks);
     free(s->folder);
-    bytes_release(&s->out);
-    job_free(s->names);
+    records_free(&s->records);
+    job_free(s->job);
     free(s);
 }
 
@@ -681,8 +532,9 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
 {
     struct stat there;
     struct stream *s = calloc(1, sizeof *s);
-    if (!s || !(s->names = job_new())) return free(s), error_set(err, STATUS_RUN, "no memory to follow a job");
+    if (!s || !(s->job = job_new())) return free(s), error_set(err, STATUS_RUN, "no memory to follow a job");
     s->listener = s->timer = -1;
+    s->records.job = s->job;
     s->follow = follow;
     int status = STATUS_OK;
     if (!strncmp(path, "unix:", 5)) status = listen_at(s, path + 5, err);

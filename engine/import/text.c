@@ -1,12 +1,13 @@
 #include "engine/import/text.h"
 
-#include <stdlib.h>
+#include "engine/base/utf8.h"
 
 enum { REPLACEMENT = 0xfffd };
 
 /* ---- characters ---- */
 
-int foreign_put(char out[4], uint32_t code)
+/* Writes a code point as UTF-8; returns its bytes, 1 to 4. */
+static int put(char out[4], uint32_t code)
 {
     const int bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
@@ -15,33 +16,16 @@ int foreign_put(char out[4], uint32_t code)
     return bytes;
 }
 
-int64_t foreign_hex(const char *at, const char *end, int digits)
+/* The value of four hexadecimal digits; -1 if there are fewer. */
+static int64_t hex(const char *at, const char *end)
 {
     int64_t value = 0;
-    for (; digits--; at++) {
+    for (int digits = 4; digits--; at++) {
         const char *found = at < end && *at ? strchr("0123456789abcdef0123456789ABCDEF", *at) : NULL;
         if (!found) return -1;
         value = value << 4 | (*found <= '9' ? *found - '0' : (*found | 0x20) - 'a' + 10);
     }
     return value;
-}
-
-/* Takes the UTF-8 character at *at; a byte that begins none is a replacement. Overlong forms and surrogates are not UTF-8. */
-static uint32_t take_utf8(const char **at, const char *end)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char first = (unsigned char)*(*at)++;
-    if (first < 0x80) return first;
-    const int bytes = first < 0xc2 || first > 0xf4 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (!bytes || end - *at < bytes - 1) return REPLACEMENT;
-    uint32_t code = first & (0x7fu >> bytes);
-    for (int i = 0; i < bytes - 1; i++) {
-        if (((unsigned char)(*at)[i] & 0xc0) != 0x80) return REPLACEMENT;
-        code = code << 6 | ((unsigned char)(*at)[i] & 0x3f);
-    }
-    if (code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return REPLACEMENT;
-    *at += bytes - 1;
-    return code;
 }
 
 /* Takes the escape whose backslash is before *at. */
@@ -51,12 +35,12 @@ static uint32_t take_escape(const char **at, const char *end)
     if (*at == end) return REPLACEMENT;
     const char letter = *(*at)++, *found = letter ? strchr(letters, letter) : NULL;
     if (found) return (unsigned char)meanings[found - letters];
-    const int64_t code = letter == 'u' ? foreign_hex(*at, end, 4) : -1;
+    const int64_t code = letter == 'u' ? hex(*at, end) : -1;
     if (code < 0) return REPLACEMENT;
     *at += 4;
     if (code < 0xd800 || code >= 0xe000) return (uint32_t)code;
     const bool pairs = code < 0xdc00 && end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u';
-    const int64_t low = pairs ? foreign_hex(*at + 2, end, 4) : -1;
+    const int64_t low = pairs ? hex(*at + 2, end) : -1;
     if (low < 0xdc00 || low >= 0xe000) return REPLACEMENT;
     *at += 6;
     return (uint32_t)(0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00));
@@ -70,9 +54,9 @@ size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t ro
         char character[4];
         const bool escape = escaped && *at == '\\';
         if (escape) at++;
-        uint32_t code = escape ? take_escape(&at, end) : take_utf8(&at, end);
+        uint32_t code = escape ? take_escape(&at, end) : utf8_take(&at, end);
         if (code < ' ' || (code >= 0x7f && code < 0xa0)) code = REPLACEMENT;
-        const int bytes = foreign_put(character, code);
+        const int bytes = put(character, code);
         if (written + (size_t)bytes >= room) break;
         memcpy(out + written, character, (size_t)bytes);
         written += (size_t)bytes;
@@ -153,15 +137,4 @@ bool foreign_integer(struct foreign_text text, int64_t *value)
     for (int64_t i = point < 0 ? 0 : point; i < decimal.wholes + decimal.fractions; i++)
         if (digit_of(&decimal, i)) return false;
     return foreign_scaled(text, 0, value) == FOREIGN_NUMBER;
-}
-
-bool foreign_double(struct foreign_text text, double *value)
-{
-    char copy[64], *end;
-    if (!text.bytes || text.bytes >= sizeof copy) return false;
-    memcpy(copy, text.at, text.bytes);
-    copy[text.bytes] = '\0';
-    if (*copy <= ' ' || strchr(copy, 'x') || strchr(copy, 'X')) return false;
-    *value = strtod(copy, &end);
-    return end == copy + text.bytes;
 }

@@ -21,16 +21,9 @@ static inline bool foreign_is(struct foreign_text text, const char *word)
  * JSON string; U+FFFD also replaces a \u escape of half a surrogate pair, and a wrong escape. */
 size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t room);
 
-/* Writes a code point as UTF-8; returns its bytes, 1 to 4. */
-int foreign_put(char out[4], uint32_t code);
-/* The value of up to `digits` hexadecimal digits at `at`; -1 if there are fewer. */
-int64_t foreign_hex(const char *at, const char *end, int digits);
-
 /* A JSON number times 10^scale as an integer. Digits beyond are rounded to the nearest integer, halves away from zero. */
 enum foreign_number { FOREIGN_NUMBER, FOREIGN_NO_NUMBER, FOREIGN_OUT_OF_RANGE };
 enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t *value);
 bool foreign_is_number(struct foreign_text text);
 /* False: the text is no integer that an int64_t holds (7.5; but 1e3 and 7.0 are integers). */
 bool foreign_integer(struct foreign_text text, int64_t *value);
-/* False: the text is no number, or longer than 63 bytes. Also reads nan, inf and infinity, in any case. */
-bool foreign_double(struct foreign_text text, double *value);

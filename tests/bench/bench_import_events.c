@@ -62,20 +62,18 @@ static void measure(const char *what, int fd, int rounds)
     uint64_t bytes = 0, events = 0;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     while (rounds--) {
-        struct event_reader *reader;
+        struct event_reader reader;
         struct event event;
-        struct error err;
         enum event_result result;
         int64_t sum = 0, number;
         const double begin = cpu_seconds();
-        if (event_reader_open(&reader, path, &err)) fprintf(stderr, "bench_import_events: %s\n", err.text), exit(1);
-        for (events = 0; (result = event_reader_next(reader, &event)) == EVENT; events++)
+        event_reader_open(&reader, path);
+        for (events = 0; (result = event_reader_next(&reader, &event)) >= EVENT; events += result == EVENT)
             if (event_arg_int64(&event, "External id", &number)) sum += event.dur_ns + number;
         const double seconds = cpu_seconds() - begin;
-        bytes = event_reader_bytes(reader);
-        if (result == EVENT_BAD || !sum)
-            fprintf(stderr, "bench_import_events: %s\n", event_reader_error(reader)), exit(1);
-        event_reader_close(reader);
+        bytes = event_reader_bytes(&reader);
+        if (result == EVENT_BAD || !sum) fprintf(stderr, "bench_import_events: %s\n", reader.err.text), exit(1);
+        event_reader_close(&reader);
         if ((double)bytes / 1e6 / seconds > best) best = (double)bytes / 1e6 / seconds;
     }
     printf("%-6s %7.1f MB, %8llu events: %7.1f MB/s\n", what, (double)bytes / 1e6, (unsigned long long)events, best);

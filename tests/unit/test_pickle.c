@@ -13,10 +13,11 @@
 
 #include <cmocka.h>
 
+#include "engine/import/pickle.h"
 #include "engine/import/snapshot.h"
 #include "tests/support/pickle_writer.h"
 
-static int read_bytes(struct pickle **pickle, const void *bytes, size_t count, struct error *err)
+static int read_bytes(struct pickle *pickle, const void *bytes, size_t count, struct error *err)
 {
     char path[64];
     int fd = memfd_create("pickle", MFD_CLOEXEC);
@@ -28,50 +29,47 @@ static int read_bytes(struct pickle **pickle, const void *bytes, size_t count, s
     return status;
 }
 
-/* Writes a value as Python's repr() does, nearly. */
-static void show(FILE *out, const struct pickle_value *value)
+/* Writes a value as Python's repr() does, nearly: tuples are lists, and what nobody reads is a question mark. */
+static void show(FILE *out, const struct pickle *pickle, const struct pickle_value *value)
 {
-    static const char brackets[][2] = {"[]", "()", "{}"};
     char text[100];
+    const bool dict = value->kind == PICKLE_DICT;
     switch (value->kind) {
-    case PICKLE_NONE: fprintf(out, "None"); break;
-    case PICKLE_BOOL: fprintf(out, value->integer ? "True" : "False"); break;
-    case PICKLE_INT: fprintf(out, "%lld", (long long)value->integer); break;
-    case PICKLE_LARGE: fprintf(out, "large:%zu", value->text.bytes); break;
-    case PICKLE_DOUBLE: fprintf(out, "%.17g", value->number); break;
-    case PICKLE_TEXT: foreign_copy(value->text, false, text, sizeof text), fprintf(out, "'%s'", text); break;
-    case PICKLE_BYTES: fprintf(out, "b'%.*s'", (int)value->text.bytes, value->text.at); break;
-    default:
-        fputc(brackets[value->kind - PICKLE_LIST][0], out);
-        for (size_t i = 0; i < value->count; i++) {
-            if (i) fprintf(out, value->kind == PICKLE_DICT && i % 2 ? ": " : ", ");
-            show(out, value->items[i]);
-        }
-        fputc(brackets[value->kind - PICKLE_LIST][1], out);
+    case PICKLE_OTHER: fputc('?', out); return;
+    case PICKLE_INT: fprintf(out, "%lld", (long long)value->integer); return;
+    case PICKLE_TEXT: foreign_copy(value->text, false, text, sizeof text), fprintf(out, "'%s'", text); return;
+    case PICKLE_LIST:
+    case PICKLE_DICT: break;
     }
+    fputc(dict ? '{' : '[', out);
+    for (size_t i = 0; i < pickle_count(value); i++) {
+        if (i) fprintf(out, dict && i % 2 ? ": " : ", ");
+        show(out, pickle, pickle_member(pickle, value, i));
+    }
+    fputc(dict ? '}' : ']', out);
 }
 
 static void assert_shows(const void *bytes, size_t count, const char *expected)
 {
-    struct pickle *pickle;
+    struct pickle pickle;
     struct error err;
     char *text = NULL;
     size_t length;
     if (read_bytes(&pickle, bytes, count, &err)) fail_msg("%s: %s", expected, err.text);
     FILE *out = open_memstream(&text, &length);
-    show(out, pickle->root);
+    show(out, &pickle, pickle.root);
     fclose(out);
     assert_string_equal(text, expected);
     free(text);
-    pickle_free(pickle);
+    pickle_release(&pickle);
 }
 
 static void assert_refused(const void *bytes, size_t count, const char *expected)
 {
-    struct pickle *pickle;
+    struct pickle pickle;
     struct error err;
     assert_int_equal(read_bytes(&pickle, bytes, count, &err), STATUS_INPUT);
-    assert_null(pickle);
+    assert_null(pickle.values);
     const char *line = strstr(err.text, ": ");
     assert_non_null(line);
     assert_string_equal(line + 2, expected);
@@ -87,36 +85,22 @@ static void test_values(void **state)
         size_t count;
         const char *shown;
     } pickles[] = {
-        {BYTES("N."), "None"},
-        {BYTES("\x80\x05\x88\x89\x86."), "(True, False)"},
-        {BYTES("(I01\nI00\nI-7\nL12345678901L\nL99999999999999999999L\nt."),
-         "(True, False, -7, 12345678901, large:20)"},
-        {BYTES("(J\xff\xff\xff\xffK\xffM\xff\xfft."), "(-1, 255, 65535)"},
+        {BYTES("N."), "?"},
+        {BYTES("\x80\x05\x88\x89\x86."), "[?, ?]"},
+        {BYTES("(J\xff\xff\xff\xffK\xffM\xff\xfft."), "[-1, 255, 65535]"},
         {BYTES("(\x8a\0\x8a\1\xff\x8a\2\0\x80\x8a\10\xff\xff\xff\xff\xff\xff\xff\x7f\x8b\3\0\0\0\1\0\0t."),
-         "(0, -1, -32768, 9223372036854775807, 1)"},
-        {BYTES("(\x8a\11\0\0\0\0\0\0\0\x80\xff\x8a\11\0\0\0\0\0\0\0\x80\0\x8a\11\1\0\0\0\0\0\0\0\0t."),
-         "(-9223372036854775808, large:9, 1)"},
-        {BYTES("(F-2.5\nG\x3f\xf8\0\0\0\0\0\0t."), "(-2.5, 1.5)"},
-        {BYTES("(S'it\\'s \\x41\\n'\nV\\u00e9\\U0001f600\xe9\nS\"q\"\nt."),
-         "('it's A\xef\xbf\xbd', '\xc3\xa9\xf0\x9f\x98\x80\xc3\xa9', 'q')"},
-        {BYTES("(T\2\0\0\0abU\1cX\1\0\0\0d\x8c\1e\x8d\1\0\0\0\0\0\0\0ft."), "('ab', 'c', 'd', 'e', 'f')"},
-        {BYTES("(B\1\0\0\0aC\1b\x8e\1\0\0\0\0\0\0\0c\x96\1\0\0\0\0\0\0\0dt."), "(b'a', b'b', b'c', b'd')"},
+         "[0, -1, -32768, 9223372036854775807, 1]"},
+        {BYTES("(\x8a\10\0\0\0\0\0\0\0\x80\x8a\11\0\0\0\0\0\0\0\x80\0t."), "[-9223372036854775808, ?]"},
+        {BYTES("(G\x3f\xf8\0\0\0\0\0\0t."), "[?]"},
+        {BYTES("(T\2\0\0\0abU\1cX\1\0\0\0d\x8c\1e\x8d\1\0\0\0\0\0\0\0ft."), "['ab', 'c', 'd', 'e', 'f']"},
+        {BYTES("(B\1\0\0\0aC\1b\x8e\1\0\0\0\0\0\0\0c\x96\1\0\0\0\0\0\0\0dt."), "[?, ?, ?, ?]"},
         {BYTES("\x80\x04\x95\0\0\0\0\0\0\0\0](K\1K\2e]K\3aa."), "[1, 2, [3]]"},
-        {BYTES("((lp0\nI1\na(dp1\nI2\nI3\nst."), "([1], {2: 3})"},
-        {BYTES("}(\x8c\1aK\1\x8c\1b)u\x8c\1cK\2\x85s."), "{'a': 1, 'b': (), 'c': (2)}"},
-        {BYTES("(K\1K\2d."), "{1: 2}"},
-        {BYTES("(K\1K\2K\3K\4\x87l."), "[1, (2, 3, 4)]"},
-        {BYTES("(]\x94K\1ah\0h\0\x8c\1x\x94h\1t."), "([1], [1], [1], 'x', 'x')"},
-        {BYTES("(]q\7K\1ah\7j\7\0\0\0g7\nt."), "([1], [1], [1], [1])"},
-        {BYTES("(K\1r\3\0\0\0]p5\ng5\nj\3\0\0\0t."), "(1, [], [], 1)"},
-        {BYTES("K\1"
-               "0K\2(K\3"
-               "1K\4(0\x86."),
-         "(2, 4)"},
-        {BYTES("K\5"
-               "2\x86."),
-         "(5, 5)"},
-        {BYTES("N.what follows is left out"), "None"},
+        {BYTES("}(\x8c\1aK\1\x8c\1b)u\x8c\1cK\2\x85s."), "{'a': 1, 'b': [], 'c': [2]}"},
+        {BYTES("(K\1K\2K\3K\4\x87t."), "[1, [2, 3, 4]]"},
+        {BYTES("(]\x94K\1ah\0h\0\x8c\1x\x94h\1t."), "[[1], [1], [1], 'x', 'x']"},
+        {BYTES("(]q\7K\1ah\7j\7\0\0\0t."), "[[1], [1], [1]]"},
+        {BYTES("(K\1r\3\0\0\0]q\5h\5j\3\0\0\0t."), "[1, [], [], 1]"},
+        {BYTES("N.what follows is left out"), "?"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++)
         assert_shows(pickles[p].bytes, pickles[p].count, pickles[p].shown);
@@ -131,27 +115,25 @@ static void test_refused(void **state)
         size_t count;
         const char *line;
     } pickles[] = {
-        {BYTES("cos\nsystem\n(S'true'\ntR."), "byte 0: GLOBAL asks for os.system" ONLY},
-        {BYTES("\x80\4\x8c\5posix\x94\x8c\6system\x94\x93."), "byte 19: STACK_GLOBAL asks for posix.system" ONLY},
-        {BYTES("K\1K\2\x93."), "byte 4: STACK_GLOBAL" ONLY},
-        {BYTES("(S'true'\nios\nsystem\n."), "byte 9: INST asks for os.system" ONLY},
-        {BYTES("cos\x1b[31m\nsystem\n."), "byte 0: GLOBAL asks for os\xef\xbf\xbd[31m.system" ONLY},
-        {BYTES("K\1)R."), "byte 3: REDUCE" ONLY},
-        {BYTES("K\1}b."), "byte 3: BUILD" ONLY},
-        {BYTES("K\1)\x81."), "byte 3: NEWOBJ" ONLY},
-        {BYTES("K\1)}\x92."), "byte 4: NEWOBJ_EX" ONLY},
-        {BYTES("(K\1o."), "byte 3: OBJ" ONLY},
-        {BYTES("\x82\1."), "byte 0: EXT1" ONLY},
-        {BYTES("\x83\1\0."), "byte 0: EXT2" ONLY},
-        {BYTES("\x84\1\0\0\0."), "byte 0: EXT4" ONLY},
-        {BYTES("Pstorage 5\n."), "byte 0: PERSID asks for storage 5" ONLY},
-        {BYTES("K\1Q."), "byte 2: BINPERSID" ONLY},
-        {BYTES("\x8f."), "byte 0: EMPTY_SET" ONLY},
-        {BYTES("\x97."), "byte 0: NEXT_BUFFER" ONLY},
-        {BYTES("]q\0h\0a."), "byte 6: a value contains itself; refused"},
-        {BYTES("}q\0K\1]q\1h\0as."), "byte 12: a value contains itself; refused"},
+        {BYTES("cos\nsystem\n(U\4truetR."), "byte 0: it asks for os.system" ONLY},
+        {BYTES("\x80\4\x8c\5posix\x94\x8c\6system\x94\x93."), "byte 19: it asks for posix.system" ONLY},
+        {BYTES("K\1K\2\x93."), "byte 4: opcode 0x93" ONLY},
+        {BYTES("cos\x1b[31m\nsystem\n."), "byte 0: it asks for os\xef\xbf\xbd[31m.system" ONLY},
+        {BYTES("(U\4trueios\nsystem\n."), "byte 7: opcode 0x69" ONLY}, /* INST */
+        {BYTES("K\1)R."), "byte 3: opcode 0x52" ONLY},                 /* REDUCE */
+        {BYTES("K\1}b."), "byte 3: opcode 0x62" ONLY},                 /* BUILD */
+        {BYTES("K\1)\x81."), "byte 3: opcode 0x81" ONLY},              /* NEWOBJ */
+        {BYTES("K\1)}\x92."), "byte 4: opcode 0x92" ONLY},             /* NEWOBJ_EX */
+        {BYTES("(K\1o."), "byte 3: opcode 0x6f" ONLY},                 /* OBJ */
+        {BYTES("\x82\1."), "byte 0: opcode 0x82" ONLY},                /* EXT1 */
+        {BYTES("\x84\1\0\0\0."), "byte 0: opcode 0x84" ONLY},          /* EXT4 */
+        {BYTES("Pstorage 5\n."), "byte 0: opcode 0x50" ONLY},          /* PERSID */
+        {BYTES("K\1Q."), "byte 2: opcode 0x51" ONLY},                  /* BINPERSID */
+        {BYTES("\x8f."), "byte 0: opcode 0x8f" ONLY},                  /* EMPTY_SET */
+        {BYTES("\x97."), "byte 0: opcode 0x97" ONLY},                  /* NEXT_BUFFER */
+        {BYTES("I1\n."), "byte 0: opcode 0x49" ONLY},                  /* INT: protocol 0 is not read */
+        {BYTES("\xfaN."), "byte 0: opcode 0xfa" ONLY},                 /* none */
         {BYTES("\x80\6N."), "byte 0: a pickle's protocol above 5 is not known"},
-        {BYTES("\xfaN."), "byte 0: no opcode of a pickle"},
         {BYTES(""), "byte 0: the pickle is cut off or damaged"},
         {BYTES("."), "byte 0: the pickle is cut off or damaged"},
         {BYTES("N"), "byte 1: the pickle is cut off or damaged"},
@@ -160,76 +142,47 @@ static void test_refused(void **state)
          "byte 0: the pickle is cut off or damaged"},
         {BYTES("h\0."), "byte 0: the pickle is cut off or damaged"},
         {BYTES("Nr\xff\xff\xff\x7f."), "byte 1: the pickle is cut off or damaged"},
-        {BYTES("(K\1d."), "byte 3: the pickle is cut off or damaged"},
+        {BYTES("}(K\1u."), "byte 4: the pickle is cut off or damaged"},
         {BYTES("K\1a."), "byte 2: the pickle is cut off or damaged"},
-        {BYTES(")K\1a."), "byte 3: the pickle is cut off or damaged"},
         {BYTES("](K\1\x86."), "byte 4: the pickle is cut off or damaged"}, /* below a mark */
-        {BYTES("I1x\n."), "byte 0: the pickle is cut off or damaged"},
         {BYTES("e."), "byte 0: the pickle is cut off or damaged"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++)
         assert_refused(pickles[p].bytes, pickles[p].count, pickles[p].line);
+}
+
+/* Values may contain themselves and nest as deeply as they like: nothing here follows them. */
+static void test_knots(void **state)
+{
+    (void)state;
+    struct pickle pickle;
+    struct error err;
     char deep[1000];
+    if (read_bytes(&pickle, BYTES("]q\0h\0a."), &err)) fail_msg("%s", err.text);
+    assert_int_equal(pickle_count(pickle.root), 1);
+    assert_ptr_equal(pickle_member(&pickle, pickle.root, 0), pickle.root);
+    pickle_release(&pickle);
     memset(deep, ']', 500);
     memset(deep + 500, 'a', 499);
     deep[999] = '.';
-    assert_refused(deep, 1000, "byte 999: its values nest deeper than 200; refused");
-    memset(deep, ']', 200);
-    memset(deep + 200, 'a', 199);
-    deep[399] = '.';
-    struct pickle *pickle;
-    assert_int_equal(read_bytes(&pickle, deep, 400, NULL), STATUS_OK);
-    pickle_free(pickle);
-}
-
-/* Each list has the one before twice: 150 of them are 2^150 paths. */
-static void test_dag(void **state)
-{
-    (void)state;
-    char bytes[1000] = "]";
-    size_t count = 1;
-    struct pickle *pickle;
-    struct error err;
-    for (int i = 0; i < 150; i++) count += (size_t)sprintf(bytes + count, "2%c", '\x86');
-    bytes[count++] = '.';
-    assert_int_equal(read_bytes(&pickle, bytes, count, &err), STATUS_OK);
-    pickle_free(pickle);
-    for (int i = 0; i < 60; i++) count += (size_t)sprintf(bytes + count - 1, "2%c.", '\x86') - 1;
-    assert_refused(bytes, count, "byte 421: its values nest deeper than 200; refused");
+    assert_int_equal(read_bytes(&pickle, deep, 1000, NULL), STATUS_OK);
+    pickle_release(&pickle);
 }
 
 /* ---- a snapshot ---- */
 
-struct told {
-    struct snapshot_device device;
-    int devices, actions;
-    struct snapshot_action all[128];
-};
-
-static int tell_device(void *user, const struct snapshot_device *device)
+/* The snapshot as a job of the GPUs that acted; the caller frees. */
+static int job_of(struct job **job, const void *bytes, size_t count, uint64_t *changes, struct error *err)
 {
-    struct told *told = user;
-    if (!told->devices++) told->device = *device;
-    return 0;
-}
-
-static int tell_action(void *user, int device, const struct snapshot_action *action)
-{
-    struct told *told = user;
-    assert_in_range(device, 0, told->devices - 1);
-    if (!device) told->all[told->actions] = *action;
-    return ++told->actions == 128 ? STATUS_RUN : 0;
-}
-
-static struct pickle *snapshot_of(const struct written *written, struct told *told)
-{
-    struct pickle *pickle;
-    struct error err;
-    *told = (struct told){0};
-    if (read_bytes(&pickle, written->at, written->count, &err)) fail_msg("%s", err.text);
-    const struct snapshot_sink sink = {told, tell_device, tell_action};
-    if (snapshot_read(pickle, &sink, &err)) fail_msg("%s", err.text);
-    return pickle;
+    char path[64];
+    int fd = memfd_create("snapshot", MFD_CLOEXEC);
+    *job = job_new();
+    assert_true(*job && fd >= 0);
+    assert_int_equal(write(fd, bytes, count), count);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int status = snapshot_to_job(*job, path, 0, changes, err);
+    close(fd);
+    return status;
 }
 
 /* A block of 512 (300 requested) from before; 1000 more in a new segment; the first is freed. The file's ring starts after the
@@ -262,57 +215,41 @@ static void put_snapshot(struct written *out, int64_t freed_bytes, int64_t last_
 static void test_snapshot(void **state)
 {
     (void)state;
-    struct written written = {.count = 0};
-    struct told told;
-    put_snapshot(&written, 300, 0x9000);
-    struct pickle *pickle = snapshot_of(&written, &told);
-    assert_true(told.devices == 2 && told.actions == 9 && told.device.actions == 9);
-    assert_int_equal(told.device.allocated_begin_bytes, 300);
-    assert_int_equal(told.device.allocated_end_bytes, 1000);
-    assert_int_equal(told.device.reserved_begin_bytes, 2048);
-    assert_int_equal(told.device.reserved_end_bytes, 6144);
     static const struct {
-        enum snapshot_kind kind;
-        int64_t allocated, reserved;
-    } expected[] = {{SNAPSHOT_segment_alloc, 300, 6144},
-                    {SNAPSHOT_alloc, 1300, 6144},
-                    {SNAPSHOT_free_requested, 1000, 6144},
-                    {SNAPSHOT_free_completed, 1000, 6144},
-                    {SNAPSHOT_oom, 1000, 6144},
-                    {SNAPSHOT_other, 1000, 6144},
-                    {SNAPSHOT_alloc, 1064, 6144},
-                    {SNAPSHOT_free_requested, 1000, 6144},
-                    {SNAPSHOT_snapshot, 1000, 6144}};
+        uint64_t allocated, reserved;
+    } expected[] = {{300, 6144},  {1300, 6144}, {1000, 6144}, {1000, 6144}, {1000, 6144},
+                    {1000, 6144}, {1064, 6144}, {1000, 6144}, {1000, 6144}};
+    struct written written = {.count = 0};
+    struct job *job;
+    struct error err;
+    uint64_t changes;
+    put_snapshot(&written, 300, 0x9000);
+    if (job_of(&job, written.at, written.count, &changes, &err)) fail_msg("%s", err.text);
+    assert_int_equal(changes, 9);
+    assert_int_equal(job->rank_count, 1); /* the second device did nothing */
+    assert_string_equal(job->ranks[0].lane[LANE_COMPUTE].name, "GPU 0");
+    assert_int_equal(job->ranks[0].memory.count, 9);
     for (int a = 0; a < 9; a++) {
-        assert_int_equal(told.all[a].kind, expected[a].kind);
-        assert_int_equal(told.all[a].allocated_bytes, expected[a].allocated);
-        assert_int_equal(told.all[a].reserved_bytes, expected[a].reserved);
-        assert_true(told.all[a].has_time);
-        assert_int_equal(told.all[a].time_ns, 1000001000 + 1000 * a);
-        assert_int_equal(told.all[a].device_free_bytes, a == 4 ? 77 : SNAPSHOT_UNKNOWN);
+        const struct job_memory *memory = &job->ranks[0].memory.at[a];
+        assert_int_equal(memory->live_bytes, expected[a].allocated);
+        assert_int_equal(memory->reserved_bytes, expected[a].reserved);
+        assert_int_equal(memory->time_ns, 1000001000 + 1000 * a);
     }
-    assert_int_equal(told.all[1].address, 0x9000);
-    assert_int_equal(told.all[1].size_bytes, 1000);
-    assert_true(foreign_is(told.all[0].frame, "malloc_here") && foreign_is(told.all[1].frame, "forward") &&
-                told.all[1].line == 12);
-    assert_true(foreign_is(told.all[1].file, "train.py") && !told.all[2].frame.at &&
-                foreign_is(told.all[5].word, "annotate"));
-    pickle_free(pickle);
+    job_free(job);
 }
 
+/* Where actions do not lead to the segments, the beginning is unknown, and so is all that follows. */
 static void test_snapshot_unknown(void **state)
 {
     (void)state;
-    struct told told;
+    struct job *job;
+    struct error err;
+    uint64_t changes;
     struct written other = {.count = 0};
     put_snapshot(&other, 300, 0xa000); /* allocates a block that no segment has */
-    pickle_free(snapshot_of(&other, &told));
-    assert_int_equal(told.device.allocated_begin_bytes, SNAPSHOT_UNKNOWN);
-    assert_int_equal(told.device.reserved_begin_bytes, 2048);
-    assert_int_equal(told.device.allocated_end_bytes, 1000);
-    assert_int_equal(told.all[1].allocated_bytes, SNAPSHOT_UNKNOWN);
-    assert_int_equal(told.all[1].reserved_bytes, 6144);
-
+    assert_int_equal(job_of(&job, other.at, other.count, &changes, &err), STATUS_INPUT);
+    assert_non_null(strstr(err.text, "no change of memory whose bytes are known"));
+    job_free(job);
     struct written short_trace = {.count = 0}; /* frees what is still allocated, and unmaps more than there is */
     put_head(&short_trace);
     put_key(&short_trace, "segments"), put_list(&short_trace), put_segment(&short_trace, 0, 64, 0);
@@ -322,10 +259,20 @@ static void test_snapshot_unknown(void **state)
     put_action(&short_trace, "segment_unmap", 256, 100, 1, NULL);
     put_action(&short_trace, "free_requested", 0, 64, 1, NULL), put_action(&short_trace, "segment_map", 0, 65, 2, NULL);
     end_list(&short_trace), end_list(&short_trace), end_all(&short_trace);
-    pickle_free(snapshot_of(&short_trace, &told));
-    assert_int_equal(told.device.allocated_begin_bytes, SNAPSHOT_UNKNOWN);
-    assert_int_equal(told.device.reserved_begin_bytes, SNAPSHOT_UNKNOWN);
-    assert_int_equal(told.device.reserved_end_bytes, 64);
+    assert_int_equal(job_of(&job, short_trace.at, short_trace.count, &changes, &err), STATUS_INPUT);
+    assert_non_null(strstr(err.text, "no change of memory whose bytes are known"));
+    job_free(job);
+    struct written unmapped = {.count = 0}; /* reserved bytes alone are unknown */
+    put_head(&unmapped);
+    put_key(&unmapped, "segments"), put_list(&unmapped), put_segment(&unmapped, 0, 64, 0);
+    put_block(&unmapped, 64, 60, "active_allocated"), end_segment(&unmapped), end_list(&unmapped);
+    put_key(&unmapped, "device_traces"), put_list(&unmapped), put_list(&unmapped);
+    put_action(&unmapped, "segment_map", 0, 65, 1, NULL), put_action(&unmapped, "alloc", 0, 60, 2, NULL);
+    end_list(&unmapped), end_list(&unmapped), end_all(&unmapped);
+    if (job_of(&job, unmapped.at, unmapped.count, &changes, &err)) fail_msg("%s", err.text);
+    assert_int_equal(job->ranks[0].memory.at[1].live_bytes, 60);
+    assert_int_equal(job->ranks[0].memory.at[1].reserved_bytes, 0);
+    job_free(job);
 }
 
 static void test_no_snapshot(void **state)
@@ -346,20 +293,18 @@ static void test_no_snapshot(void **state)
         {BYTES("](}(\x8c\12total_sizeK\1\x8c\6blocks]}aue."), NO "a block has no size"},
         {BYTES("}(\x8c\10segments]\x8c\15device_traces]Nau."), NO "a trace is no list"},
         {BYTES("}(\x8c\10segments]\x8c\15device_traces]]}aau."), NO "an entry of a trace has no action"},
-        {BYTES("}(\x8c\10segments]\x8c\15device_traces](](}\x8c\6action\x8c\5allocs222222222e2222222222222222222eu."),
+        {BYTES("}(\x8c\10segments]\x8c\15device_traces](](}\x8c\6action\x8c\5allocsq\0h\0h\0h\0h\0h\0h\0h\0h\0h\0e"
+               "q\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1h\1eu."),
          NO "it refers to the same entries many times"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++) {
-        struct pickle *pickle;
+        struct job *job;
         struct error err;
-        struct told told = {0};
-        const struct snapshot_sink sink = {&told, tell_device, tell_action};
-        if (read_bytes(&pickle, pickles[p].bytes, pickles[p].count, &err))
-            fail_msg("%s: %s", pickles[p].line, err.text);
-        int status = snapshot_read(pickle, &sink, &err);
+        uint64_t changes;
+        const int status = job_of(&job, pickles[p].bytes, pickles[p].count, &changes, &err);
         if (status != STATUS_INPUT || strcmp(err.text, pickles[p].line) != 0)
             fail_msg("%s, not %s", status ? err.text : "read", pickles[p].line);
-        pickle_free(pickle);
+        job_free(job);
     }
 }
 
@@ -370,7 +315,7 @@ static void test_cut_everywhere(void **state)
     struct written written = {.count = 0};
     put_snapshot(&written, 300, 0x9000);
     for (size_t count = 0; count < written.count; count++) {
-        struct pickle *pickle;
+        struct pickle pickle;
         struct error err;
         assert_int_equal(read_bytes(&pickle, written.at, count, &err), STATUS_INPUT);
         assert_true(strstr(err.text, "cut off") && !strchr(err.text, '\n'));
@@ -382,7 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_dag),
+        cmocka_unit_test(test_knots),
         cmocka_unit_test(test_snapshot),
         cmocka_unit_test(test_snapshot_unknown),
         cmocka_unit_test(test_no_snapshot),
