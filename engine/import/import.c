@@ -2,13 +2,12 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/words.h"
@@ -16,63 +15,59 @@
 #include "engine/import/snapshot.h"
 #include "engine/trace/file.h"
 
-enum { HEAD_BYTES = 64 };
-
 /* ---- which files ---- */
-
-static bool is_folder(const char *path)
-{
-    struct stat there;
-    return stat(path, &there) == 0 && S_ISDIR(there.st_mode);
-}
 
 /* What a file begins with. */
 enum format { FORMAT_NONE, FORMAT_JSON, FORMAT_PICKLE };
 
-/* JSON begins with a brace or a bracket, gzip with 1f 8b, a pickle with 80 and its protocol, or as protocol 0 begins a dict. */
+/* JSON begins with a brace or a bracket, gzip with 1f 8b, a pickle with 80 and its protocol. */
 static enum format format_of(const char *path)
 {
-    unsigned char head[HEAD_BYTES];
+    char head[64] = "";
     FILE *file = fopen(path, "rb");
-    const size_t bytes = file ? fread(head, 1, sizeof head, file) : 0;
-    size_t at = 0;
+    const size_t bytes = file ? fread(head, 1, sizeof head - 1, file) : 0;
     if (file) fclose(file);
-    if (bytes >= 2 && head[0] == 0x1f && head[1] == 0x8b) return FORMAT_JSON;
-    if (bytes >= 2 && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return FORMAT_PICKLE;
-    if (bytes >= 3 && !memcmp(head, "(dp", 3)) return FORMAT_PICKLE;
-    if (bytes >= 3 && !memcmp(head, "\xef\xbb\xbf", 3)) at = 3;
-    while (at < bytes && (head[at] == ' ' || head[at] == '\n' || head[at] == '\r' || head[at] == '\t')) at++;
-    return at < bytes && (head[at] == '{' || head[at] == '[') ? FORMAT_JSON : FORMAT_NONE;
-}
-
-static bool has_ending(const char *name, const char *ending)
-{
-    const size_t length = strlen(name), bytes = strlen(ending);
-    return length > bytes && !strcmp(name + length - bytes, ending);
+    if (bytes >= 2 && !memcmp(head, "\x1f\x8b", 2)) return FORMAT_JSON;
+    if (bytes >= 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5) return FORMAT_PICKLE;
+    const char *at = head + (!strncmp(head, "\xef\xbb\xbf", 3) ? 3 : 0);
+    at += strspn(at, " \n\r\t");
+    return *at == '{' || *at == '[' ? FORMAT_JSON : FORMAT_NONE;
 }
 
 static int is_trace_name(const struct dirent *entry)
 {
-    static const char *const endings[] = {".json", ".json.gz", ".pickle", ".pkl"};
-    bool is = false;
-    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) is |= has_ending(entry->d_name, endings[i]);
-    return is;
+    const char *name = entry->d_name;
+    return file_ends_in(name, ".json") || file_ends_in(name, ".json.gz") || file_ends_in(name, ".pickle") ||
+           file_ends_in(name, ".pkl");
+}
+
+/* Calls `take` with the path, or if it is a folder, with each file in it that may be a trace, in the order of names, until that fails. */
+static int each_file(const char *path, int (*take)(void *user, const char *file), void *user)
+{
+    struct dirent **list;
+    char file[4096];
+    int status = STATUS_OK;
+    const int count = scandir(path, &list, is_trace_name, alphasort);
+    if (count < 0) return take(user, path);
+    for (int i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
+        if (!status && format_of(file) != FORMAT_NONE) status = take(user, file);
+        free(list[i]);
+    }
+    free(list);
+    return status;
+}
+
+static int look_at_format(void *found, const char *file)
+{
+    *(bool *)found |= format_of(file) != FORMAT_NONE;
+    return STATUS_OK;
 }
 
 bool import_is_foreign(const char *path)
 {
-    struct dirent **list;
-    if (stream_is(path)) return true;
-    if (!is_folder(path)) return format_of(path) != FORMAT_NONE;
-    const int count = scandir(path, &list, is_trace_name, alphasort);
-    bool found = false;
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        found |= format_of(file) != FORMAT_NONE;
-        free(list[i]);
-    }
-    if (count >= 0) free(list);
+    bool found = stream_is(path);
+    if (!found) each_file(path, look_at_format, &found);
     return found;
 }
 
@@ -100,68 +95,50 @@ static void note(struct import *out, const struct kineto *k, const char *cut)
     if (*cut && !out->cut[0]) snprintf(out->cut, sizeof out->cut, "%s", cut);
 }
 
-static int import_snapshot(struct import *out, const char *path, struct error *err)
-{
-    uint64_t changes;
-    const int status = snapshot_to_job(out->job, path, free_rank(out->job), &changes, err);
-    out->files++;
-    out->memory += changes;
-    return status;
-}
-
 /* On an error nothing of the file has become part of the job. */
 static int import_trace(struct import *out, const char *path, struct error *err)
 {
     struct kineto kineto;
     char cut[256];
     int status = kineto_read(&kineto, path, cut, err);
+    const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(out->job);
     if (!status && !kineto.event_count && !kineto.memory_count)
         status = error_set(
             err, STATUS_INPUT,
             "%s is Chrome JSON without an event of a training job (steps, operators, kernels, collectives)", path);
+    if (!status && rank < out->job->rank_count && out->job->ranks[rank].present)
+        status = error_set(err, STATUS_INPUT, "%s is of rank %d, as another file before it", path, rank);
     if (!status) {
-        const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(out->job);
-        if (rank < out->job->rank_count && out->job->ranks[rank].present)
-            status = error_set(err, STATUS_INPUT, "%s is of rank %d, as another file before it", path, rank);
-        else {
-            note(out, &kineto, cut);
-            kineto_to_job(out->job, &kineto, rank);
-        }
+        note(out, &kineto, cut);
+        kineto_to_job(out->job, &kineto, rank);
     }
     kineto_release(&kineto);
     return status;
 }
 
-static int import_file(struct import *out, const char *path, struct error *err)
-{
-    return format_of(path) == FORMAT_PICKLE ? import_snapshot(out, path, err) : import_trace(out, path, err);
-}
+struct taking {
+    struct import *out;
+    const char *path; /* a file, or the folder of it */
+    struct error *err;
+};
 
-static int import_folder(struct import *out, const char *folder, struct error *err)
+static int take_file(void *user, const char *file)
 {
-    struct dirent **list;
-    int count = scandir(folder, &list, is_trace_name, alphasort), status = STATUS_OK, taken = 0;
-    if (count < 0) return error_set(err, STATUS_INPUT, "%s: %s", folder, strerror(errno));
-    for (int i = 0; i < count; i++) {
-        char file[4096];
-        snprintf(file, sizeof file, "%s/%s", folder, list[i]->d_name);
-        if (!status && format_of(file) != FORMAT_NONE) {
-            struct error why;
-            status = import_file(out, file, &why);
-            if (!status) taken++;
-            else if (status == STATUS_INPUT &&
-                     out->beside_count < BESIDE_MAX) /* JSON of other kinds lies beside traces */
-                snprintf(out->beside[out->beside_count++], sizeof out->beside[0], "%.255s", why.text),
-                    status = STATUS_OK;
-            else if (err) *err = why;
-        }
-        free(list[i]);
+    const struct taking *taking = user;
+    struct import *out = taking->out;
+    struct error why;
+    uint64_t changes = 0;
+    int status = format_of(file) != FORMAT_PICKLE
+                     ? import_trace(out, file, &why)
+                     : snapshot_to_job(out->job, file, free_rank(out->job), &changes, &why);
+    out->memory += changes;
+    out->files += !status && changes;
+    if (status == STATUS_INPUT && file != taking->path) { /* JSON of other kinds lies beside traces */
+        if (out->beside_count < BESIDE_MAX)
+            snprintf(out->beside[out->beside_count++], sizeof out->beside[0], "%.255s", why.text);
+        return STATUS_OK;
     }
-    free(list);
-    if (!status && !taken)
-        return error_set(err, STATUS_INPUT, "%s holds no trace of a rank; the first file: %.200s", folder,
-                         out->beside[0]);
-    return status;
+    return status ? error_set(taking->err, status, "%s", why.text) : STATUS_OK;
 }
 
 /* The lines of a job, put into `file` as records; NULL: only looked at. */
@@ -199,16 +176,21 @@ int import_look(struct import *import, struct error *err)
 
 int import_files(struct import *out, const char *const *paths, int count, struct error *err)
 {
+    int status = STATUS_OK;
+    *out = (struct import){0};
     if (stream_is(paths[0])) {
-        *out = (struct import){.stream = paths[0]};
-        if (count > 1)
-            return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);
-        return STATUS_OK;
+        out->stream = paths[0];
+        if (count == 1) return STATUS_OK;
+        return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);
     }
-    *out = (struct import){.job = job_new()};
-    int status = out->job ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
-    for (int i = 0; i < count && !status; i++)
-        status = is_folder(paths[i]) ? import_folder(out, paths[i], err) : import_file(out, paths[i], err);
+    if (!(out->job = job_new())) return error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
+    for (int i = 0; i < count && !status; i++) {
+        const int before = out->files;
+        status = each_file(paths[i], take_file, &(struct taking){out, paths[i], err});
+        if (!status && out->files == before)
+            status = error_set(err, STATUS_INPUT, "%s holds no trace of a rank; the first file: %.200s", paths[i],
+                               out->beside[0]);
+    }
     if (!status) {
         job_settle(out->job);
         job_recognise(out->job, out->signs, &out->recognised);
@@ -228,12 +210,10 @@ void import_release(struct import *import)
 int import_to_unnamed(struct import *import, char path[64], int *fd, struct error *err)
 {
     char name[4096];
-    const char *folder = getenv("TMPDIR");
-    snprintf(name, sizeof name, "%s/zerolab-import-XXXXXX", folder && *folder ? folder : "/tmp");
+    const char *set = getenv("TMPDIR"), *folder = set && *set ? set : "/tmp";
+    snprintf(name, sizeof name, "%s/zerolab-import-XXXXXX", folder);
     *fd = mkstemp(name);
-    if (*fd < 0)
-        return error_set(err, STATUS_RUN, "cannot make a file in %s: %s", folder && *folder ? folder : "/tmp",
-                         strerror(errno));
+    if (*fd < 0) return error_set(err, STATUS_RUN, "cannot make a file in %s: %s", folder, strerror(errno));
     unlink(name);
     snprintf(path, 64, "/proc/self/fd/%d", *fd);
     int status = import_write(import, path, err);
@@ -262,23 +242,15 @@ static bool lacks(const struct import *import, size_t wish)
     return !has[wish];
 }
 
-static int recorded(const struct job *job)
-{
-    int count = 0;
-    for (int r = 0; r < job->rank_count; r++) count += job->ranks[r].present;
-    return count;
-}
-
 static void print_found(const struct import *import, FILE *out)
 {
     const struct job *job = import->job;
-    const struct job_rank *first = NULL;
-    for (int r = 0; r < job->rank_count && !first; r++)
-        if (job->ranks[r].present) first = &job->ranks[r];
-    fprintf(out, "found\n  %d rank%s of %u, %d step%s, %" PRIu64 " bytes of %d file%s\n", recorded(job),
-            plural((uint64_t)recorded(job)), job->world ? job->world : (uint32_t)recorded(job),
-            first ? first->steps.count : 0, plural(first ? (uint64_t)first->steps.count : 0), import->bytes,
-            import->files, plural((uint64_t)import->files));
+    const struct job_rank *first = job_first(job);
+    const int recorded = job_recorded(job);
+    fprintf(out, "found\n  %d rank%s of %u, %d step%s, %" PRIu64 " bytes of %d file%s\n", recorded,
+            plural((uint64_t)recorded), job->world ? job->world : (uint32_t)recorded, first ? first->steps.count : 0,
+            plural(first ? (uint64_t)first->steps.count : 0), import->bytes, import->files,
+            plural((uint64_t)import->files));
     fprintf(out,
             "  %" PRIu64 " operators, %" PRIu64 " kernels, %" PRIu64 " collectives, %" PRIu64
             " changes of memory; %" PRIu64 " other events are not shown\n",
@@ -326,8 +298,8 @@ static void print_missing(const struct import *import, FILE *out)
         fputs("missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and "
               "collectives\n",
               out);
-    if (job->world > (uint32_t)recorded(job))
-        fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)recorded(job),
+    if (job->world > (uint32_t)job_recorded(job))
+        fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)job_recorded(job),
                 job->world);
     for (int i = 0; i < import->beside_count; i++) fprintf(out, "%s  %s\n", i ? "" : "left out\n", import->beside[i]);
     if (import->cut[0]) fprintf(out, "damaged\n  %s; what came before is shown\n", import->cut);
@@ -367,7 +339,7 @@ char *import_json(const struct import *import)
                                       NUMBER("lines_wrong", import->told.wrong),
                                       NUMBER("lines_lost", import->told.lost)));
     cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", import->recognised.what),
-                              NUMBER("ranks", recorded(job)), NUMBER_IF("world", job->world, job->world),
+                              NUMBER("ranks", job_recorded(job)), NUMBER_IF("world", job->world, job->world),
                               NUMBER("files", import->files), NUMBER("bytes", import->bytes),
                               NUMBER("operators", import->operators), NUMBER("kernels", import->kernels),
                               NUMBER("collectives", import->collectives), NUMBER("memory", import->memory),

@@ -34,6 +34,20 @@ bool job_failed(const struct job *job)
     return !job || job->failed;
 }
 
+int job_recorded(const struct job *job)
+{
+    int count = 0;
+    for (int r = 0; r < job->rank_count; r++) count += job->ranks[r].present;
+    return count;
+}
+
+const struct job_rank *job_first(const struct job *job)
+{
+    for (int r = 0; r < job->rank_count; r++)
+        if (job->ranks[r].present) return &job->ranks[r];
+    return NULL;
+}
+
 static bool fails(struct job *job)
 {
     job->failed = true;
@@ -287,13 +301,12 @@ static void move_rank(struct job_rank *rank, int64_t by_ns)
 static void align(struct job *job, const struct meeting *list, int count)
 {
     int64_t *apart = malloc(((size_t)count + 1) * sizeof *apart);
-    const struct job_rank *first = NULL;
+    const struct job_rank *first = job_first(job);
     if (!apart) fails(job);
     for (int r = 0; apart && r < job->rank_count; r++) {
         struct job_rank *rank = &job->ranks[r];
-        if (!rank->present) continue;
-        if (!first) first = rank;
-        else if (!*rank->host || strcmp(rank->host, first->host)) move_rank(rank, offset_of(list, count, r, apart));
+        if (rank->present && rank != first && (!*rank->host || strcmp(rank->host, first->host)))
+            move_rank(rank, offset_of(list, count, r, apart));
     }
     free(apart);
 }

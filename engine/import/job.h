@@ -81,6 +81,8 @@ struct job {
 struct job *job_new(void);
 void job_free(struct job *job);
 bool job_failed(const struct job *job);
+int job_recorded(const struct job *job);                         /* ranks that are present */
+const struct job_rank *job_first(const struct job *job);         /* the first of them; NULL: none */
 
 struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
 int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same */

@@ -125,9 +125,8 @@ static void push_part(struct writing *w, int r, int part, int64_t until_ns)
         if (part == OF_STEPS) push_step(w, r, &rank->steps.at[*n]);
         else if (part < LANES) push_span(w, r, &rank->lane[part].at[*n]);
         else
-            records_push(&w->records, r, in_trace(w, memory->time_ns),
-                         RECORD(MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, memory->live_bytes,
-                                memory->reserved_bytes, memory->live_bytes));
+            records_push_memory(&w->records, r, in_trace(w, memory->time_ns), TRACE_UNATTRIBUTED, memory->live_bytes,
+                                memory->reserved_bytes);
     }
 }
 
@@ -145,11 +144,10 @@ static int put_out(struct writing *w)
 static int write_all(struct writing *w)
 {
     enum { AT_ONCE = 4096 };
-    int status = STATUS_OK, recorded = 0;
-    for (int r = 0; r < w->job->rank_count; r++) recorded += w->job->ranks[r].present;
+    int status = STATUS_OK;
     w->origin_ns = earliest(w, 0);
     w->records.far = several_hosts(w->job);
-    records_begin(&w->records, (uint64_t)recorded, 1);
+    records_begin(&w->records, (uint64_t)job_recorded(w->job), 1);
     push_lanes_and_remarks(w);
     push_hosts(w);
     while (!status && earliest(w, 0) < INT64_MAX) {

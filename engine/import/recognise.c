@@ -32,9 +32,7 @@ struct seen {
 
 static void look(struct seen seen[OP_KINDS][PHASES], const struct job *job)
 {
-    const struct job_rank *rank = NULL;
-    for (int r = 0; r < job->rank_count && !rank; r++)
-        if (job->ranks[r].present) rank = &job->ranks[r];
+    const struct job_rank *rank = job_first(job);
     for (int l = 0; rank && l < LANES; l++)
         for (int i = 0; i < rank->lane[l].count; i++) {
             const struct job_op *op = &job->ops[rank->lane[l].at[i].op];
@@ -55,15 +53,11 @@ __attribute__((format(printf, 2, 3))) static void say(struct recognised *out, co
 
 static void say_collectives(struct recognised *out, const struct job *job, struct seen seen[OP_KINDS][PHASES])
 {
+    const struct job_rank *rank = job_first(job);
+    const int steps = rank && rank->steps.count ? rank->steps.count : 1;
     for (enum op_kind kind = 0; kind < OP_KINDS; kind++)
         for (enum phase phase = 0; phase < PHASES; phase++) {
             const struct seen *at = &seen[kind][phase];
-            int steps = 1;
-            for (int r = 0; r < job->rank_count; r++)
-                if (job->ranks[r].present) {
-                    steps = job->ranks[r].steps.count ? job->ranks[r].steps.count : 1;
-                    break;
-                }
             if (at->count)
                 say(out, "%s: %.3g %s a step in %s, %.6g bytes", "collectives", (double)at->count / steps,
                     op_name(kind, NULL), phase_name(phase), (double)at->bytes / steps);

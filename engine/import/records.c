@@ -58,6 +58,13 @@ void records_push_op(struct records *r, int rank, const struct records_op *op)
     if (op->issued_ns > meeting->last_ns) meeting->last_ns = op->issued_ns;
 }
 
+void records_push_memory(struct records *r, int rank, uint64_t time_ns, int category, uint64_t live_bytes,
+                         uint64_t reserved_bytes)
+{
+    records_push(r, rank, time_ns,
+                 RECORD(MEMORY, memory, TIER_DEVICE, (uint8_t)category, live_bytes, reserved_bytes, 0));
+}
+
 void records_push_step_end(struct records *r, int rank, uint32_t step, uint64_t begun_ns, uint64_t ended_ns,
                            uint32_t micro_steps, float loss)
 {
@@ -112,7 +119,7 @@ static void give_op_end(struct records *r, struct moment *moment)
                        until_ns = last_ns < record->time_ns ? last_ns : record->time_ns;
         if (until_ns > end->started_ns) end->peers_ns = until_ns - end->started_ns;
     }
-    if (end->step > rank->step) *rank = (struct records_rank){.step = end->step, .memory = rank->memory};
+    if (end->step > rank->step) memset(rank, 0, offsetof(struct records_rank, peak_bytes)), rank->step = end->step;
     if (kind == TRAFFIC_KINDS || end->step < rank->step) return;
     rank->count[kind]++;
     rank->sent_bytes[kind] += end->sent_bytes;
@@ -127,10 +134,11 @@ static bool has_memory(const struct records *r, int rank)
 
 static void give_memory(struct records *r, struct trace_record *record)
 {
-    struct trace_of_memory *newest = &r->ranks[record->rank].memory, *memory = &record->memory;
-    if (!has_memory(r, record->rank)) return;
-    if (memory->peak_bytes < newest->peak_bytes) memory->peak_bytes = newest->peak_bytes;
-    *newest = *memory;
+    struct records_rank *rank = &r->ranks[record->rank];
+    uint64_t *peak_bytes = &rank->peak_bytes[record->memory.category];
+    if (record->memory.live_bytes > *peak_bytes) *peak_bytes = record->memory.live_bytes;
+    record->memory.peak_bytes = *peak_bytes;
+    rank->memory = record->memory;
 }
 
 static void give_memory_again(struct records *r, int rank)

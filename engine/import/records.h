@@ -37,7 +37,8 @@ struct records {
     struct records_rank {
         uint32_t step, count[TRAFFIC_KINDS]; /* what the step has moved until now */
         uint64_t sent_bytes[TRAFFIC_KINDS], busy_ns[TRAFFIC_KINDS];
-        struct trace_of_memory memory; /* of a job that tells it as a whole: the newest */
+        uint64_t peak_bytes[TRACE_UNATTRIBUTED + 1];
+        struct trace_of_memory memory; /* the newest */
     } *ranks; /* the caller makes them, zeroed, before the first release */
     struct { uint32_t step, count; double sum; } loss; /* of the newest step: the mean of those that ranks have told */
 };
@@ -56,6 +57,9 @@ struct moment *records_push(struct records *records, int rank, uint64_t time_ns,
 
 struct records_op { uint32_t step, op; uint64_t issued_ns, started_ns, ended_ns, peers_ns, meeting; };
 void records_push_op(struct records *records, int rank, const struct records_op *op);
+/* category: or TRACE_UNATTRIBUTED. */
+void records_push_memory(struct records *records, int rank, uint64_t time_ns, int category, uint64_t live_bytes,
+                         uint64_t reserved_bytes);
 void records_push_step_end(struct records *records, int rank, uint32_t step, uint64_t begun_ns, uint64_t ended_ns,
                            uint32_t micro_steps, float loss);
 

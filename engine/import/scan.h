@@ -8,8 +8,6 @@
 
 #include "engine/import/text.h"
 
-enum { SCAN_DEPTH_MAX = 256 };
-
 struct scan {
     const char *at, *end;
     const char *what; /* "a colon is missing after a key" */

@@ -10,13 +10,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/import/kineto.h"
 #include "engine/import/records.h"
+#include "engine/trace/listen.h"
 #include "engine/trace/source_kind.h"
 
 enum { INPUTS_MAX = 1024, LINE_MAX_BYTES = 1 << 20, READ_BYTES = 1 << 16, BLOCK_BYTES = 1 << 20, TICK_NS = 50000000 };
@@ -32,20 +32,16 @@ struct input {
     int64_t offset_ns;
 };
 
-struct per_rank {
-    uint64_t lane_ended_ns[LANES], peak_bytes[CATEGORIES];
-};
-
 struct stream {
     struct input *inputs;
-    int count, room, listener, timer;        /* listener, timer: -1: none */
-    char socket[108], *folder, failure[160]; /* failure: of the first rank that says it failed */
+    int count, room, listener, timer; /* listener, timer: -1: none */
+    char *folder, failure[160];       /* failure: of the first rank that says it failed */
     bool follow, told, closed;
     uint64_t newest_ns;          /* of all lines */
     uint64_t header_ns, quiet_s; /* when the first header came, by this machine's clock; as the viewer was told */
     struct job *job;             /* operations and units, each once */
     struct records records;
-    struct per_rank *ranks; /* [found.world] */
+    uint64_t (*lane_ended_ns)[LANES]; /* [found.world] */
     struct stream_found found;
 };
 
@@ -133,9 +129,9 @@ static void take_header(struct stream *s, struct input *input, const cJSON *line
     input->rank = rank;
     if (s->found.ranks++) return;
     s->found.world = s->job->world = world;
-    s->ranks = calloc(world, sizeof *s->ranks);
+    s->lane_ended_ns = calloc(world, sizeof *s->lane_ended_ns);
     s->records.ranks = calloc(world, sizeof *s->records.ranks);
-    s->job->failed |= !s->ranks || !s->records.ranks;
+    s->job->failed |= !s->lane_ended_ns || !s->records.ranks;
     s->header_ns = clock_ns();
     name_job(s->job, line);
     snprintf(s->found.recognised, sizeof s->found.recognised, "%s", s->job->recognised);
@@ -151,7 +147,7 @@ static enum phase phase_of(const char *phase)
 static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[], int count,
                    uint64_t from_ns, uint64_t to_ns, uint64_t meeting)
 {
-    uint64_t *ended_ns = s->ranks[rank].lane_ended_ns;
+    uint64_t *ended_ns = s->lane_ended_ns[rank];
     const uint64_t issued_ns = from_ns;
     op.lane = lanes[0];
     for (int l = 1; l < count && ended_ns[op.lane] > from_ns; l++)
@@ -220,21 +216,16 @@ static void take_memory(struct stream *s, struct input *input, const cJSON *line
     for (size_t k = 0; k < sizeof keys / sizeof keys[0] && time_ns; k++) {
         const double told = json_get_number(line, keys[k].key, 1e18, -1);
         if (told < 0) continue;
-        const uint64_t bytes = (uint64_t)told;
-        uint64_t *peak = &s->ranks[input->rank].peak_bytes[keys[k].category];
-        if (bytes > *peak) *peak = bytes;
-        known += bytes;
-        records_push(&s->records, input->rank, time_ns,
-                     RECORD(MEMORY, memory, TIER_DEVICE, keys[k].category, bytes, bytes, *peak));
+        known += (uint64_t)told;
+        records_push_memory(&s->records, input->rank, time_ns, keys[k].category, (uint64_t)told, (uint64_t)told);
     }
     const double allocated = json_get_number(line, "allocated_bytes", 1e18, -1);
     if (allocated < 0 || !time_ns) return;
     const uint64_t all = (uint64_t)allocated, reserved = (uint64_t)json_get_number(line, "reserved_bytes", 1e18, 0),
                    peak = (uint64_t)json_get_number(line, "peak_allocated_bytes", 1e18, 0),
                    other = all > known ? all - known : 0;
-    records_push(&s->records, input->rank, time_ns,
-                 RECORD(MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, other,
-                        reserved > known ? reserved - known : other, other));
+    records_push_memory(&s->records, input->rank, time_ns, TRACE_UNATTRIBUTED, other,
+                        reserved > known ? reserved - known : other);
     records_push(&s->records, input->rank, time_ns,
                  RECORD(TIER_PEAK, tier_peak, TIER_DEVICE, all, reserved, peak, reserved));
 }
@@ -489,10 +480,10 @@ static void close_stream(void *self)
         close(s->inputs[i].fd);
         bytes_release(&s->inputs[i].text);
     }
-    if (s->listener >= 0) close(s->listener), unlink(s->socket);
+    unlisten(s->listener);
     if (s->timer >= 0) close(s->timer);
     free(s->inputs);
-    free(s->ranks);
+    free(s->lane_ended_ns);
     free(s->folder);
     records_free(&s->records);
     job_free(s->job);
@@ -503,31 +494,6 @@ static const struct source_kind kind = {next, NULL, timer_of, NULL, close_stream
 
 /* ---- opening ---- */
 
-/* The socket of a reader that was killed is replaced: nobody answers there. */
-static int listen_at(struct stream *s, const char *path, struct error *err)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const struct sockaddr *at = (struct sockaddr *)&address;
-    struct stat there;
-    if (strlen(path) >= sizeof address.sun_path)
-        return error_set(err, STATUS_USAGE, "the name of the socket is too long: %s", path);
-    strcpy(address.sun_path, path);
-    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && connect(probe, at, sizeof address) &&
-        errno == ECONNREFUSED)
-        unlink(path);
-    close(probe);
-    s->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    const mode_t mask = umask(0177);
-    const bool bound = s->listener >= 0 && bind(s->listener, at, sizeof address) == 0;
-    umask(mask);
-    if (bound) strcpy(s->socket, path);
-    if (bound && !listen(s->listener, INPUTS_MAX)) return STATUS_OK;
-    const int why = errno;
-    if (s->listener >= 0 && !bound) close(s->listener), s->listener = -1;
-    return error_set(err, STATUS_USAGE, "cannot listen at %s: %s", path, strerror(why));
-}
-
 int stream_open(struct source **out, const char *path, bool follow, struct error *err)
 {
     struct stat there;
@@ -537,8 +503,10 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
     s->records.job = s->job;
     s->follow = follow;
     int status = STATUS_OK;
-    if (!strncmp(path, "unix:", 5)) status = listen_at(s, path + 5, err);
-    else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
+    if (!strncmp(path, "unix:", 5)) {
+        status = listen_at(&s->listener, path + 5, err);
+        if (!status) listen(s->listener, INPUTS_MAX); /* all ranks connect at once */
+    } else if (stat(path, &there) == 0 && S_ISDIR(there.st_mode)) {
         if ((s->folder = strdup(path))) add_files(s);
     } else if (is_file_of_lines(path)) add_input(s, open(path, O_RDONLY | O_CLOEXEC), path);
     if (!status && s->listener < 0 && !s->count)
