@@ -74,7 +74,8 @@ static struct analysis_section *section_of(struct analysis *analysis, const stru
 
 /* ---- steps ---- */
 
-static void add_peaks(struct analysis_section *section, const struct analysis *analysis, const struct history_step *when)
+static void add_peaks(struct analysis_section *section, const struct analysis *analysis,
+                      const struct history_step *when)
 {
     for (int rank = 0; rank < section->ranks; rank++)
         for (int tier = 0; tier < TIERS; tier++) {
@@ -86,7 +87,8 @@ static void add_peaks(struct analysis_section *section, const struct analysis *a
         }
 }
 
-static void add_totals(struct analysis_section *section, const struct analysis *analysis, const struct history_step *when)
+static void add_totals(struct analysis_section *section, const struct analysis *analysis,
+                       const struct history_step *when)
 {
     struct totals one;
     struct critical path;
@@ -97,7 +99,7 @@ static void add_totals(struct analysis_section *section, const struct analysis *
         totals_of_step(&one, analysis->history, analysis->model, rank, when);
         totals_add(&section->rank[rank], &one);
     }
-    if (critical_path_of(&path, analysis->history, when)) critical_add(&section->critical, &path);
+    if (critical_path_of(&path, analysis->history, when)) sums_add(&section->critical, &path, sizeof path);
     section->timed++;
 }
 

@@ -73,23 +73,17 @@ bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int
 
 void critical_text(char *out, size_t room, const struct critical *sum, double steps)
 {
-    struct {
-        const char *name;
-        uint64_t ns;
-    } part[PHASES + TRAFFIC_KINDS + 2], swap;
-    int count = 0;
-    for (enum phase phase = 0; phase < PHASES; phase++)
-        part[count].name = phase_name(phase), part[count++].ns = sum->phase_ns[phase];
+    struct cost costs[COSTS_MAX];
+    struct list list = {costs, 0, steps};
+    for (enum phase phase = 0; phase < PHASES; phase++) add(&list, phase_name(phase), sum->phase_ns[phase], "%s", "");
     for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
-        part[count].name = traffic_name(kind), part[count++].ns = sum->traffic_ns[kind];
-    part[count].name = "host", part[count++].ns = sum->host_ns;
-    part[count].name = "idle", part[count++].ns = sum->idle_ns;
-    for (int i = 1; i < count; i++)
-        for (int j = i; j > 0 && part[j].ns > part[j - 1].ns; j--)
-            swap = part[j], part[j] = part[j - 1], part[j - 1] = swap;
+        add(&list, traffic_name(kind), sum->traffic_ns[kind], "%s", "");
+    add(&list, "host", sum->host_ns, "%s", "");
+    add(&list, "idle", sum->idle_ns, "%s", "");
+    qsort(costs, (size_t)list.count, sizeof *costs, by_time);
     snprintf(out, room, "%.3f ms", (double)sum->window_ns / steps / 1e6);
-    for (int i = 0; i < count && part[i].ns; i++)
-        text_append(out, room, "%s %s %.1f %%", i ? "," : ":", part[i].name, percent(part[i].ns, sum->window_ns));
+    for (int i = 0; i < list.count; i++)
+        text_append(out, room, "%s %s %.1f %%", i ? "," : ":", costs[i].name, percent(costs[i].ns, sum->window_ns));
     int most = 0;
     for (int rank = 1; rank < CRITICAL_RANKS - 1; rank++)
         if (sum->rank_ns[rank] > sum->rank_ns[most]) most = rank;

@@ -246,11 +246,10 @@ static void print_found(const struct import *import, FILE *out)
 {
     const struct job *job = import->job;
     const struct job_rank *first = job_first(job);
-    const int recorded = job_recorded(job);
+    const int recorded = job_recorded(job), steps = first ? first->lane[JOB_STEPS].count : 0;
     fprintf(out, "found\n  %d rank%s of %u, %d step%s, %" PRIu64 " bytes of %d file%s\n", recorded,
-            plural((uint64_t)recorded), job->world ? job->world : (uint32_t)recorded, first ? first->steps.count : 0,
-            plural(first ? (uint64_t)first->steps.count : 0), import->bytes, import->files,
-            plural((uint64_t)import->files));
+            plural((uint64_t)recorded), job->world ? job->world : (uint32_t)recorded, steps, plural((uint64_t)steps),
+            import->bytes, import->files, plural((uint64_t)import->files));
     fprintf(out,
             "  %" PRIu64 " operators, %" PRIu64 " kernels, %" PRIu64 " collectives, %" PRIu64
             " changes of memory; %" PRIu64 " other events are not shown\n",

@@ -16,11 +16,8 @@ struct job *job_new(void)
 void job_free(struct job *job)
 {
     if (!job) return;
-    for (int r = 0; r < job->rank_count; r++) {
-        for (int lane = 0; lane < LANES; lane++) free(job->ranks[r].lane[lane].at);
-        free(job->ranks[r].memory.at);
-        free(job->ranks[r].steps.at);
-    }
+    for (int r = 0; r < job->rank_count; r++)
+        for (int lane = 0; lane < JOB_LANES; lane++) free(job->ranks[r].lane[lane].at);
     for (int i = 0; i < job->op_count; i++) free((char *)job->ops[i].name);
     free(job->ops);
     free(job->units);
@@ -94,31 +91,12 @@ int job_unit(struct job *job, const char *name, int64_t elems)
     return job->unit_count++;
 }
 
-/* ---- what a rank did ---- */
-
-bool job_span(struct job *job, struct job_rank *rank, const struct job_span *span)
+bool job_add(struct job *job, struct job_rank *rank, int number, struct job_span span)
 {
-    struct job_lane *lane = &rank->lane[job->ops[span->op].lane];
+    struct job_lane *lane = &rank->lane[number];
     if (!array_grow((void **)&lane->at, lane->count, &lane->room, sizeof *lane->at)) return fails(job);
-    lane->at[lane->count] = *span;
-    if (span->ended_ns < span->started_ns) lane->at[lane->count].ended_ns = span->started_ns;
-    lane->count++;
-    return rank->present = true;
-}
-
-bool job_memory(struct job *job, struct job_rank *rank, const struct job_memory *memory)
-{
-    if (!array_grow((void **)&rank->memory.at, rank->memory.count, &rank->memory.room, sizeof *rank->memory.at))
-        return fails(job);
-    rank->memory.at[rank->memory.count++] = *memory;
-    return rank->present = true;
-}
-
-bool job_step(struct job *job, struct job_rank *rank, const struct job_step *step)
-{
-    if (!array_grow((void **)&rank->steps.at, rank->steps.count, &rank->steps.room, sizeof *rank->steps.at))
-        return fails(job);
-    rank->steps.at[rank->steps.count++] = *step;
+    if (span.ended_ns < span.started_ns || number == JOB_MEMORY) span.ended_ns = span.started_ns;
+    lane->at[lane->count++] = span;
     return rank->present = true;
 }
 
@@ -146,23 +124,10 @@ static int by_start(const void *left, const void *right)
     return (a->ended_ns > b->ended_ns) - (a->ended_ns < b->ended_ns);
 }
 
-static int by_time(const void *left, const void *right)
-{
-    const struct job_memory *a = left, *b = right;
-    return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
-}
-
-static int by_begin(const void *left, const void *right)
-{
-    const struct job_step *a = left, *b = right;
-    return (a->begun_ns > b->begun_ns) - (a->begun_ns < b->begun_ns);
-}
-
 /* A lane runs one operation at a time. One that begins inside another is left out and counted. */
 static void settle_lane(struct job_lane *lane)
 {
     int kept = 0;
-    if (lane->count) qsort(lane->at, (size_t)lane->count, sizeof *lane->at, by_start);
     for (int i = 0; i < lane->count; i++) {
         if (kept && lane->at[i].started_ns < lane->at[kept - 1].ended_ns) lane->left_out++;
         else lane->at[kept++] = lane->at[i];
@@ -173,36 +138,31 @@ static void settle_lane(struct job_lane *lane)
 static void first_and_last(const struct job_rank *rank, int64_t *first_ns, int64_t *last_ns)
 {
     *first_ns = INT64_MAX, *last_ns = INT64_MIN;
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < JOB_STEPS; l++) {
         const struct job_lane *lane = &rank->lane[l];
         if (!lane->count) continue;
         if (lane->at[0].started_ns < *first_ns) *first_ns = lane->at[0].started_ns;
         if (lane->at[lane->count - 1].ended_ns > *last_ns) *last_ns = lane->at[lane->count - 1].ended_ns;
     }
-    if (rank->memory.count && rank->memory.at[0].time_ns < *first_ns) *first_ns = rank->memory.at[0].time_ns;
-    if (rank->memory.count && rank->memory.at[rank->memory.count - 1].time_ns > *last_ns)
-        *last_ns = rank->memory.at[rank->memory.count - 1].time_ns;
 }
 
 /* Steps follow each other; without any, all that was observed is one. */
 static void settle_steps(struct job *job, struct job_rank *rank)
 {
+    struct job_lane *steps = &rank->lane[JOB_STEPS];
     int64_t first_ns, last_ns;
     first_and_last(rank, &first_ns, &last_ns);
-    if (!rank->steps.count && first_ns <= last_ns) job_step(job, rank, &(struct job_step){first_ns, last_ns, 1, NAN});
-    if (rank->steps.count) qsort(rank->steps.at, (size_t)rank->steps.count, sizeof *rank->steps.at, by_begin);
-    for (int s = 0; s < rank->steps.count; s++) {
-        struct job_step *step = &rank->steps.at[s];
-        const int64_t next_ns = s + 1 < rank->steps.count ? step[1].begun_ns : INT64_MAX;
-        if (step->ended_ns > next_ns) step->ended_ns = next_ns;
-    }
+    if (!steps->count && first_ns <= last_ns)
+        job_add(job, rank, JOB_STEPS, (struct job_span){first_ns, last_ns, .number = 1, .loss = NAN});
+    for (int s = 0; s + 1 < steps->count; s++)
+        if (steps->at[s].ended_ns > steps->at[s + 1].started_ns) steps->at[s].ended_ns = steps->at[s + 1].started_ns;
 }
 
-static void place_in_steps(struct job_rank *rank, struct job_lane *lane)
+static void place_in_steps(const struct job_lane *steps, struct job_lane *lane)
 {
     int step = -1;
     for (int i = 0; i < lane->count; i++) {
-        while (step + 1 < rank->steps.count && rank->steps.at[step + 1].begun_ns <= lane->at[i].started_ns) step++;
+        while (step + 1 < steps->count && steps->at[step + 1].started_ns <= lane->at[i].started_ns) step++;
         lane->at[i].step = step < 0 ? UINT32_MAX : (uint32_t)step;
     }
 }
@@ -254,8 +214,8 @@ static struct meeting *meetings_of(struct job *job, int *count)
             for (int i = 0; i < lane->count && lane_kind((enum lane)l) == LANE_COMM; i++) {
                 const struct job_op *op = &job->ops[lane->at[i].op];
                 if (lane->at[i].step == UINT32_MAX) continue;
-                const uint64_t parts[] = {job->ranks[r].steps.at[lane->at[i].step].number, op->kind, op->group,
-                                          op->bytes};
+                const uint64_t parts[] = {job->ranks[r].lane[JOB_STEPS].at[lane->at[i].step].number, op->kind,
+                                          op->group, op->bytes};
                 if (!array_grow((void **)&list, *count, &room, sizeof *list)) return fails(job), list;
                 list[(*count)++] = (struct meeting){map_hash(parts, sizeof parts, 1), r, &lane->at[i]};
             }
@@ -286,16 +246,11 @@ static int64_t offset_of(const struct meeting *list, int count, int rank, int64_
 static void move_rank(struct job_rank *rank, int64_t by_ns)
 {
     rank->offset_ns = by_ns;
-    for (int l = 0; l < LANES; l++)
+    for (int l = 0; l < JOB_LANES; l++)
         for (int i = 0; i < rank->lane[l].count; i++) {
             rank->lane[l].at[i].started_ns -= by_ns;
             rank->lane[l].at[i].ended_ns -= by_ns;
         }
-    for (int i = 0; i < rank->memory.count; i++) rank->memory.at[i].time_ns -= by_ns;
-    for (int s = 0; s < rank->steps.count; s++) {
-        rank->steps.at[s].begun_ns -= by_ns;
-        rank->steps.at[s].ended_ns -= by_ns;
-    }
 }
 
 static void align(struct job *job, const struct meeting *list, int count)
@@ -338,10 +293,12 @@ void job_settle(struct job *job)
 {
     for (int r = 0; r < job->rank_count; r++) {
         struct job_rank *rank = &job->ranks[r];
-        for (int lane = 0; lane < LANES; lane++) settle_lane(&rank->lane[lane]);
-        if (rank->memory.count) qsort(rank->memory.at, (size_t)rank->memory.count, sizeof *rank->memory.at, by_time);
+        for (int l = 0; l < JOB_LANES; l++)
+            if (rank->lane[l].count)
+                qsort(rank->lane[l].at, (size_t)rank->lane[l].count, sizeof(struct job_span), by_start);
+        for (int l = 0; l < LANES; l++) settle_lane(&rank->lane[l]);
         settle_steps(job, rank);
-        for (int lane = 0; lane < LANES; lane++) place_in_steps(rank, &rank->lane[lane]);
+        for (int l = 0; l < LANES; l++) place_in_steps(&rank->lane[JOB_STEPS], &rank->lane[l]);
     }
     int count;
     struct meeting *list = meetings_of(job, &count);

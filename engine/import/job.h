@@ -2,7 +2,7 @@
  *
  *     struct job *job = job_new();
  *     int64_t op = job_operation(job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
- *     job_span(job, rank, &(struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
+ *     job_add(job, rank, LANE_COMM, (struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
  *     job_settle(job);              sorts, finds each operation's step, aligns clocks
  *     job_recognise(job, &what);    what trains here (recognise.h)
  *     job_write(job, path, &err);
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "engine/base/error.h"
-#include "engine/import/map.h"
+#include "engine/base/map.h"
 #include "engine/plan/ops.h"
 
 struct job;
@@ -34,30 +34,31 @@ struct job_op {
     const char *name; /* copied */
 };
 
+/* What a rank did, in one of its lanes; or its memory from a time on; or a step as its rank begins and ends it. */
 struct job_span {
     int64_t started_ns, ended_ns;
-    uint32_t op;
-    uint32_t issued_ns; /* how long before its start it was asked for; 0: unknown */
-    uint32_t peers_ns;  /* job_settle() finds it: in it, waiting for the rank that came last */
-    uint32_t step;      /* job_settle() finds it: index of the rank's step, from 0 on */
+    union {
+        struct {
+            uint32_t op;
+            uint32_t issued_ns; /* how long before its start it was asked for; 0: unknown */
+            uint32_t peers_ns;  /* job_settle() finds it: in it, waiting for the rank that came last */
+            uint32_t step;      /* job_settle() finds it: index of the rank's step, from 0 on */
+        };
+        struct { uint64_t live_bytes, reserved_bytes; };
+        struct { uint32_t number; float loss; }; /* number: the source's own; NaN: unknown */
+    };
 };
-
-struct job_memory { int64_t time_ns; uint64_t live_bytes, reserved_bytes; };
-
-/* A step as its rank begins and ends it. number: the source's own; steps are sorted by time. NaN: unknown. */
-struct job_step { int64_t begun_ns, ended_ns; uint32_t number; float loss; };
 
 struct job_lane { struct job_span *at; int count, room, left_out; char name[24]; };
 
 /* Memory of each tier that the source counts: of GPUs TIER_DEVICE; of a job without GPUs its host memory is the device tier, as of
  * zerolab's own runs. */
+enum { JOB_MEMORY = LANES, JOB_STEPS, JOB_LANES };
 struct job_rank {
     bool present;
     char host[64];     /* "": unknown */
     int64_t offset_ns; /* taken out of its times by job_settle() */
-    struct job_lane lane[LANES];
-    struct { struct job_memory *at; int count, room; } memory;
-    struct { struct job_step *at; int count, room; } steps;
+    struct job_lane lane[JOB_LANES];
 };
 
 struct job {
@@ -87,9 +88,7 @@ const struct job_rank *job_first(const struct job *job);         /* the first of
 struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
 int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same */
 int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new */
-bool job_span(struct job *job, struct job_rank *rank, const struct job_span *span);
-bool job_memory(struct job *job, struct job_rank *rank, const struct job_memory *memory);
-bool job_step(struct job *job, struct job_rank *rank, const struct job_step *step);
+bool job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: or JOB_MEMORY, JOB_STEPS */
 
 /* What each rank sends in a ring for a payload (Rabenseifner's and NCCL's algorithm): (N-1)/N of a gather, twice that of an all-reduce. */
 uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);

@@ -6,11 +6,9 @@
 #include "engine/import/records.h"
 #include "engine/trace/file.h"
 
-/* What of a rank has been pushed, by lane; then memory and steps. */
-enum { OF_MEMORY = LANES, OF_STEPS, PARTS };
 struct pushed {
-    int of[PARTS];
-};
+    int of[JOB_LANES];
+}; /* how many of each lane */
 
 struct writing {
     const struct job *job;
@@ -21,21 +19,19 @@ struct writing {
     struct error *err;
 };
 
-/* When the n-th of a part begins; INT64_MAX: there are not so many. */
-static int64_t time_of(const struct job_rank *rank, int part, int n)
+/* INT64_MAX: there are not so many. */
+static int64_t begin_of(const struct job_lane *lane, int n)
 {
-    if (part == OF_MEMORY) return n < rank->memory.count ? rank->memory.at[n].time_ns : INT64_MAX;
-    if (part == OF_STEPS) return n < rank->steps.count ? rank->steps.at[n].begun_ns : INT64_MAX;
-    return n < rank->lane[part].count ? rank->lane[part].at[n].started_ns : INT64_MAX;
+    return n < lane->count ? lane->at[n].started_ns : INT64_MAX;
 }
 
-/* The earliest time that lies `ahead` items after what was pushed, of any rank and part. */
+/* The earliest time that lies `ahead` items after what was pushed, of any rank and lane. */
 static int64_t earliest(const struct writing *w, int ahead)
 {
     int64_t time_ns = INT64_MAX;
     for (int r = 0; r < w->job->rank_count; r++)
-        for (int part = 0; part < PARTS; part++) {
-            const int64_t at_ns = time_of(&w->job->ranks[r], part, w->pushed[r].of[part] + ahead);
+        for (int l = 0; l < JOB_LANES; l++) {
+            const int64_t at_ns = begin_of(&w->job->ranks[r].lane[l], w->pushed[r].of[l] + ahead);
             if (at_ns < time_ns) time_ns = at_ns;
         }
     return time_ns;
@@ -98,8 +94,8 @@ static void push_lanes_and_remarks(struct writing *w)
 
 static void push_span(struct writing *w, int r, const struct job_span *span)
 {
-    const struct job_rank *rank = &w->job->ranks[r];
-    const uint32_t step = span->step < (uint32_t)rank->steps.count ? rank->steps.at[span->step].number : 0;
+    const struct job_lane *steps = &w->job->ranks[r].lane[JOB_STEPS];
+    const uint32_t step = span->step < (uint32_t)steps->count ? steps->at[span->step].number : 0;
     records_push_op(&w->records, r,
                     &(struct records_op){.step = step,
                                          .op = span->op,
@@ -109,24 +105,24 @@ static void push_span(struct writing *w, int r, const struct job_span *span)
                                          .peers_ns = span->peers_ns});
 }
 
-static void push_step(struct writing *w, int r, const struct job_step *step)
+static void push_step(struct writing *w, int r, const struct job_span *step)
 {
-    const uint64_t begun_ns = in_trace(w, step->begun_ns), ended_ns = in_trace(w, step->ended_ns);
+    const uint64_t begun_ns = in_trace(w, step->started_ns), ended_ns = in_trace(w, step->ended_ns);
     records_push(&w->records, r, begun_ns,
                  RECORD(STEP_BEGIN, step_begin, step->number, TRACE_OBSERVED, TRACE_NO_STAGE));
     records_push_step_end(&w->records, r, step->number, begun_ns, ended_ns, 0, step->loss);
 }
 
-static void push_part(struct writing *w, int r, int part, int64_t until_ns)
+static void push_lane(struct writing *w, int r, int l, int64_t until_ns)
 {
-    const struct job_rank *rank = &w->job->ranks[r];
-    for (int *n = &w->pushed[r].of[part]; time_of(rank, part, *n) <= until_ns; ++*n) {
-        const struct job_memory *memory = &rank->memory.at[*n];
-        if (part == OF_STEPS) push_step(w, r, &rank->steps.at[*n]);
-        else if (part < LANES) push_span(w, r, &rank->lane[part].at[*n]);
+    const struct job_lane *lane = &w->job->ranks[r].lane[l];
+    for (int *n = &w->pushed[r].of[l]; begin_of(lane, *n) <= until_ns; ++*n) {
+        const struct job_span *at = &lane->at[*n];
+        if (l < LANES) push_span(w, r, at);
+        else if (l == JOB_STEPS) push_step(w, r, at);
         else
-            records_push_memory(&w->records, r, in_trace(w, memory->time_ns), TRACE_UNATTRIBUTED, memory->live_bytes,
-                                memory->reserved_bytes);
+            records_push_memory(&w->records, r, in_trace(w, at->started_ns), TRACE_UNATTRIBUTED, at->live_bytes,
+                                at->reserved_bytes);
     }
 }
 
@@ -153,7 +149,7 @@ static int write_all(struct writing *w)
     while (!status && earliest(w, 0) < INT64_MAX) {
         const int64_t later_ns = earliest(w, AT_ONCE), until_ns = later_ns < INT64_MAX ? later_ns : INT64_MAX - 1;
         for (int r = 0; r < w->job->rank_count; r++)
-            for (int part = 0; part < PARTS; part++) push_part(w, r, part, until_ns);
+            for (int l = 0; l < JOB_LANES; l++) push_lane(w, r, l, until_ns);
         records_release(&w->records, later_ns < INT64_MAX ? in_trace(w, until_ns) : UINT64_MAX, SIZE_MAX);
         status = put_out(w);
     }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "engine/import/job.h"
-#include "engine/import/map.h"
+#include "engine/base/map.h"
 
 enum kineto_kind {
     KINETO_STEP,     /* ProfilerStep#N; number: N */

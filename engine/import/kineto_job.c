@@ -304,7 +304,7 @@ static void emit(struct shape *s, const struct kineto_event *event, struct job_o
                                   .ended_ns = event->ended_ns,
                                   .op = (uint32_t)number,
                                   .issued_ns = ahead_ns > 0 && ahead_ns < UINT32_MAX ? (uint32_t)ahead_ns : 0};
-    if (number >= 0) job_span(s->job, s->rank, &span);
+    if (number >= 0) job_add(s->job, s->rank, (int)what.lane, span);
 }
 
 /* Threads of operators: forward, backward and the optimizer may run in different ones, one after the other. */
@@ -462,13 +462,16 @@ static void put_steps_and_memory(struct shape *s)
 {
     for (const struct step *at = s->steps; at < s->steps + s->step_count; at++) {
         const bool gpu = s->k->gpu && at->gpu_begun_ns != INT64_MAX;
-        job_step(s->job, s->rank,
-                 &(struct job_step){gpu ? at->gpu_begun_ns : at->begun_ns, gpu ? at->gpu_ended_ns : at->ended_ns,
-                                    at->number, NAN});
+        job_add(s->job, s->rank, JOB_STEPS,
+                (struct job_span){gpu ? at->gpu_begun_ns : at->begun_ns, gpu ? at->gpu_ended_ns : at->ended_ns,
+                                  .number = at->number, .loss = NAN});
     }
     for (const struct kineto_memory *at = s->k->memory; at < s->k->memory + s->k->memory_count; at++)
         if (at->of_gpu == s->k->gpu)
-            job_memory(s->job, s->rank, &(struct job_memory){at->time_ns, at->allocated_bytes, at->reserved_bytes});
+            job_add(s->job, s->rank, JOB_MEMORY,
+                    (struct job_span){.started_ns = at->time_ns,
+                                      .live_bytes = at->allocated_bytes,
+                                      .reserved_bytes = at->reserved_bytes});
 }
 
 void kineto_to_job(struct job *job, struct kineto *from, int rank)

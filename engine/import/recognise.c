@@ -54,7 +54,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct recognised *out, co
 static void say_collectives(struct recognised *out, const struct job *job, struct seen seen[OP_KINDS][PHASES])
 {
     const struct job_rank *rank = job_first(job);
-    const int steps = rank && rank->steps.count ? rank->steps.count : 1;
+    const int steps = rank && rank->lane[JOB_STEPS].count ? rank->lane[JOB_STEPS].count : 1;
     for (enum op_kind kind = 0; kind < OP_KINDS; kind++)
         for (enum phase phase = 0; phase < PHASES; phase++) {
             const struct seen *at = &seen[kind][phase];

@@ -129,7 +129,7 @@ static void give_op_end(struct records *r, struct moment *moment)
 /* Whether the job tells memory as a whole, and the rank has any. */
 static bool has_memory(const struct records *r, int rank)
 {
-    return rank < r->job->rank_count && r->job->ranks[rank].memory.count;
+    return rank < r->job->rank_count && r->job->ranks[rank].lane[JOB_MEMORY].count;
 }
 
 static void give_memory(struct records *r, struct trace_record *record)

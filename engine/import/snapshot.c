@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-#include "engine/import/map.h"
+#include "engine/base/map.h"
 #include "engine/import/pickle.h"
 
 enum { UNKNOWN = -1, GPUS_MAX = 1024 };
@@ -169,9 +169,10 @@ static int take_actions(struct walk *walk, const struct pickle_value *trace, str
             walk->timeless++;
         else if (walk->allocated < 0) walk->unknown++;
         else
-            job_memory(walk->job, rank,
-                       &(struct job_memory){time_ns, (uint64_t)walk->allocated,
-                                            walk->reserved < 0 ? 0 : (uint64_t)walk->reserved});
+            job_add(walk->job, rank, JOB_MEMORY,
+                    (struct job_span){.started_ns = time_ns,
+                                      .live_bytes = (uint64_t)walk->allocated,
+                                      .reserved_bytes = walk->reserved < 0 ? 0 : (uint64_t)walk->reserved});
     }
     return STATUS_OK;
 }
@@ -238,7 +239,7 @@ int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t 
     pickle_release(&pickle);
     *changes = 0;
     for (int rank = first_rank; rank < end_rank && rank < job->rank_count; rank++)
-        *changes += (uint64_t)job->ranks[rank].memory.count;
+        *changes += (uint64_t)job->ranks[rank].lane[JOB_MEMORY].count;
     if (!status && !*changes)
         status = error_set(err, STATUS_INPUT, "%s: the snapshot has no change of memory %s", path,
                            walk.timeless  ? "with its time; PyTorch writes times from version 2.1 on"

@@ -105,10 +105,3 @@ bool critical_path_of(struct critical *out, const struct history *history, const
     }
     return true;
 }
-
-void critical_add(struct critical *sum, const struct critical *one)
-{
-    uint64_t *into = (uint64_t *)sum;
-    const uint64_t *from = (const uint64_t *)one;
-    for (size_t i = 0; i < sizeof *sum / sizeof *into; i++) into[i] += from[i];
-}

@@ -8,7 +8,7 @@
 
 enum { CRITICAL_RANKS = 64 };
 
-/* Sums in ns; all of them together are window_ns. */
+/* Sums in ns; all of them together are window_ns. sums_add() adds several. */
 struct critical {
     uint64_t window_ns;                   /* from the step's begin to the end of its last operation */
     uint64_t phase_ns[PHASES];            /* compute */
@@ -21,4 +21,3 @@ struct critical {
 
 /* False: the step has not ended, or its operations are not all kept. */
 bool critical_path_of(struct critical *out, const struct history *history, const struct history_step *step);
-void critical_add(struct critical *sum, const struct critical *one);

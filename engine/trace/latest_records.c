@@ -1,11 +1,12 @@
-/* A hash table from (kind, rank, what within the rank) to the last record, open addressing, never shrinking: a few dozen
- * entries per rank. */
+/* Entries by (kind, rank, what within the rank), each with the last record; a few dozen per rank, and none is ever removed. */
 #include "engine/trace/latest_records.h"
 
 #include <string.h>
 
+#include "engine/base/map.h"
+
 struct entry {
-    uint64_t key;      /* 0: free */
+    uint64_t key;
     uint64_t sequence; /* 0: withdrawn (of a schedule that was replaced, or of ranks that are gone) */
     struct bytes record;
 };
@@ -14,7 +15,8 @@ enum { PURPOSES_KEPT = 4 }; /* of schedules: train, evaluate, sample, and whatev
 
 struct latest_records {
     struct entry *entries;
-    size_t room, count; /* room is a power of two */
+    int count, room;
+    struct map by_key; /* one more than the place in entries */
     uint64_t sequence;
     uint32_t schedule[PURPOSES_KEPT]; /* number of the schedule in force */
 };
@@ -81,49 +83,33 @@ static bool part_of(const struct latest_records *latest, const struct trace_reco
 
 static uint64_t key_of(uint64_t kind, uint64_t rank, uint64_t part)
 {
-    return kind << 48 | rank << 32 | part; /* kind is at least 1, so never the free key */
+    return kind << 48 | rank << 32 | part;
 }
 
 struct latest_records *latest_records_new(void)
 {
-    enum { ROOM_AT_START = 256 };
-    struct latest_records *latest = calloc(1, sizeof *latest);
-    if (!latest) return NULL;
-    latest->room = ROOM_AT_START;
-    latest->entries = calloc(latest->room, sizeof *latest->entries);
-    if (latest->entries) return latest;
-    free(latest);
-    return NULL;
+    return calloc(1, sizeof(struct latest_records));
 }
 
 void latest_records_free(struct latest_records *latest)
 {
     if (!latest) return;
-    for (size_t i = 0; i < latest->room; i++) bytes_release(&latest->entries[i].record);
+    for (int i = 0; i < latest->count; i++) bytes_release(&latest->entries[i].record);
+    map_release(&latest->by_key);
     free(latest->entries);
     free(latest);
 }
 
-/* The entry with this key, or the free one where it would go. There is always a free one. */
-static struct entry *find(struct entry *entries, size_t room, uint64_t key)
+/* The entry with this key, made if it is new; NULL: no memory. */
+static struct entry *entry_of(struct latest_records *latest, uint64_t key)
 {
-    uint64_t mixed = key * 0x9e3779b97f4a7c15u;
-    size_t at = (size_t)(mixed >> 32) & (room - 1);
-    while (entries[at].key && entries[at].key != key) at = (at + 1) & (room - 1);
-    return &entries[at];
-}
-
-static bool grow(struct latest_records *latest)
-{
-    size_t room = latest->room * 2;
-    struct entry *entries = calloc(room, sizeof *entries);
-    if (!entries) return false;
-    for (size_t i = 0; i < latest->room; i++)
-        if (latest->entries[i].key) *find(entries, room, latest->entries[i].key) = latest->entries[i];
-    free(latest->entries);
-    latest->entries = entries;
-    latest->room = room;
-    return true;
+    uint32_t *place = map_put(&latest->by_key, key);
+    if (place && *place) return &latest->entries[*place - 1];
+    if (!place || !array_grow((void **)&latest->entries, latest->count, &latest->room, sizeof *latest->entries))
+        return NULL;
+    latest->entries[latest->count] = (struct entry){.key = key};
+    *place = (uint32_t)++latest->count;
+    return &latest->entries[latest->count - 1];
 }
 
 static bool belongs_to(const struct entry *entry, uint32_t schedule)
@@ -139,14 +125,14 @@ static void replace_schedule(struct latest_records *latest, unsigned purpose, ui
 {
     uint32_t old = latest->schedule[purpose];
     latest->schedule[purpose] = by;
-    for (size_t i = 0; i < latest->room && old != by; i++)
+    for (int i = 0; i < latest->count && old != by; i++)
         if (belongs_to(&latest->entries[i], old)) latest->entries[i].sequence = 0;
 }
 
 /* A relaunched run has other ranks: records of the earlier ranks are withdrawn. The validation loss and sample stay. */
 static void begin_part(struct latest_records *latest)
 {
-    for (size_t i = 0; i < latest->room; i++) {
+    for (int i = 0; i < latest->count; i++) {
         const uint64_t kind = latest->entries[i].key >> 48;
         if (kind != TRACE_VALIDATION && kind != TRACE_SAMPLE) latest->entries[i].sequence = 0;
     }
@@ -161,14 +147,11 @@ void latest_records_put(struct latest_records *latest, const void *bytes)
     if (!(trace_kind_traits(kind) & TRACE_LATEST)) return; /* most records */
     size_t size = trace_decode(bytes, trace_peek(bytes).bytes, &record);
     if (!size || !part_of(latest, &record, &part)) return;
-    if (latest->count * 2 >= latest->room && !grow(latest)) return;
     if (record.kind == TRACE_RUN) begin_part(latest);
     if (record.kind == TRACE_SCHEDULE)
         replace_schedule(latest, purpose_of(record.schedule.purpose), record.schedule.schedule);
-    struct entry *entry = find(latest->entries, latest->room, key_of(record.kind, record.rank, part));
-    if (!bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
-    if (!entry->key) latest->count++;
-    entry->key = key_of(record.kind, record.rank, part);
+    struct entry *entry = entry_of(latest, key_of(record.kind, record.rank, part));
+    if (!entry || !bytes_reserve(&entry->record, size > entry->record.count ? size - entry->record.count : 0)) return;
     entry->sequence = ++latest->sequence;
     entry->record.count = 0;
     bytes_append(&entry->record, bytes, size);
@@ -187,12 +170,13 @@ uint64_t latest_records_now(const struct latest_records *latest)
     return latest->sequence;
 }
 
-void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit, void *user)
+void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit,
+                               void *user)
 {
-    const struct entry **kept = malloc((latest->count + 1) * sizeof *kept);
+    const struct entry **kept = malloc(((size_t)latest->count + 1) * sizeof *kept);
     if (!kept) return;
     size_t count = 0;
-    for (size_t i = 0; i < latest->room; i++)
+    for (int i = 0; i < latest->count; i++)
         if (latest->entries[i].sequence > moment) kept[count++] = &latest->entries[i];
     qsort(kept, count, sizeof *kept, by_sequence);
     for (size_t i = 0; i < count; i++) visit(user, kept[i]->record.at);
@@ -207,13 +191,14 @@ void latest_records_each(const struct latest_records *latest, latest_records_vis
 uint32_t latest_records_open_step(const struct latest_records *latest)
 {
     uint32_t open = 0;
-    for (size_t i = 0; i < latest->room; i++) {
+    for (int i = 0; i < latest->count; i++) {
         const struct entry *begin = &latest->entries[i];
         if (begin->key >> 48 != TRACE_STEP_BEGIN || !begin->sequence) continue;
-        const struct entry *end =
-            find(latest->entries, latest->room, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
+        const uint32_t end = map_get(&latest->by_key, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
         struct trace_record record;
-        if (end->sequence > begin->sequence || !trace_decode(begin->record.at, begin->record.count, &record)) continue;
+        if ((end && latest->entries[end - 1].sequence > begin->sequence) ||
+            !trace_decode(begin->record.at, begin->record.count, &record))
+            continue;
         if (record.step_begin.step > open) open = record.step_begin.step;
     }
     return open;

@@ -23,7 +23,9 @@
 
 /* ---- real jobs ---- */
 
-struct count { int64_t count, bytes; };
+struct count {
+    int64_t count, bytes;
+};
 
 static int64_t elem_bytes(const char *dtype)
 {
@@ -58,7 +60,8 @@ static void found_in(struct count out[OP_KINDS], const struct job *job, int rank
         for (int i = 0; i < of->lane[l].count; i++) {
             const struct job_op *op = &job->ops[of->lane[l].at[i].op];
             const uint32_t step = of->lane[l].at[i].step;
-            if (op_lane(op->kind) != LANE_COMM || step == UINT32_MAX || of->steps.at[step].number != number) continue;
+            if (op_lane(op->kind) != LANE_COMM || step == UINT32_MAX || of->lane[JOB_STEPS].at[step].number != number)
+                continue;
             out[op->kind].count++;
             out[op->kind].bytes += (int64_t)op->bytes;
         }
@@ -69,7 +72,8 @@ static void told_in(struct count out[OP_KINDS], const cJSON *step)
     const cJSON *one;
     cJSON_ArrayForEach(one, json_get(step, "collectives"))
     {
-        const double in = json_get_number(one, "input_elems", 1e15, 0), to = json_get_number(one, "output_elems", 1e15, 0);
+        const double in = json_get_number(one, "input_elems", 1e15, 0),
+                     to = json_get_number(one, "output_elems", 1e15, 0);
         struct count *at = &out[kind_named(json_get_text(one, "kind"))];
         at->count++;
         at->bytes += (int64_t)(in > to ? in : to) * elem_bytes(json_get_text(one, "dtype"));
@@ -79,10 +83,12 @@ static void told_in(struct count out[OP_KINDS], const cJSON *step)
 /* The step as the profiler bounds it and as the job's own clock did: they differ by what the job does around it. */
 static void same_time(const struct job_rank *rank, uint32_t number, double seconds)
 {
-    for (int s = 0; s < rank->steps.count; s++)
-        if (rank->steps.at[s].number == number) {
-            const double found = (double)(rank->steps.at[s].ended_ns - rank->steps.at[s].begun_ns) * 1e-9;
-            assert_true(fabs(found - seconds) < 0.02); /* steps of 70 ms and more; the job's own clock is read outside them */
+    for (int s = 0; s < rank->lane[JOB_STEPS].count; s++)
+        if (rank->lane[JOB_STEPS].at[s].number == number) {
+            const double found =
+                (double)(rank->lane[JOB_STEPS].at[s].ended_ns - rank->lane[JOB_STEPS].at[s].started_ns) * 1e-9;
+            assert_true(fabs(found - seconds) <
+                        0.02); /* steps of 70 ms and more; the job's own clock is read outside them */
             return;
         }
     fail_msg("step %u was not found", number);
@@ -113,9 +119,9 @@ static void check_job(const char *name, const char *recognised)
         found_in(found, import.job, rank, number);
         for (int kind = 0; kind < OP_KINDS; kind++)
             if (told[kind].count != found[kind].count || told[kind].bytes != found[kind].bytes)
-                fail_msg("%s, rank %d, step %u, kind %d: the job counted %lld of %lld bytes, found were %lld of %lld", name, rank,
-                         number, kind, (long long)told[kind].count, (long long)told[kind].bytes, (long long)found[kind].count,
-                         (long long)found[kind].bytes);
+                fail_msg("%s, rank %d, step %u, kind %d: the job counted %lld of %lld bytes, found were %lld of %lld",
+                         name, rank, number, kind, (long long)told[kind].count, (long long)told[kind].bytes,
+                         (long long)found[kind].count, (long long)found[kind].bytes);
         same_time(&import.job->ranks[rank], number, json_get_number(step, "seconds", 1e9, 0));
         steps++;
     }
@@ -181,12 +187,13 @@ static void kernels_are_of_the_phase_that_launched_them(void **state)
     assert_int_equal(job_sent_bytes(job, &job->ops[reduce->op]), 3000);
     assert_int_equal(job->ops[only_span(job, LANE_H2D)->op].kind, OP_COPY_H2D);
     assert_int_equal(job->ops[only_span(job, LANE_HOST)->op].kind, OP_HOST_WORK);
-    assert_int_equal(job->ranks[0].steps.count, 1); /* as the GPU runs it: from its first kernel to its last */
-    assert_int_equal(job->ranks[0].steps.at[0].number, 7);
-    assert_int_equal(job->ranks[0].steps.at[0].begun_ns, 100 * 1000);
-    assert_int_equal(job->ranks[0].steps.at[0].ended_ns, 300 * 1000);
-    assert_int_equal(job->ranks[0].memory.count, 1);
-    assert_int_equal(job->ranks[0].memory.at[0].live_bytes, 4096);
+    assert_int_equal(job->ranks[0].lane[JOB_STEPS].count,
+                     1); /* as the GPU runs it: from its first kernel to its last */
+    assert_int_equal(job->ranks[0].lane[JOB_STEPS].at[0].number, 7);
+    assert_int_equal(job->ranks[0].lane[JOB_STEPS].at[0].started_ns, 100 * 1000);
+    assert_int_equal(job->ranks[0].lane[JOB_STEPS].at[0].ended_ns, 300 * 1000);
+    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].count, 1);
+    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].at[0].live_bytes, 4096);
     import_release(&import);
 }
 
@@ -198,10 +205,12 @@ static const char *rank_file(int rank, const char *host, int ahead, int begun)
     snprintf(name, sizeof name, "rank%d.json", rank);
     snprintf(text, sizeof text,
              "{\"distributedInfo\":{\"rank\":%d,\"world_size\":2},\"host_name\":\"%s\",\"traceEvents\":["
-             "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":40000},"
+             "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":1,\"tid\":1,\"ts\":%d,"
+             "\"dur\":40000},"
              "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"c10d::allreduce_\",\"pid\":1,\"tid\":1,\"ts\":%d,\"dur\":10,"
              "\"args\":{\"Input Dims\":[[[10]]],\"Input type\":[\"TensorList\"]}},"
-             "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"gloo:all_reduce\",\"pid\":1,\"tid\":2,\"ts\":%d,\"dur\":%d,"
+             "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"gloo:all_reduce\",\"pid\":1,\"tid\":2,\"ts\":%d,"
+             "\"dur\":%d,"
              "\"args\":{\"Input Dims\":[[10]],\"Input type\":[\"float\"]}}]}",
              rank, host, at, at + begun * 1000 - 5, at + begun * 1000, (30 - begun) * 1000);
     return write_file(name, text);
@@ -324,7 +333,8 @@ static int make_scratch(void **state)
 
 static int remove_scratch(void **state)
 {
-    static const char *const names[] = {"gpu.json", "rank0.json", "rank1.json", "other.json", "empty.json", "plain.txt", "cut.json"};
+    static const char *const names[] = {"gpu.json",   "rank0.json", "rank1.json", "other.json",
+                                        "empty.json", "plain.txt",  "cut.json"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[160];

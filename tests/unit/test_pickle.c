@@ -228,12 +228,12 @@ static void test_snapshot(void **state)
     assert_int_equal(changes, 9);
     assert_int_equal(job->rank_count, 1); /* the second device did nothing */
     assert_string_equal(job->ranks[0].lane[LANE_COMPUTE].name, "GPU 0");
-    assert_int_equal(job->ranks[0].memory.count, 9);
+    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].count, 9);
     for (int a = 0; a < 9; a++) {
-        const struct job_memory *memory = &job->ranks[0].memory.at[a];
+        const struct job_span *memory = &job->ranks[0].lane[JOB_MEMORY].at[a];
         assert_int_equal(memory->live_bytes, expected[a].allocated);
         assert_int_equal(memory->reserved_bytes, expected[a].reserved);
-        assert_int_equal(memory->time_ns, 1000001000 + 1000 * a);
+        assert_int_equal(memory->started_ns, 1000001000 + 1000 * a);
     }
     job_free(job);
 }
@@ -270,8 +270,8 @@ static void test_snapshot_unknown(void **state)
     put_action(&unmapped, "segment_map", 0, 65, 1, NULL), put_action(&unmapped, "alloc", 0, 60, 2, NULL);
     end_list(&unmapped), end_list(&unmapped), end_all(&unmapped);
     if (job_of(&job, unmapped.at, unmapped.count, &changes, &err)) fail_msg("%s", err.text);
-    assert_int_equal(job->ranks[0].memory.at[1].live_bytes, 60);
-    assert_int_equal(job->ranks[0].memory.at[1].reserved_bytes, 0);
+    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].at[1].live_bytes, 60);
+    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].at[1].reserved_bytes, 0);
     job_free(job);
 }
 

@@ -2,7 +2,9 @@
 #include "tui/draw/surface.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/base/utf8.h"
 #include "engine/base/words.h"
 
 /* ASCII characters that replace others on an ASCII surface. */
@@ -147,20 +149,10 @@ void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style
 
 uint32_t utf8_next(const char **text)
 {
-    const unsigned char *at = (const unsigned char *)*text;
-    if (!*at) return 0;
-    int more = *at < 0x80                  ? 0
-               : *at >= 0xc2 && *at < 0xe0 ? 1
-               : *at >= 0xe0 && *at < 0xf0 ? 2
-               : *at >= 0xf0 && *at < 0xf5 ? 3
-                                           : -1;
-    uint32_t character = more == 0 ? *at : more > 0 ? *at & (0x3fu >> more) : '?';
-    *text += 1;
-    for (int i = 1; i <= more; i++) {
-        if ((at[i] & 0xc0) != 0x80) return '?';
-        character = character << 6 | (at[i] & 0x3f);
-    }
-    if (more > 0) *text += more;
+    if (!**text) return 0;
+    const int length = utf8_length(*text, strnlen(*text, 4));
+    const uint32_t character = length > 0 ? utf8_character(*text, length) : '?';
+    *text += length > 0 ? length : 1;
     return character;
 }
 
