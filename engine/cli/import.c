@@ -1,6 +1,6 @@
 /* `zerolab import`, and traces of other programs wherever a trace is read. */
-#include "engine/cli/front.h"
 #include "engine/import/import.h"
+#include "engine/cli/front.h"
 #include "engine/observe/states.h"
 
 int front_import(const struct cli *cli, struct error *err)
@@ -19,21 +19,10 @@ int front_import(const struct cli *cli, struct error *err)
     return status;
 }
 
-/* A configuration that compare trains is JSON, too. name: of the unnamed file, which is open until the process ends. */
-static int take(const char **path, char name[64], const char *const *paths, int count, struct error *err)
-{
-    struct import import;
-    int fd;
-    int status = import_files(&import, paths, count, err);
-    if (status) return status;
-    status = import_to_unnamed(&import, name, &fd, err);
-    import_release(&import);
-    if (!status) *path = name;
-    return status;
-}
-
+/* A configuration that compare trains is JSON, too. The unnamed files are open until the process ends. */
 int front_take_foreign(struct cli *cli, struct error *err)
 {
+    int fd;
     const char **const paths[3] = {&cli->operand, &cli->second, &cli->diff};
     const bool several = cli->verb == VERB_REPLAY || cli->verb == VERB_ANALYZE || cli->verb == VERB_EXPORT;
     const bool compares = cli->verb == VERB_COMPARE && cli->second;
@@ -46,9 +35,10 @@ int front_take_foreign(struct cli *cli, struct error *err)
             return error_set(err, STATUS_USAGE,
                              "%s is one run; several files are the ranks of a job that another program recorded",
                              cli->operand);
-        if (foreign)
-            status = take(paths[p], cli->unnamed[p], all ? cli->operands.at : &cli->given[p],
-                          all ? cli->operands.count : 1, err);
+        if (!foreign) continue;
+        status = import_to_unnamed(all ? cli->operands.at : &cli->given[p], all ? cli->operands.count : 1,
+                                   cli->unnamed[p], &fd, err);
+        if (!status) *paths[p] = cli->unnamed[p];
     }
     return status;
 }

@@ -90,24 +90,16 @@ static int open_beside(struct source **out, const struct lab *lab, const char *n
 {
     char path[4096], unnamed[64];
     const char *paths[] = {path};
-    struct import import;
-    int fd;
+    int fd = -1, status = STATUS_OK;
     if (snprintf(path, sizeof path, "%s/%s", lab->folder, name) >= (int)sizeof path)
         return error_set(err, STATUS_USAGE, "trace: %.80s: the path of the lab is too long", name);
-    if (!import_is_foreign(path)) {
-        if (source_open_file(out, path, err)) return STATUS_INPUT;
-        if (trace_has_end(path)) return STATUS_OK;
-        source_close(*out);
-        return error_set(err, STATUS_INPUT, "%s: the trace has no end; a lab needs all of it", path);
-    }
-    int status = import_files(&import, paths, 1, err);
-    if (status) return status;
-    status = import_to_unnamed(&import, unnamed, &fd, err);
-    import_release(&import);
-    if (status) return status;
-    status = source_open_file(out, unnamed, err);
-    close(fd);
-    return status;
+    const bool foreign = import_is_foreign(path);
+    if (foreign) status = import_to_unnamed(paths, 1, unnamed, &fd, err);
+    if (!status) status = source_open_file(out, foreign ? unnamed : path, err);
+    if (fd >= 0) close(fd);
+    if (status || foreign || trace_has_end(path)) return status;
+    source_close(*out);
+    return error_set(err, STATUS_INPUT, "%s: the trace has no end; a lab needs all of it", path);
 }
 
 /* A built-in lab's trace is in the program. Sources read files, so it becomes one in memory. */

@@ -207,17 +207,23 @@ void import_release(struct import *import)
     *import = (struct import){0};
 }
 
-int import_to_unnamed(struct import *import, char path[64], int *fd, struct error *err)
+int import_to_unnamed(const char *const *paths, int count, char path[64], int *fd, struct error *err)
 {
+    struct import import;
     char name[4096];
     const char *set = getenv("TMPDIR"), *folder = set && *set ? set : "/tmp";
+    int status = import_files(&import, paths, count, err);
+    if (status) return status;
     snprintf(name, sizeof name, "%s/zerolab-import-XXXXXX", folder);
     *fd = mkstemp(name);
-    if (*fd < 0) return error_set(err, STATUS_RUN, "cannot make a file in %s: %s", folder, strerror(errno));
-    unlink(name);
-    snprintf(path, 64, "/proc/self/fd/%d", *fd);
-    int status = import_write(import, path, err);
-    if (status) close(*fd), *fd = -1;
+    if (*fd < 0) status = error_set(err, STATUS_RUN, "cannot make a file in %s: %s", folder, strerror(errno));
+    else {
+        unlink(name);
+        snprintf(path, 64, "/proc/self/fd/%d", *fd);
+        status = import_write(&import, path, err);
+        if (status) close(*fd), *fd = -1;
+    }
+    import_release(&import);
     return status;
 }
 

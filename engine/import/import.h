@@ -45,5 +45,5 @@ int import_look(struct import *import, struct error *err);
 void import_print(const struct import *import, FILE *out);
 char *import_json(const struct import *import); /* the caller frees; NULL: no memory */
 
-/* A trace of it in a file without a name, whose path is written to `path`; closed by close(*fd). */
-int import_to_unnamed(struct import *import, char path[64], int *fd, struct error *err);
+/* Reads files and makes a trace of them in a file without a name, whose path is written to `path`; closed by close(*fd). */
+int import_to_unnamed(const char *const *paths, int count, char path[64], int *fd, struct error *err);

@@ -10,7 +10,7 @@ enum { MARK = UINT32_MAX }; /* on the stack, in place of a value's number */
 struct machine {
     struct pickle *pickle;
     const char *at, *end, *opcode; /* opcode: where it lies */
-    struct bytes stack, memo;      /* numbers of values; in the memo, one more than that, and 0: none */
+    struct bytes stack, memo;      /* numbers of values */
     struct error *err;
 };
 
@@ -124,23 +124,14 @@ static bool take_bytes(struct machine *m, int width, struct foreign_text *text)
     return true;
 }
 
-static bool push_integer(struct machine *m, int bytes)
+/* An integer of `bytes` bytes, in two's complement if it is signed. Beyond int64_t it is one that nobody needs. */
+static bool push_integer(struct machine *m, uint64_t bytes, bool is_signed)
 {
-    uint64_t n;
-    if (!take_number(m, bytes, &n)) return false;
-    return push_new(
-        m, (struct pickle_value){.kind = PICKLE_INT, .integer = bytes == 4 ? (int32_t)(uint32_t)n : (int64_t)n});
-}
-
-/* Two's complement of any length; beyond 8 bytes it is an integer that nobody needs. */
-static bool push_long(struct machine *m, int width)
-{
-    struct foreign_text text;
-    if (!take_bytes(m, width, &text)) return false;
-    uint64_t number = text.bytes && text.at[text.bytes - 1] < 0 ? UINT64_MAX : 0;
-    if (text.bytes > 8) return push_kind(m, PICKLE_OTHER);
-    for (size_t i = 0; i < text.bytes; i++)
-        number = (number & ~((uint64_t)0xff << 8 * i)) | (uint64_t)(uint8_t)text.at[i] << 8 * i;
+    uint64_t number = 0;
+    if (bytes > (uint64_t)(m->end - m->at)) return cut(m);
+    if (bytes > 8) return m->at += bytes, push_kind(m, PICKLE_OTHER);
+    if (!take_number(m, (int)bytes, &number)) return false;
+    if (is_signed && bytes && bytes < 8 && number >> (8 * bytes - 1)) number |= UINT64_MAX << 8 * bytes;
     return push_new(m, (struct pickle_value){.kind = PICKLE_INT, .integer = (int64_t)number});
 }
 
@@ -152,23 +143,22 @@ static bool push_text(struct machine *m, enum pickle_kind kind, int width)
 
 /* ---- the memo ---- */
 
+/* Writers number what they keep from 0 on. */
 static bool put_memo(struct machine *m, uint64_t index)
 {
     size_t top;
     if (!top_values(m, 1, &top)) return false;
-    if (index >= m->pickle->bytes) return cut(m); /* no pickle has more of them than bytes */
-    const size_t count = depth(&m->memo), more = index < count ? 0 : (size_t)index + 1 - count;
-    if (more && !bytes_reserve(&m->memo, more * sizeof(uint32_t))) return fail(m, STATUS_RUN, "no memory for its memo");
-    if (more) memset(m->memo.at + m->memo.count, 0, more * sizeof(uint32_t));
-    m->memo.count += more * sizeof(uint32_t);
-    *slot(&m->memo, index) = *slot(&m->stack, top) + 1;
+    if (index > depth(&m->memo)) return cut(m);
+    if (index == depth(&m->memo))
+        return bytes_append(&m->memo, slot(&m->stack, top), sizeof(uint32_t)) ||
+               fail(m, STATUS_RUN, "no memory for its memo");
+    *slot(&m->memo, index) = *slot(&m->stack, top);
     return true;
 }
 
 static bool get_memo(struct machine *m, uint64_t index)
 {
-    const uint32_t number = index < depth(&m->memo) ? *slot(&m->memo, index) : 0;
-    return number ? push(m, number - 1) : cut(m);
+    return index < depth(&m->memo) ? push(m, *slot(&m->memo, index)) : cut(m);
 }
 
 /* ---- opcodes ---- */
@@ -213,11 +203,11 @@ static bool run_opcode(struct machine *m)
     case 0x88:
     case 0x89: return push_kind(m, PICKLE_OTHER);                         /* NONE, NEWTRUE, NEWFALSE */
     case 'G': return take_number(m, 8, &n) && push_kind(m, PICKLE_OTHER); /* BINFLOAT */
-    case 'K': return push_integer(m, 1);                                  /* BININT1 */
-    case 'M': return push_integer(m, 2);                                  /* BININT2 */
-    case 'J': return push_integer(m, 4);                                  /* BININT */
-    case 0x8a: return push_long(m, 1);                                    /* LONG1 */
-    case 0x8b: return push_long(m, 4);                                    /* LONG4 */
+    case 'K': return push_integer(m, 1, false);                           /* BININT1 */
+    case 'M': return push_integer(m, 2, false);                           /* BININT2 */
+    case 'J': return push_integer(m, 4, true);                            /* BININT */
+    case 0x8a: return take_number(m, 1, &n) && push_integer(m, n, true);  /* LONG1 */
+    case 0x8b: return take_number(m, 4, &n) && push_integer(m, n, true);  /* LONG4 */
     case 'U':
     case 0x8c: return push_text(m, PICKLE_TEXT, 1); /* SHORT_BINSTRING, SHORT_BINUNICODE */
     case 'T':

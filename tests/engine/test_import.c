@@ -253,16 +253,13 @@ static struct run_model *fold_file(const char *path)
 
 static void a_missing_rank_is_not_waited_for(void **state)
 {
-    struct import import;
     struct trace_check check;
     struct error err;
     char path[64];
     int fd;
     (void)state;
     const char *paths[1] = {rank_file(1, "a", 0, 10)};
-    if (import_files(&import, paths, 1, &err)) fail_msg("%s", err.text);
-    assert_int_equal(import_to_unnamed(&import, path, &fd, &err), STATUS_OK);
-    import_release(&import);
+    if (import_to_unnamed(paths, 1, path, &fd, &err)) fail_msg("%s", err.text);
     struct run_model *model = fold_file(path);
     assert_int_equal(model->header.ranks, 2);
     assert_int_equal(model->header.missing, 1);

@@ -143,9 +143,9 @@ static void import_all(struct bytes *bytes)
         char *json = import_json(&import);
         assert(json);
         free(json);
-        if (import_to_unnamed(&import, out, &trace, &err)) check_line(err.text);
-        else read_trace(out), close(trace), accepted++;
         import_release(&import);
+        if (import_to_unnamed(paths, 1, out, &trace, &err)) check_line(err.text);
+        else read_trace(out), close(trace), accepted++;
     }
     close(fd);
 }

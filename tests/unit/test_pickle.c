@@ -98,8 +98,8 @@ static void test_values(void **state)
         {BYTES("}(\x8c\1aK\1\x8c\1b)u\x8c\1cK\2\x85s."), "{'a': 1, 'b': [], 'c': [2]}"},
         {BYTES("(K\1K\2K\3K\4\x87t."), "[1, [2, 3, 4]]"},
         {BYTES("(]\x94K\1ah\0h\0\x8c\1x\x94h\1t."), "[[1], [1], [1], 'x', 'x']"},
-        {BYTES("(]q\7K\1ah\7j\7\0\0\0t."), "[[1], [1], [1]]"},
-        {BYTES("(K\1r\3\0\0\0]q\5h\5j\3\0\0\0t."), "[1, [], [], 1]"},
+        {BYTES("(]q\0K\1ah\0j\0\0\0\0t."), "[[1], [1], [1]]"},
+        {BYTES("(K\1r\0\0\0\0]q\1h\1j\0\0\0\0t."), "[1, [], [], 1]"},
         {BYTES("N.what follows is left out"), "?"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++)
