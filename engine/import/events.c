@@ -4,21 +4,145 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
-
-#include "engine/import/scan.h"
 
 enum {
     PIECE_BYTES = 1 << 14
 }; /* of a damaged piece zlib gives nothing; twice its own buffer, so that it does not copy */
+
+/* ---- values ---- */
+
+/* JSON values in memory, taken without copying or building a tree. A function returns false where a value is wrong (`what` says how)
+ * or where the bytes end inside it (`what` is NULL); then the caller reads more and begins again at the value's start. More lenient than
+ * JSON, as writers of traces need: the words nan, inf, infinity in any case, raw control characters in strings, a comma after an
+ * opening or before a closing bracket. */
+struct scan {
+    const char *at, *end;
+    const char *what; /* "a colon is missing after a key" */
+};
+
+static bool wrong(struct scan *scan, const char *what)
+{
+    scan->what = what;
+    return false;
+}
+
+/* What a byte is: blank, the end of a number or a word, what ends or escapes in a string, a quote or a bracket. */
+enum { BLANK = 1, STOP = 2, IN_STRING = 4, MARK = 8 };
+static const uint8_t signs[256] = {
+    [' '] = BLANK | STOP, ['\n'] = BLANK | STOP,    ['\t'] = BLANK | STOP, ['\r'] = BLANK | STOP,
+    [','] = STOP,         [']'] = STOP | MARK,      ['}'] = STOP | MARK,   ['['] = MARK,
+    ['{'] = MARK,         ['"'] = IN_STRING | MARK, ['\\'] = IN_STRING};
+
+/* The next byte at or after `at` that is one of these; `end`: none. */
+static inline const char *next_of(const char *at, const char *end, uint8_t these)
+{
+    while (at < end && !(signs[(uint8_t)*at] & these)) at++;
+    return at;
+}
+
+/* Skips blanks; false at the end of the bytes. */
+static bool scan_blank(struct scan *scan)
+{
+    while (scan->at < scan->end && signs[(uint8_t)*scan->at] & BLANK) scan->at++;
+    return scan->at < scan->end;
+}
+
+/* The first byte that is not blank must be `c`; takes it. */
+static bool scan_sign(struct scan *scan, char c, const char *what)
+{
+    if (!scan_blank(scan)) return false;
+    if (*scan->at != c) return wrong(scan, what);
+    scan->at++;
+    return true;
+}
+
+/* Takes the rest of a string after its first quote. */
+static bool take_string(struct scan *scan, struct foreign_text *inside)
+{
+    const char *at = scan->at;
+    while ((at = next_of(at, scan->end, IN_STRING)) < scan->end && *at == '\\') {
+        if (scan->end - at < 2) return false;
+        at += 2;
+    }
+    if (at == scan->end) return false;
+    *inside = (struct foreign_text){scan->at, (size_t)(at - scan->at)};
+    scan->at = at + 1;
+    return true;
+}
+
+/* After an opening bracket (`first`) or an item: takes the comma, and the closing bracket if it is next; then *more is false. */
+static bool scan_next(struct scan *scan, char close, bool first, bool *more)
+{
+    if (!scan_blank(scan)) return false;
+    if (*scan->at == ',') {
+        scan->at++;
+        if (!scan_blank(scan)) return false;
+    } else if (!first && *scan->at != close) return wrong(scan, "a comma is missing");
+    *more = *scan->at != close;
+    scan->at += !*more;
+    return true;
+}
+
+/* The same in an object, and takes the next member's key and its colon. */
+static bool scan_key(struct scan *scan, struct foreign_text *key, bool first, bool *more)
+{
+    if (!scan_next(scan, '}', first, more)) return false;
+    if (!*more) return true;
+    return scan_sign(scan, '"', "a key has no quotes") && take_string(scan, key) &&
+           scan_sign(scan, ':', "a colon is missing after a key");
+}
+
+/* A number, or a word such as true: all bytes up to a blank, a comma or a bracket. */
+static bool take_word(struct scan *scan, struct foreign_text *value)
+{
+    static const char *const words[] = {"true", "false", "null", "nan", "-nan", "inf", "-inf", "infinity", "-infinity"};
+    const char *at = next_of(scan->at, scan->end, STOP);
+    if (at == scan->end) return false;
+    *value = (struct foreign_text){scan->at, (size_t)(at - scan->at)};
+    scan->at = at;
+    if (strspn(value->at, "0123456789+-.eE") == value->bytes && value->at[value->bytes - 1] <= '9' &&
+        value->at[value->bytes - 1] >= '0')
+        return true; /* it is looked at when somebody reads it */
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        if (value->bytes == strlen(words[w]) && strncasecmp(value->at, words[w], value->bytes) == 0) return true;
+    return wrong(scan, "a value is no JSON");
+}
+
+/* Takes an object or an array as one text: its strings and brackets are looked at, what is between them when somebody reads it. */
+static bool take_brackets(struct scan *scan, struct foreign_text *value)
+{
+    const char *const first = scan->at;
+    struct foreign_text inside;
+    int depth = 0;
+    do {
+        const char *at = next_of(scan->at, scan->end, MARK);
+        if (at == scan->end) return false;
+        scan->at = at + 1;
+        if (*at == '"' && !take_string(scan, &inside)) return false;
+        if (*at != '"') depth += *at == '{' || *at == '[' ? 1 : -1;
+    } while (depth);
+    *value = (struct foreign_text){first, (size_t)(scan->at - first)};
+    return true;
+}
+
+/* Takes a value: of a string the inside of its quotes, of all others the whole text. */
+static bool scan_value(struct scan *scan, struct foreign_text *value, bool *is_string)
+{
+    if (!scan_blank(scan)) return false;
+    *is_string = *scan->at == '"';
+    if (*is_string) return scan->at++, take_string(scan, value);
+    return *scan->at == '{' || *scan->at == '[' ? take_brackets(scan, value) : take_word(scan, value);
+}
+
+/* ---- the window ---- */
 
 static bool fail(struct event_reader *reader, int status, uint64_t at, const char *what)
 {
     error_set(&reader->err, status, "%s: byte %llu: %s", reader->path, (unsigned long long)at, what);
     return false;
 }
-
-/* ---- the window ---- */
 
 /* Why zlib gives no more: the end, or an error, which comes after all that was good. */
 static bool check_file(struct event_reader *reader)
@@ -73,19 +197,12 @@ static void read_more(struct event_reader *reader, const struct scan *scan)
 
 /* ---- an event ---- */
 
-static void take_number(struct event_number *number, struct foreign_text text, bool is_string)
-{
-    number->text = text;
-    number->known = !is_string && foreign_integer(text, &number->value);
-}
-
-static bool take_time(struct scan *scan, struct foreign_text text, int64_t *value, bool *has)
+static bool take_time(struct scan *scan, struct foreign_text text, int64_t *value)
 {
     const enum foreign_number result = foreign_scaled(text, 3, value);
-    *has = result == FOREIGN_NUMBER;
     if (result == FOREIGN_NO_NUMBER) scan->what = "a time is no number";
     if (result == FOREIGN_OUT_OF_RANGE) scan->what = "a time is out of range";
-    return *has;
+    return result == FOREIGN_NUMBER;
 }
 
 static bool take_member(struct scan *scan, struct event *event, struct foreign_text key)
@@ -96,13 +213,13 @@ static bool take_member(struct scan *scan, struct event *event, struct foreign_t
     if (!is_string && foreign_is(value, "null")) return true;
     switch (key.bytes) {
     case 2:
-        if (foreign_is(key, "ts")) return take_time(scan, value, &event->ts_ns, &event->has_ts);
+        if (foreign_is(key, "ts")) return event->has_ts = take_time(scan, value, &event->ts_ns);
         if (foreign_is(key, "ph")) event->phase = is_string && value.bytes == 1 ? *value.at : 0;
         return true;
     case 3:
-        if (foreign_is(key, "dur")) return take_time(scan, value, &event->dur_ns, &event->has_dur);
-        if (foreign_is(key, "pid")) take_number(&event->pid, value, is_string);
-        if (foreign_is(key, "tid")) take_number(&event->tid, value, is_string);
+        if (foreign_is(key, "dur")) return take_time(scan, value, &event->dur_ns);
+        if (foreign_is(key, "pid")) event->pid = value;
+        if (foreign_is(key, "tid")) event->tid = value;
         if (foreign_is(key, "cat")) event->category = value;
         return true;
     case 4:

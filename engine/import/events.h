@@ -18,17 +18,13 @@
 
 enum { EVENT_WINDOW_BYTES = 1 << 20, EVENT_LARGEST_BYTES = 64 << 20 };
 
-/* A pid or tid: "tid": 7, or "tid": "stream 7". */
-struct event_number { bool known; int64_t value; struct foreign_text text; };
-
 /* Texts of strings are the inside of the quotes, still escaped (foreign_copy()); args is an object's whole text. Missing and
  * null members are texts with `at` NULL. Unknown members are left out. */
 struct event {
     char phase; /* 'X', 'B', 'E', 'i', 'M', 's', ...; 0: missing, or not one character */
-    struct foreign_text name, category, args;
-    struct event_number pid, tid;
+    struct foreign_text name, category, args, pid, tid; /* tid: 7, or "stream 7" */
     int64_t ts_ns, dur_ns; /* from microseconds; see foreign_scaled() for digits below a nanosecond; may be negative */
-    bool has_ts, has_dur;
+    bool has_ts;
 };
 
 struct event_reader {

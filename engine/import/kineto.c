@@ -36,17 +36,18 @@ static int name_of(struct kineto *k, struct foreign_text raw)
     return add_text(&k->names, &k->name_count, &k->name_room, NAMES_MOST, &k->name_table, key, text);
 }
 
+/* In older versions a thread is "stream 7 " or "thread 123 (python)". */
 static int thread_of(struct kineto *k, const struct event *event, bool stream)
 {
-    const struct foreign_text name = event->tid.text; /* of older versions: "stream 7 ", "thread 123 (python)" */
-    const uint64_t number = event->tid.known ? (uint64_t)event->tid.value : map_hash(name.at, name.bytes, 3);
-    const uint64_t key = number * 0x9e3779b97f4a7c15u ^ (uint64_t)event->pid.value << 1 ^ stream;
+    const uint64_t process = map_hash(event->pid.at, event->pid.bytes, stream),
+                   key = map_hash(event->tid.at, event->tid.bytes, process);
     const uint32_t known = map_get(&k->thread_table, key);
+    int64_t number;
     char text[40];
     if (known) return (int)known - 1;
-    if (event->tid.known)
-        snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)event->tid.value);
-    else foreign_copy(name, true, text, sizeof text);
+    if (foreign_integer(event->tid, &number))
+        snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)number);
+    else foreign_copy(event->tid, true, text, sizeof text);
     return add_text(&k->threads, &k->thread_count, &k->thread_room, THREADS_MOST, &k->thread_table, key, text);
 }
 

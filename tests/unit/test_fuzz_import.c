@@ -69,7 +69,7 @@ static void read_events(struct bytes *bytes)
     while ((result = event_reader_next(&reader, &event)) >= EVENT) {
         struct foreign_text text;
         int64_t integer;
-        use_text(event.name), use_text(event.category), use_text(event.args), use_text(event.tid.text);
+        use_text(event.name), use_text(event.category), use_text(event.args), use_text(event.tid);
         for (size_t k = 0; k < sizeof keys / sizeof *keys && result == EVENT; k++) {
             if (event_arg(&event, keys[k], &text)) use_text(text);
             event_arg_int64(&event, keys[k], &integer);
