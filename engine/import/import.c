@@ -91,7 +91,6 @@ static void note(struct import *out, const struct kineto *k, const char *cut)
     out->skipped += k->skipped;
     out->has_steps |= k->by_kind[KINETO_STEP] > 0;
     for (int c = 0; c < k->collective_count; c++) out->has_shapes |= k->collectives[c].bytes > 0;
-    for (int n = 0; n < k->name_count; n++) out->signs |= sign_of(k->names[n]);
     if (*cut && !out->cut[0]) snprintf(out->cut, sizeof out->cut, "%s", cut);
 }
 
@@ -193,7 +192,7 @@ int import_files(struct import *out, const char *const *paths, int count, struct
     }
     if (!status) {
         job_settle(out->job);
-        job_recognise(out->job, out->signs, &out->recognised);
+        job_recognise(out->job, &out->recognised);
         out->has_units = out->job->unit_count > 0;
         if (job_failed(out->job)) status = error_set(err, STATUS_RUN, "no memory for what was read from %s", paths[0]);
     }

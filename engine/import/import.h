@@ -17,7 +17,6 @@ struct import {
     const char *stream; /* its file or folder; borrowed */
     struct stream_found told; /* after import_write() or import_look() */
     struct recognised recognised;
-    unsigned signs;
     int files;
     uint64_t bytes; /* uncompressed */
     uint64_t operators, kernels, collectives, memory, skipped; /* events */

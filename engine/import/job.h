@@ -64,6 +64,7 @@ struct job_rank {
 struct job {
     char program[40], recognised[40], precision[8]; /* "": unknown */
     uint32_t world; /* ranks of the job; 0: unknown */
+    unsigned signs; /* of who wrote it (recognise.h) */
     int64_t parameters; /* -1: unknown */
     struct job_op *ops;
     int op_count, op_room;

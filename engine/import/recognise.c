@@ -64,8 +64,9 @@ static void say_collectives(struct recognised *out, const struct job *job, struc
         }
 }
 
-void job_recognise(struct job *job, unsigned found, struct recognised *out)
+void job_recognise(struct job *job, struct recognised *out)
 {
+    const unsigned found = job->signs;
     struct seen seen[OP_KINDS][PHASES] = {0};
     memset(out, 0, sizeof *out);
     look(seen, job);

@@ -11,9 +11,9 @@ struct recognised {
     int count;
 };
 
-/* Words that only one program writes into its traces, as bits. */
+/* Words that only one program writes into its traces, as bits of job.signs. */
 enum job_sign { SIGN_DDP = 1, SIGN_FSDP1 = 2, SIGN_FSDP2 = 4, SIGN_DEEPSPEED_3 = 8 };
 unsigned sign_of(const char *name); /* 0: none */
 
 /* Of rank 0's whole steps (or of the first rank that is there). Copies `what` into the job. */
-void job_recognise(struct job *job, unsigned signs, struct recognised *out);
+void job_recognise(struct job *job, struct recognised *out);

@@ -6,7 +6,6 @@
 #include "engine/launch/spec.h"
 #include "engine/plan/model.h"
 #include "engine/trace/writer.h"
-#include "engine/train/csv_monitor.h"
 #include "engine/train/director.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch_config.h"
@@ -66,7 +65,7 @@ struct rank {
         bool opened;
         void *saver_ring;
         struct save_claims claims; /* folders into which the run may save */
-        struct csv_monitor monitor;
+        bool monitors; /* csv_monitor.h; off after a write that failed */
         int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     } rank0; /* on rank 0 only */
 };
