@@ -77,21 +77,15 @@ gzFile export_open(struct export *export, const char *name)
 }
 
 /* The text of a failed write is "<fd:7>: No space left on device". */
-static void check_files(struct export *export)
+static void check_files(struct export *export, bool closes)
 {
     for (struct export_file *file = export->files; file < export->files + export->file_count; file++) {
         int code = Z_OK;
         const char *text = file->gz ? gzerror(file->gz, &code) : "", *why = strstr(text, ": ");
         if (code != Z_OK) fail(export, STATUS_RUN, file->name, why ? why + 2 : text);
-    }
-}
-
-static void close_files(struct export *export)
-{
-    check_files(export);
-    for (struct export_file *file = export->files; file < export->files + export->file_count; file++) {
-        const int code = file->gz ? gzclose(file->gz) : Z_OK;
-        if (code != Z_OK) fail(export, STATUS_RUN, file->name, strerror(code == Z_ERRNO ? errno : EIO));
+        if (!closes || !file->gz) continue;
+        if ((code = gzclose(file->gz)) != Z_OK)
+            fail(export, STATUS_RUN, file->name, strerror(code == Z_ERRNO ? errno : EIO));
         file->gz = NULL;
     }
 }
@@ -175,7 +169,7 @@ static void read_all(struct export *export, struct source *source)
         run_model_fold(export->model, &record);
         options->format->put(export, &record);
         if (export->told->records % CHECK_EVERY) continue;
-        check_files(export);
+        check_files(export, false);
         if (!export->status && options->stops && options->stops(options->user, export->told->records))
             export->status = error_set(export->err, STATUS_RUN, "stopped while the trace was exported");
     }
@@ -197,7 +191,7 @@ static void read_pass(struct export *export, struct source *source)
             open_over(export, fcntl(fileno(options->out), F_DUPFD_CLOEXEC, 0), "", file_ends_in(options->path, ".gz"));
     if (!export->status && options->format->begin) options->format->begin(export);
     read_all(export, source);
-    close_files(export);
+    check_files(export, true);
     forget_ranks(export);
     run_model_free(export->model);
 }

@@ -87,7 +87,7 @@ static void note(struct import *out, const struct kineto *k, const char *cut)
     out->operators += k->by_kind[KINETO_OPERATOR];
     out->kernels += k->by_kind[KINETO_KERNEL];
     out->collectives += k->gpu ? k->by_kind[KINETO_NCCL] : k->by_kind[KINETO_GLOO];
-    out->memory += (uint64_t)k->memory_count;
+    out->memory += (uint64_t)(k->memory[0].count + k->memory[1].count);
     out->skipped += k->skipped;
     out->has_steps |= k->by_kind[KINETO_STEP] > 0;
     for (int c = 0; c < k->collective_count; c++) out->has_shapes |= k->collectives[c].bytes > 0;
@@ -101,7 +101,7 @@ static int import_trace(struct import *out, const char *path, struct error *err)
     char cut[256];
     int status = kineto_read(&kineto, path, cut, err);
     const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(out->job);
-    if (!status && !kineto.event_count && !kineto.memory_count)
+    if (!status && !kineto.event_count && !kineto.memory[0].count && !kineto.memory[1].count)
         status = error_set(
             err, STATUS_INPUT,
             "%s is Chrome JSON without an event of a training job (steps, operators, kernels, collectives)", path);

@@ -244,9 +244,12 @@ static bool add_memory(struct kineto *k, const struct event *event)
         return k->skipped++, true;
     event_arg_int64(event, "Total Reserved", &reserved);
     event_arg_int64(event, "Device Type", &device);
-    if (!array_grow((void **)&k->memory, k->memory_count, &k->memory_room, sizeof *k->memory)) return false;
-    k->memory[k->memory_count++] =
-        (struct kineto_memory){event->ts_ns, (uint64_t)allocated, reserved > 0 ? (uint64_t)reserved : 0, device == 1};
+    struct job_lane *memory = &k->memory[device == 1];
+    if (!array_grow((void **)&memory->at, memory->count, &memory->room, sizeof *memory->at)) return false;
+    memory->at[memory->count++] = (struct job_span){.started_ns = event->ts_ns,
+                                                    .ended_ns = event->ts_ns,
+                                                    .live_bytes = (uint64_t)allocated,
+                                                    .reserved_bytes = reserved > 0 ? (uint64_t)reserved : 0};
     return true;
 }
 
@@ -292,7 +295,8 @@ int kineto_read(struct kineto *out, const char *path, char cut[256], struct erro
         out->events[i].begun_ns += out->base_ns;
         out->events[i].ended_ns += out->base_ns;
     }
-    for (int i = 0; i < out->memory_count; i++) out->memory[i].time_ns += out->base_ns;
+    for (struct job_lane *memory = out->memory; memory < out->memory + 2; memory++)
+        for (int i = 0; i < memory->count; i++) memory->at[i].started_ns = memory->at[i].ended_ns += out->base_ns;
     out->bytes = event_reader_bytes(&reader);
     event_reader_close(&reader);
     return status;
@@ -306,7 +310,8 @@ void kineto_release(struct kineto *k)
     free(k->threads);
     free(k->events);
     free(k->collectives);
-    free(k->memory);
+    free(k->memory[0].at);
+    free(k->memory[1].at);
     map_release(&k->name_table);
     map_release(&k->thread_table);
     *k = (struct kineto){0};

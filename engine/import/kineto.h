@@ -39,14 +39,12 @@ struct kineto_collective {
     uint32_t ranks, group;
 };
 
-struct kineto_memory { int64_t time_ns; uint64_t allocated_bytes, reserved_bytes; bool of_gpu; };
-
 struct kineto {
     struct kineto_event *events;
     struct kineto_collective *collectives;
-    struct kineto_memory *memory;
+    struct job_lane memory[2]; /* of the host, and of GPUs */
     char **names, **threads; /* as the source writes them: "aten::mm"; "stream 7", "thread 1234" */
-    int event_count, event_room, collective_count, collective_room, memory_count, memory_room;
+    int event_count, event_room, collective_count, collective_room;
     int name_count, name_room, thread_count, thread_room;
     struct map name_table, thread_table; /* by hash: one more than the index */
     int rank, world; /* -1: not told */

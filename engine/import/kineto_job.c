@@ -468,12 +468,8 @@ static void put_steps_and_memory(struct shape *s)
                 (struct job_span){gpu ? at->gpu_begun_ns : at->begun_ns, gpu ? at->gpu_ended_ns : at->ended_ns,
                                   .number = at->number, .loss = NAN});
     }
-    for (const struct kineto_memory *at = s->k->memory; at < s->k->memory + s->k->memory_count; at++)
-        if (at->of_gpu == s->k->gpu)
-            job_add(s->job, s->rank, JOB_MEMORY,
-                    (struct job_span){.started_ns = at->time_ns,
-                                      .live_bytes = at->allocated_bytes,
-                                      .reserved_bytes = at->reserved_bytes});
+    s->rank->lane[JOB_MEMORY] = s->k->memory[s->k->gpu];
+    s->k->memory[s->k->gpu] = (struct job_lane){0};
 }
 
 void kineto_to_job(struct job *job, struct kineto *from, int rank)
