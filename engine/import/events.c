@@ -177,7 +177,8 @@ static bool fill(struct event_reader *reader)
         reader->room = room;
     }
     while (reader->last < reader->room && !reader->fed) {
-        const size_t room = reader->room - reader->last, piece = room < PIECE_BYTES ? room : PIECE_BYTES;
+        const size_t room = reader->room - reader->last,
+                     piece = room < PIECE_BYTES || gzdirect(reader->file) ? room : PIECE_BYTES; /* direct: plain text */
         const int got = gzread(reader->file, reader->window + reader->last, (unsigned)piece);
         reader->fed = got <= 0;
         if (got > 0) reader->last += (size_t)got;
