@@ -1,6 +1,5 @@
 #include "engine/advise/costs.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -16,13 +15,10 @@ struct list {
 __attribute__((format(printf, 4, 5))) static void add(struct list *list, const char *name, uint64_t ns,
                                                       const char *format, ...)
 {
-    va_list args;
     if (!ns || list->count == COSTS_MAX) return;
     struct cost *cost = &list->at[list->count++];
     *cost = (struct cost){.name = name, .ns = ns};
-    va_start(args, format);
-    vsnprintf(cost->text, COST_ROOM, format, args);
-    va_end(args);
+    FORMAT_ARGUMENTS(cost->text, COST_ROOM, format);
 }
 
 /* Collectives and copies: what no compute hides, without the wait for other ranks. */

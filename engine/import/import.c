@@ -192,7 +192,7 @@ int import_files(struct import *out, const char *const *paths, int count, struct
     }
     if (!status) {
         job_settle(out->job);
-        job_recognise(out->job, &out->recognised);
+        job_recognise(out->job);
         out->has_units = out->job->unit_count > 0;
         if (job_failed(out->job)) status = error_set(err, STATUS_RUN, "no memory for what was read from %s", paths[0]);
     }
@@ -245,6 +245,11 @@ static bool lacks(const struct import *import, size_t wish)
     const bool has[] = {import->has_steps, import->has_shapes || !import->collectives, import->memory > 0,
                         import->has_units};
     return !has[wish];
+}
+
+static const char *recognised(const struct job *job)
+{
+    return *job->recognised ? job->recognised : "unknown";
 }
 
 static void print_found(const struct import *import, FILE *out)
@@ -328,8 +333,8 @@ void import_print(const struct import *import, FILE *out)
         print_stream(import, out);
         return;
     }
-    fprintf(out, "recognised: %s\n", import->recognised.what);
-    for (int i = 0; i < import->recognised.count; i++) fprintf(out, "  %s\n", import->recognised.evidence[i]);
+    fprintf(out, "recognised: %s\n", recognised(import->job));
+    for (int i = 0; i < import->job->evidence_count; i++) fprintf(out, "  %s\n", import->job->evidence[i]);
     print_found(import, out);
     print_missing(import, out);
 }
@@ -342,7 +347,7 @@ char *import_json(const struct import *import)
                                       NUMBER("world", import->told.world), NUMBER("lines", import->told.lines),
                                       NUMBER("lines_wrong", import->told.wrong),
                                       NUMBER("lines_lost", import->told.lost)));
-    cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", import->recognised.what),
+    cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", recognised(job)),
                               NUMBER("ranks", job_recorded(job)), NUMBER_IF("world", job->world, job->world),
                               NUMBER("files", import->files), NUMBER("bytes", import->bytes),
                               NUMBER("operators", import->operators), NUMBER("kernels", import->kernels),
@@ -350,8 +355,7 @@ char *import_json(const struct import *import)
                               NUMBER("not_shown", import->skipped), NUMBER("matched", job->matched),
                               NUMBER("apart_ns", job->apart_ns), TEXT_IF("damage", import->cut));
     cJSON *evidence = cJSON_AddArrayToObject(json, "evidence"), *missing = cJSON_AddArrayToObject(json, "missing");
-    for (int i = 0; i < import->recognised.count; i++)
-        cJSON_AddItemToArray(evidence, cJSON_CreateString(import->recognised.evidence[i]));
+    for (int i = 0; i < job->evidence_count; i++) cJSON_AddItemToArray(evidence, cJSON_CreateString(job->evidence[i]));
     for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++)
         if (lacks(import, w)) cJSON_AddItemToArray(missing, cJSON_CreateString(wishes[w].lacks));
     return json_lines(json);

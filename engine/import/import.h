@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "engine/import/recognise.h"
 #include "engine/import/stream.h"
 
 enum { BESIDE_MAX = 8 };
@@ -16,7 +15,6 @@ struct import {
     struct job *job;    /* NULL: of a stream */
     const char *stream; /* its file or folder; borrowed */
     struct stream_found told; /* after import_write() or import_look() */
-    struct recognised recognised;
     int files;
     uint64_t bytes; /* uncompressed */
     uint64_t operators, kernels, collectives, memory, skipped; /* events */

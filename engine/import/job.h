@@ -4,7 +4,7 @@
  *     int64_t op = job_operation(job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
  *     job_add(job, rank, LANE_COMM, (struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
  *     job_settle(job);              sorts, finds each operation's step, aligns clocks
- *     job_recognise(job, &what);    what trains here (recognise.h)
+ *     job_recognise(job);           what trains here
  *     job_write(job, path, &err);
  *
  * Times are nanoseconds of one clock for each rank, as its source counts them. A function that returns false or -1 has no memory;
@@ -20,7 +20,7 @@
 struct job;
 
 #define TEXT_OF(text) {text, strlen(text)} /* the text of a record */
-enum { JOB_RANKS_MAX = 4096, JOB_NO_UNIT = -1 };
+enum { JOB_RANKS_MAX = 4096, JOB_NO_UNIT = -1, JOB_EVIDENCE = 10 };
 
 /* A distinct operation. Of collectives: bytes as struct op has it (gathered or reduced by all), group 0: of all ranks. */
 struct job_op {
@@ -62,9 +62,11 @@ struct job_rank {
 };
 
 struct job {
-    char program[40], recognised[40], precision[8]; /* "": unknown */
+    char program[40], recognised[40], precision[8]; /* "": unknown; recognised: "ZeRO-3 (likely)", "DDP" */
+    char evidence[JOB_EVIDENCE][160];
+    int evidence_count;
     uint32_t world; /* ranks of the job; 0: unknown */
-    unsigned signs; /* of who wrote it (recognise.h) */
+    unsigned signs; /* of who wrote it: job_sign() */
     int64_t parameters; /* -1: unknown */
     struct job_op *ops;
     int op_count, op_room;
@@ -95,6 +97,10 @@ bool job_add(struct job *job, struct job_rank *rank, int lane, struct job_span s
 uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
 
 void job_settle(struct job *job);
+
+/* Of rank 0's whole steps (or of the first rank that is there). job_sign(): a bit, of words that only one program writes; 0: none. */
+void job_recognise(struct job *job);
+unsigned job_sign(const char *name);
 
 /* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */
 int job_write(struct job *job, const char *path, struct error *err);

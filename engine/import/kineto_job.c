@@ -9,7 +9,6 @@
 
 #include "engine/base/bytes.h"
 #include "engine/import/kineto.h"
-#include "engine/import/recognise.h"
 #include "engine/plan/footprint.h"
 
 enum name_trait {
@@ -109,7 +108,7 @@ static bool read_names(struct shape *s)
         for (size_t row = 0; row < sizeof name_rows / sizeof name_rows[0] && !s->traits[n]; row++)
             if (begins(s->k->names[n], name_rows[row].begins)) s->traits[n] = name_rows[row].traits;
         s->unit[n] = unit_in(s->job, s->k->names[n]);
-        s->job->signs |= sign_of(s->k->names[n]);
+        s->job->signs |= job_sign(s->k->names[n]);
         units |= s->unit[n] != JOB_NO_UNIT;
     }
     return units;

@@ -1,26 +1,26 @@
-#include "engine/import/recognise.h"
-
-#include <inttypes.h>
-#include <stdarg.h>
+/* What trains in a job, from its collectives: a guess with its evidence. Several schemes send the same: then both are named. */
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *begins;
-    enum job_sign sign;
-    const char *program;
-} signs[] = {
-    {"DistributedDataParallel.", SIGN_DDP, "DDP"},
-    {"FullyShardedDataParallel.", SIGN_FSDP1, "FSDP1"},
-    {"FSDP::", SIGN_FSDP2, "FSDP2"},
-    {"LinearFunctionForZeroStage3", SIGN_DEEPSPEED_3, "DeepSpeed's ZeRO-3"},
-    {"PreBackwardFunctionForModule", SIGN_DEEPSPEED_3, "DeepSpeed's ZeRO-3"},
-};
+#include "engine/base/words.h"
+#include "engine/import/job.h"
 
-unsigned sign_of(const char *name)
+/* Words that only one program writes into its traces. What stands first counts. */
+static const struct {
+    const char *begins, *what, *program;
+} signs[] = {
+    {"FSDP::", "FSDP (FSDP2)", "FSDP2"},
+    {"FullyShardedDataParallel.", "FSDP (FSDP1)", "FSDP1"},
+    {"LinearFunctionForZeroStage3", "ZeRO-3", "DeepSpeed's ZeRO-3"},
+    {"PreBackwardFunctionForModule", "ZeRO-3", "DeepSpeed's ZeRO-3"},
+    {"DistributedDataParallel.", "DDP", "DDP"},
+};
+enum { SIGNS = sizeof signs / sizeof signs[0], SIGN_OF_DDP = SIGNS - 1 };
+
+unsigned job_sign(const char *name)
 {
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (!strncmp(name, signs[i].begins, strlen(signs[i].begins))) return signs[i].sign;
+    for (int i = 0; i < SIGNS; i++)
+        if (!strncmp(name, signs[i].begins, strlen(signs[i].begins))) return 1u << i;
     return 0;
 }
 
@@ -42,16 +42,14 @@ static void look(struct seen seen[OP_KINDS][PHASES], const struct job *job)
         }
 }
 
-__attribute__((format(printf, 2, 3))) static void say(struct recognised *out, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void say(struct job *job, const char *format, ...)
 {
-    va_list args;
-    if (out->count == EVIDENCE_MAX) return;
-    va_start(args, format);
-    vsnprintf(out->evidence[out->count++], EVIDENCE_ROOM, format, args);
-    va_end(args);
+    if (job->evidence_count == JOB_EVIDENCE) return;
+    char *text = job->evidence[job->evidence_count++];
+    FORMAT_ARGUMENTS(text, sizeof job->evidence[0], format);
 }
 
-static void say_collectives(struct recognised *out, const struct job *job, struct seen seen[OP_KINDS][PHASES])
+static void say_collectives(struct job *job, struct seen seen[OP_KINDS][PHASES])
 {
     const struct job_rank *rank = job_first(job);
     const int steps = rank && rank->lane[JOB_STEPS].count ? rank->lane[JOB_STEPS].count : 1;
@@ -59,16 +57,27 @@ static void say_collectives(struct recognised *out, const struct job *job, struc
         for (enum phase phase = 0; phase < PHASES; phase++) {
             const struct seen *at = &seen[kind][phase];
             if (at->count)
-                say(out, "%s: %.3g %s a step in %s, %.6g bytes", "collectives", (double)at->count / steps,
+                say(job, "collectives: %.3g %s a step in %s, %.6g bytes", (double)at->count / steps,
                     op_name(kind, NULL), phase_name(phase), (double)at->bytes / steps);
         }
 }
 
-void job_recognise(struct job *job, struct recognised *out)
+/* The sign that counts; -1: none. */
+static int say_signs(struct job *job)
 {
-    const unsigned found = job->signs;
+    int first = -1;
+    for (int i = SIGNS - 1; i >= 0; i--) {
+        if (!(job->signs & 1u << i)) continue;
+        if (first < 0 || strcmp(signs[i].program, signs[first].program))
+            say(job, "annotations of %s", signs[i].program);
+        first = i;
+    }
+    return first;
+}
+
+void job_recognise(struct job *job)
+{
     struct seen seen[OP_KINDS][PHASES] = {0};
-    memset(out, 0, sizeof *out);
     look(seen, job);
     const int64_t gathers_before = seen[OP_GATHER][PHASE_FORWARD].count + seen[OP_GATHER][PHASE_BACKWARD].count;
     const int64_t gathers_after = seen[OP_GATHER][PHASE_OPTIMIZER].count;
@@ -77,24 +86,19 @@ void job_recognise(struct job *job, struct recognised *out)
         scattered += seen[OP_REDUCE_SCATTER][phase].count;
         all_reduced += seen[OP_ALL_REDUCE][phase].count;
     }
-    const char *what = "unknown";
-    if (found & SIGN_FSDP2) what = "FSDP (FSDP2)";
-    else if (found & SIGN_FSDP1) what = "FSDP (FSDP1)";
-    else if (found & SIGN_DEEPSPEED_3) what = "ZeRO-3";
-    else if (found & SIGN_DDP) what = gathers_after ? "DDP with a sharded optimizer (ZeRO-1)" : "DDP";
+    const int sign = say_signs(job);
+    const char *what = "";
+    if (sign == SIGN_OF_DDP && gathers_after) what = "DDP with a sharded optimizer (ZeRO-1)";
+    else if (sign >= 0) what = signs[sign].what; /* a mark says more than any collective */
     else if (gathers_before && scattered) what = "ZeRO-3 (likely)";
     else if (gathers_after && scattered) what = "ZeRO-2 (likely)";
     else if (gathers_after && all_reduced) what = "ZeRO-1 or ZeRO-2 (likely)";
     else if (all_reduced && !gathers_before && !scattered) what = "DDP (likely)";
-    snprintf(out->what, sizeof out->what, "%s", what);
-    snprintf(job->recognised, sizeof job->recognised, "%s", strcmp(what, "unknown") ? what : "");
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (found & signs[i].sign && (!i || signs[i].sign != signs[i - 1].sign)) /* a sign may have two rows */
-            say(out, "annotations of %s", signs[i].program);
-    if (!found && gathers_before) say(out, "parameters are gathered before their use: they are sharded");
+    snprintf(job->recognised, sizeof job->recognised, "%s", what);
+    if (sign < 0 && gathers_before) say(job, "parameters are gathered before their use: they are sharded");
     if (gathers_after)
-        say(out, "parameters are gathered after the update: the optimizer is sharded, the parameters are not");
+        say(job, "parameters are gathered after the update: the optimizer is sharded, the parameters are not");
     if (!strcmp(what, "ZeRO-1 or ZeRO-2 (likely)"))
-        say(out, "whole gradients are all-reduced, as DeepSpeed does at both stages by default");
-    say_collectives(out, job, seen);
+        say(job, "whole gradients are all-reduced, as DeepSpeed does at both stages by default");
+    say_collectives(job, seen);
 }

@@ -105,7 +105,7 @@ static void check_job(const char *name, const char *recognised)
     cJSON *truth = cJSON_Parse(text);
     assert_non_null(truth);
     if (import_files(&import, (const char *const[]){folder}, 1, &err)) fail_msg("%s: %s", name, err.text);
-    assert_string_equal(import.recognised.what, recognised);
+    assert_string_equal(import.job->recognised, recognised);
     assert_int_equal(import.job->world, (int)json_get_number(truth, "ranks", 1e6, 0));
     assert_int_equal(import.beside_count, 1); /* truth.json is JSON, but no trace */
     const cJSON *step;
