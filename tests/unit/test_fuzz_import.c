@@ -226,7 +226,7 @@ static struct bytes seed_opcodes(void)
 {
     static const char all[] = "\x80\4\x95\0\0\0\0\0\0\0\0("
                               "N\x88J\1\0\0\0K\1M\1\0\x8a\1\1\x8b\2\0\0\0\1\1G\0\0\0\0\0\0\0\0T\1\0\0\0aU\1bX\1\0\0\0c"
-                              "\x8c\1d\x8d\1\0\0\0\0\0\0\0eB\1\0\0\0fC\1g]q\1}r\2\0\0\0\x94h\1j\2\0\0\0("
+                              "\x8c\1d\x8d\1\0\0\0\0\0\0\0eB\1\0\0\0fC\1g]q\0}r\1\0\0\0\x94h\0j\1\0\0\0("
                               "K\1K\2\x86\x85K\1K\1\x87t]Na](NNe}NNs}(NNut.";
     struct bytes seed = {0};
     if (!bytes_append(&seed, all, sizeof all - 1)) abort();
