@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct map_entry { uint64_t key; uint32_t value; };
+struct map_entry { uint64_t key, value; };
 struct map { struct map_entry *at; size_t count, room; };
 
 /* A hash of bytes that goes on from another one. */
@@ -32,13 +32,13 @@ static inline struct map_entry *map_place(const struct map *map, uint64_t key)
 }
 
 /* 0: there is none. */
-static inline uint32_t map_get(const struct map *map, uint64_t key)
+static inline uint64_t map_get(const struct map *map, uint64_t key)
 {
     return map->room ? map_place(map, key)->value : 0;
 }
 
-/* The value of a key. It is 0 if the key is new; then the caller has to set it before the next call. NULL: no memory. */
-static inline uint32_t *map_put(struct map *map, uint64_t key)
+/* The value of a key. It is 0 if the key is new; the caller has to set it before the next call, and never to 0. NULL: no memory. */
+static inline uint64_t *map_put(struct map *map, uint64_t key)
 {
     if (2 * map->count >= map->room) {
         struct map larger = {.room = map->room ? 2 * map->room : 1024};

@@ -69,14 +69,15 @@ int64_t job_operation(struct job *job, const struct job_op *op)
     const uint64_t parts[] = {(uint64_t)op->kind | (uint64_t)op->lane << 8 | (uint64_t)op->phase << 16 |
                                   (uint64_t)op->prefetch << 24 | (uint64_t)(uint32_t)op->unit << 32,
                               op->ranks | (uint64_t)op->group << 32, op->bytes};
-    uint32_t *number = map_put(&job->by_hash, map_hash(op->name, strlen(op->name), map_hash(parts, sizeof parts, 1)));
-    if (number && *number) return *number - 1;
+    uint64_t *number = map_put(&job->by_hash, map_hash(op->name, strlen(op->name), map_hash(parts, sizeof parts, 1)));
+    if (number && *number) return (int64_t)*number - 1;
     char *name = number ? strdup(op->name) : NULL;
     if (!name || !array_grow((void **)&job->ops, job->op_count, &job->op_room, sizeof *job->ops))
         return free(name), fails(job), -1;
     job->ops[job->op_count] = *op;
     job->ops[job->op_count].name = name;
-    return (*number = (uint32_t)++job->op_count) - 1;
+    *number = (uint64_t)++job->op_count;
+    return job->op_count - 1;
 }
 
 int job_unit(struct job *job, const char *name, int64_t elems)
@@ -195,7 +196,7 @@ static void number_alike(struct job *job, struct meeting *list, int count)
     struct map alike = {0};
     qsort(list, (size_t)count, sizeof *list, by_rank);
     for (int i = 0; i < count; i++) {
-        uint32_t *nth = map_put(&alike, map_hash(&list[i].rank, sizeof list[i].rank, list[i].key));
+        uint64_t *nth = map_put(&alike, map_hash(&list[i].rank, sizeof list[i].rank, list[i].key));
         if (!nth) fails(job);
         else list[i].key = map_hash(nth, sizeof *nth, list[i].key), ++*nth;
     }

@@ -18,20 +18,20 @@ enum { NAME_ROOM = 96, NAMES_MOST = 1 << 22, THREADS_MOST = 1 << 16, NONE = -1 }
 /* Adds a text under its key; its index. NONE: no memory, or `most` texts are there. */
 static int add_text(char ***list, int *count, int *room, int most, struct map *table, uint64_t key, const char *text)
 {
-    uint32_t *place = *count < most ? map_put(table, key) : NULL;
+    uint64_t *place = *count < most ? map_put(table, key) : NULL;
     char *copy = place ? strdup(text) : NULL;
     if (!copy || !array_grow((void **)list, *count, room, sizeof **list)) return free(copy), NONE;
     (*list)[*count] = copy;
-    *place = (uint32_t)++ * count;
+    *place = (uint64_t)++ * count;
     return *count - 1;
 }
 
 static int name_of(struct kineto *k, struct foreign_text raw)
 {
     const uint64_t key = map_hash(raw.at, raw.bytes, 1);
-    const uint32_t known = map_get(&k->name_table, key); /* most names are: no copy */
+    const int known = (int)map_get(&k->name_table, key); /* most names are: no copy */
     char text[NAME_ROOM];
-    if (known) return (int)known - 1;
+    if (known) return known - 1;
     foreign_copy(raw, true, text, sizeof text);
     return add_text(&k->names, &k->name_count, &k->name_room, NAMES_MOST, &k->name_table, key, text);
 }
@@ -41,10 +41,10 @@ static int thread_of(struct kineto *k, const struct event *event, bool stream)
 {
     const uint64_t process = map_hash(event->pid.at, event->pid.bytes, stream),
                    key = map_hash(event->tid.at, event->tid.bytes, process);
-    const uint32_t known = map_get(&k->thread_table, key);
+    const int known = (int)map_get(&k->thread_table, key);
     int64_t number;
     char text[40];
-    if (known) return (int)known - 1;
+    if (known) return known - 1;
     if (foreign_integer(event->tid, &number))
         snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)number);
     else foreign_copy(event->tid, true, text, sizeof text);

@@ -405,9 +405,9 @@ static void find_launches(struct shape *s)
 {
     for (int i = 0; i < s->k->event_count; i++) {
         if (s->k->events[i].kind != KINETO_LAUNCH) continue;
-        uint32_t *place = map_put(&s->launches, s->k->events[i].number);
+        uint64_t *place = map_put(&s->launches, s->k->events[i].number);
         if (!place) s->failed = true;
-        else if (!*place) *place = (uint32_t)i + 1;
+        else if (!*place) *place = (uint64_t)i + 1;
     }
 }
 
@@ -448,7 +448,7 @@ static void put_kernels(struct shape *s)
     find_launches(s);
     for (int i = 0; !s->failed && i < s->k->event_count; i++) {
         const struct kineto_event *event = &s->k->events[i];
-        const uint32_t place = event->number ? map_get(&s->launches, event->number) : 0;
+        const uint64_t place = event->number ? map_get(&s->launches, event->number) : 0;
         const struct kineto_event *launch = place ? &s->k->events[place - 1] : NULL;
         if (event->kind == KINETO_NCCL) emit_collective(s, event, s->k->collectives[event->collective], launch);
         if (event->kind != KINETO_KERNEL && event->kind != KINETO_COPY) continue;

@@ -29,10 +29,7 @@ static const struct action {
                {"", 0, 0}};
 enum { ACTIONS = sizeof actions / sizeof actions[0] };
 
-struct block {
-    int64_t size_bytes;
-    bool allocated;
-};
+enum { FREE = 1, ALLOCATED }; /* what is at an address; to ALLOCATED the bytes are added */
 
 struct walk {
     struct job *job;
@@ -41,10 +38,8 @@ struct walk {
     uint64_t most;              /* visits left: values may have more paths than bytes; a snapshot has not */
     uint64_t timeless, unknown; /* actions that could not be used */
     struct error *err;
-    struct block *blocks; /* of one GPU */
-    struct map by_address;
-    int count, room;
-    int64_t allocated, reserved; /* bytes of that GPU, at the end and led back to the beginning */
+    struct map blocks;           /* of one GPU, by address */
+    int64_t allocated, reserved; /* its bytes, at the end and led back to the beginning */
 };
 
 static int no_snapshot(struct walk *walk, const char *what)
@@ -74,18 +69,17 @@ static struct foreign_text text_of(const struct walk *walk, const struct pickle_
     return value && value->kind == PICKLE_TEXT ? value->text : (struct foreign_text){0};
 }
 
-/* The block at an address; a new one is free. NULL: no memory. */
-static struct block *block_at(struct walk *walk, int64_t address)
+static uint64_t held(int64_t bytes)
 {
-    uint32_t *number = map_put(&walk->by_address, (uint64_t)address);
-    if (number && *number) return &walk->blocks[*number - 1];
-    if (!number || !array_grow((void **)&walk->blocks, walk->count, &walk->room, sizeof *walk->blocks)) {
-        error_set(walk->err, STATUS_RUN, "no memory for its blocks");
-        return NULL;
-    }
-    walk->blocks[walk->count] = (struct block){0};
-    *number = (uint32_t)++walk->count;
-    return &walk->blocks[walk->count - 1];
+    return bytes < 0 ? FREE : ALLOCATED + (uint64_t)bytes;
+}
+
+/* What is at an address; 0: nothing is known, so it is free. NULL: no memory. */
+static uint64_t *block_at(struct walk *walk, int64_t address)
+{
+    uint64_t *block = map_put(&walk->blocks, (uint64_t)address);
+    if (!block) error_set(walk->err, STATUS_RUN, "no memory for its blocks");
+    return block;
 }
 
 /* ---- the end ---- */
@@ -106,9 +100,9 @@ static int add_segment(struct walk *walk, const struct pickle_value *segment)
         const struct pickle_value *from = pickle_member(walk->pickle, list, b);
         const int64_t bytes = number_of(walk, from, "requested_size", -1);
         if (foreign_is(text_of(walk, from, "state"), "active_allocated")) {
-            struct block *block = block_at(walk, address);
+            uint64_t *block = block_at(walk, address);
             if (!block) return STATUS_RUN;
-            *block = (struct block){bytes, true};
+            *block = held(bytes);
             if (walk->allocated != UNKNOWN && !add(&walk->allocated, bytes)) walk->allocated = UNKNOWN;
         }
         if (!add(&address, number_of(walk, from, "size", -1))) return no_snapshot(walk, "a block has no size");
@@ -142,11 +136,10 @@ static int undo_actions(struct walk *walk, const struct pickle_value *trace)
         const int64_t size = number_of(walk, entry, "size", -1);
         undo(&walk->reserved, action->reserved, size, true);
         if (!action->allocated) continue;
-        struct block *block = block_at(walk, number_of(walk, entry, "addr", 0));
+        uint64_t *block = block_at(walk, number_of(walk, entry, "addr", 0));
         if (!block) return STATUS_RUN;
-        const bool fits = action->allocated > 0 ? block->allocated && block->size_bytes == size : !block->allocated;
-        undo(&walk->allocated, action->allocated, size, fits);
-        *block = (struct block){size, action->allocated < 0};
+        undo(&walk->allocated, action->allocated, size, action->allocated > 0 ? *block == held(size) : *block <= FREE);
+        *block = action->allocated > 0 ? FREE : held(size);
     }
     return STATUS_OK;
 }
@@ -186,7 +179,7 @@ static int walk_gpu(struct walk *walk, int number, int *rank)
     if ((size_t)number < pickle_count(walk->traces)) trace = pickle_member(walk->pickle, walk->traces, (size_t)number);
     if (!is_list(trace)) return no_snapshot(walk, "a trace is no list");
     uint64_t visits = pickle_count(trace) + pickle_count(walk->segments);
-    walk->allocated = walk->reserved = walk->count = 0;
+    walk->allocated = walk->reserved = 0;
     for (size_t s = 0; s < pickle_count(walk->segments) && !status; s++) {
         const struct pickle_value *segment = pickle_member(walk->pickle, walk->segments, s);
         if (number_of(walk, segment, "device", 0) != number) continue;
@@ -197,7 +190,7 @@ static int walk_gpu(struct walk *walk, int number, int *rank)
     if (!status && visits > walk->most) status = no_snapshot(walk, "it refers to the same entries many times");
     walk->most -= visits;
     if (!status) status = undo_actions(walk, trace);
-    map_release(&walk->by_address);
+    map_release(&walk->blocks);
     if (status || !pickle_count(trace)) return status;
     struct job_rank *to = job_rank(walk->job, (*rank)++);
     if (!to) return error_set(walk->err, STATUS_RUN, "it has too many GPUs, or no memory for them");
@@ -235,7 +228,6 @@ int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t 
     if (status) return status;
     struct walk walk = {.job = job, .pickle = &pickle, .most = pickle.bytes, .err = err};
     status = walk_all(&walk, &end_rank);
-    free(walk.blocks);
     pickle_release(&pickle);
     *changes = 0;
     for (int rank = first_rank; rank < end_rank && rank < job->rank_count; rank++)

@@ -103,12 +103,12 @@ void latest_records_free(struct latest_records *latest)
 /* The entry with this key, made if it is new; NULL: no memory. */
 static struct entry *entry_of(struct latest_records *latest, uint64_t key)
 {
-    uint32_t *place = map_put(&latest->by_key, key);
+    uint64_t *place = map_put(&latest->by_key, key);
     if (place && *place) return &latest->entries[*place - 1];
     if (!place || !array_grow((void **)&latest->entries, latest->count, &latest->room, sizeof *latest->entries))
         return NULL;
     latest->entries[latest->count] = (struct entry){.key = key};
-    *place = (uint32_t)++latest->count;
+    *place = (uint64_t)++latest->count;
     return &latest->entries[latest->count - 1];
 }
 
@@ -194,7 +194,7 @@ uint32_t latest_records_open_step(const struct latest_records *latest)
     for (int i = 0; i < latest->count; i++) {
         const struct entry *begin = &latest->entries[i];
         if (begin->key >> 48 != TRACE_STEP_BEGIN || !begin->sequence) continue;
-        const uint32_t end = map_get(&latest->by_key, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
+        const uint64_t end = map_get(&latest->by_key, key_of(TRACE_STEP_END, begin->key >> 32 & 0xffff, 0));
         struct trace_record record;
         if ((end && latest->entries[end - 1].sequence > begin->sequence) ||
             !trace_decode(begin->record.at, begin->record.count, &record))
