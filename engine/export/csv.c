@@ -132,7 +132,7 @@ static void put_record(struct export *export, const struct trace_record *record)
 
 static void end(struct export *export)
 {
-    for (int rank = 0; rank < export->rank_room; rank++)
+    for (int rank = 0; rank < export->rank_count; rank++)
         if (export->ranks[rank]) put_traffic(export, export->ranks[rank], NULL);
 }
 

@@ -119,13 +119,7 @@ void *export_rank(struct export *export, int rank)
     if (export->status || rank == TRACE_RANK_ALL) return NULL;
     if (rank >= end && (!export->next_rank || rank < export->next_rank)) export->next_rank = rank;
     if (rank < export->first_rank || rank >= end) return NULL;
-    if (rank >= export->rank_room) {
-        void **larger = realloc(export->ranks, (size_t)(2 * rank + 1) * sizeof *larger);
-        if (!larger) return fail(export, STATUS_RUN, "", strerror(ENOMEM)), NULL;
-        memset(larger + export->rank_room, 0, (size_t)(2 * rank + 1 - export->rank_room) * sizeof *larger);
-        export->ranks = larger;
-        export->rank_room = 2 * rank + 1;
-    }
+    if (rank >= export->rank_count) export->rank_count = rank + 1;
     if (!export->ranks[rank] && !(export->ranks[rank] = calloc(1, format->rank_bytes)))
         fail(export, STATUS_RUN, "", strerror(ENOMEM));
     return export->ranks[rank];
@@ -134,13 +128,12 @@ void *export_rank(struct export *export, int rank)
 static void forget_ranks(struct export *export)
 {
     const struct export_format *format = export->options->format;
-    for (int rank = 0; rank < export->rank_room; rank++) {
-        if (export->ranks[rank] && format->forget_rank) format->forget_rank(export->ranks[rank]);
-        free(export->ranks[rank]);
+    for (; export->rank_count; export->rank_count--) {
+        void **rank = &export->ranks[export->rank_count - 1];
+        if (*rank && format->forget_rank) format->forget_rank(*rank);
+        free(*rank);
+        *rank = NULL;
     }
-    free(export->ranks);
-    export->ranks = NULL;
-    export->rank_room = 0;
 }
 
 /* ---- reading ---- */
@@ -203,7 +196,9 @@ int export_trace(const struct export_options *options, struct export_told *told,
     bool made = false;
     int status = source_open_file(&source, options->trace, err); /* before the folder is made */
     if (status) return status;
-    if (options->format->folder) status = export.status = open_folder(options->path, &made, err);
+    if (!(export.ranks = calloc(TRACE_RANK_ALL, sizeof *export.ranks))) fail(&export, STATUS_RUN, "", strerror(ENOMEM));
+    status = export.status;
+    if (!status && options->format->folder) status = export.status = open_folder(options->path, &made, err);
     for (bool more = !status; more && !export.status; more = export.next_rank > 0) {
         export.first_rank = export.next_rank;
         if (!source) export.status = source_open_file(&source, options->trace, err);
@@ -213,6 +208,7 @@ int export_trace(const struct export_options *options, struct export_told *told,
     }
     if (source) source_close(source);
     forget_files(&export);
+    free(export.ranks);
     if (export.status && made) rmdir(options->path);
     return export.status;
 }

@@ -105,7 +105,7 @@ static void put_record(struct export *export, const struct trace_record *record)
 
 static void end(struct export *export)
 {
-    for (int number = 0; number < export->rank_room; number++)
+    for (int number = 0; number < export->rank_count; number++)
         if (export->ranks[number]) put(((struct hta_rank *)export->ranks[number])->out, "\n]}\n");
 }
 

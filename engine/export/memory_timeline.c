@@ -54,7 +54,7 @@ static void take_stock(struct export *export, int number)
 static void put_record(struct export *export, const struct trace_record *record)
 {
     const struct trace_of_memory *memory = &record->memory;
-    const int ranks = record->kind == TRACE_RUN ? export->rank_room : 0;
+    const int ranks = record->kind == TRACE_RUN ? export->rank_count : 0;
     /* A relaunch: the processes of the part before have ended, and their memory with them. */
     for (int i = 0; i < ranks * TIERS * CATEGORY_CODES; i++)
         if (export->ranks[i / CATEGORY_CODES / TIERS])
@@ -68,7 +68,7 @@ static void put_record(struct export *export, const struct trace_record *record)
 
 static void end(struct export *export)
 {
-    for (int number = 0; number < export->rank_room; number++) {
+    for (int number = 0; number < export->rank_count; number++) {
         const struct memory_rank *rank = export->ranks[number];
         if (rank) take_stock(export, number);
         for (int tier = 0; rank && tier < TIERS; tier++) put(rank->out[tier], "]\n");

@@ -15,8 +15,8 @@ struct export {
     uint64_t base_ns;        /* time of the first record */
     int first_rank;          /* of the ranks that this pass writes */
     int next_rank;           /* the lowest of later ranks that were seen; 0: none */
-    void **ranks;            /* the format's state of each rank, made by export_rank() */
-    int rank_room;
+    void **ranks;            /* [TRACE_RANK_ALL]: the format's state of each, made by export_rank() */
+    int rank_count;          /* one more than the last that was made */
     struct export_file *files;
     int file_count, file_room;
     struct export_told *told;
