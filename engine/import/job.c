@@ -84,6 +84,7 @@ int job_unit(struct job *job, const char *name, int64_t elems)
 {
     for (int u = 0; u < job->unit_count; u++)
         if (!strncmp(job->units[u].name, name, sizeof job->units[u].name - 1)) return u;
+    if (job->unit_count == JOB_UNITS_MAX) return JOB_NO_UNIT;
     if (!array_grow((void **)&job->units, job->unit_count, &job->unit_room, sizeof *job->units))
         return fails(job), JOB_NO_UNIT;
     strncpy(job->units[job->unit_count].name, name, sizeof job->units->name - 1);

@@ -19,8 +19,7 @@
 
 struct job;
 
-#define TEXT_OF(text) {text, strlen(text)} /* the text of a record */
-enum { JOB_RANKS_MAX = 4096, JOB_NO_UNIT = -1, JOB_EVIDENCE = 10 };
+enum { JOB_RANKS_MAX = 4096, JOB_UNITS_MAX = INT16_MAX, JOB_NO_UNIT = -1, JOB_EVIDENCE = 10 };
 
 /* A distinct operation. Of collectives: bytes as struct op has it (gathered or reduced by all), group 0: of all ranks. */
 struct job_op {
@@ -90,7 +89,7 @@ const struct job_rank *job_first(const struct job *job);         /* the first of
 
 struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
 int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same */
-int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new */
+int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new; there may be too many */
 bool job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: or JOB_MEMORY, JOB_STEPS */
 
 /* What each rank sends in a ring for a payload (Rabenseifner's and NCCL's algorithm): (N-1)/N of a gather, twice that of an all-reduce. */

@@ -55,10 +55,6 @@ static void put(struct recorder *recorder, int rank, struct trace_record record)
 
 #define PUT(recorder, rank, ID, name, ...)                                                                             \
     put(recorder, rank, (struct trace_record){.kind = TRACE_##ID, .name = {__VA_ARGS__}})
-#define TEXT_OF(text)                                                                                                  \
-    {                                                                                                                  \
-        text, strlen(text)                                                                                             \
-    }
 
 struct taking {
     struct recorder *recorder;

@@ -9,6 +9,7 @@
 #include "engine/base/wire.h"
 
 struct trace_text { const char *at; size_t bytes; };
+#define TEXT_OF(text) {text, strlen(text)} /* in a record */
 
 typedef uint8_t trace_u8; typedef uint16_t trace_u16; typedef uint32_t trace_u32; typedef uint64_t trace_u64;
 typedef int64_t trace_i64; typedef float trace_f32; typedef uint64_t trace_time; typedef double trace_f64; typedef struct trace_text trace_text;

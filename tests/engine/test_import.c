@@ -238,6 +238,37 @@ static void clocks_are_aligned_by_collectives(void **state)
     import_release(&import);
 }
 
+/* Modules of the Python stack, below the root: of each rank, the second too. */
+static void modules_are_units_of_every_rank(void **state)
+{
+    static const char format[] =
+        "{\"distributedInfo\":{\"rank\":%d,\"world_size\":2},\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: GPT_0\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":100},"
+        "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: Block_0\",\"pid\":1,\"tid\":1,\"ts\":10,\"dur\":20},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":15,\"dur\":5},"
+        "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: Block_1\",\"pid\":1,\"tid\":1,\"ts\":40,\"dur\":20},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":45,\"dur\":5},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":70,\"dur\":5}]}";
+    struct import import;
+    struct error err;
+    char text[2][1024];
+    const char *paths[2];
+    (void)state;
+    for (int r = 0; r < 2; r++) {
+        snprintf(text[r], sizeof text[r], format, r);
+        paths[r] = write_file(r ? "rank1.json" : "rank0.json", text[r]);
+    }
+    if (import_files(&import, paths, 2, &err)) fail_msg("%s", err.text);
+    assert_int_equal(import.job->unit_count, 2);
+    for (int r = 0; r < 2; r++) {
+        const struct job_lane *lane = &import.job->ranks[r].lane[LANE_COMPUTE];
+        assert_int_equal(lane->count, 3);
+        for (int i = 0; i < 3; i++)
+            assert_int_equal(import.job->ops[lane->at[i].op].unit, i < 2 ? i : JOB_NO_UNIT);
+    }
+    import_release(&import);
+}
+
 /* ---- as a trace ---- */
 
 static struct run_model *fold_file(const char *path)
@@ -347,6 +378,7 @@ int main(void)
         cmocka_unit_test(real_jobs),
         cmocka_unit_test(kernels_are_of_the_phase_that_launched_them),
         cmocka_unit_test(clocks_are_aligned_by_collectives),
+        cmocka_unit_test(modules_are_units_of_every_rank),
         cmocka_unit_test(a_missing_rank_is_not_waited_for),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(a_file_cut_anywhere),
