@@ -70,7 +70,7 @@ static cJSON *section_for(cJSON *tree, char *path, const char **name)
     return tree;
 }
 
-static int apply_set(struct config *config, cJSON *tree, const char *set, struct error *err)
+static int apply_set(struct config_source *source, cJSON *tree, const char *set, struct error *err)
 {
     const char *equals = strchr(set, '=');
     char typed[PATH_ROOM], path[PATH_ROOM];
@@ -78,6 +78,8 @@ static int apply_set(struct config *config, cJSON *tree, const char *set, struct
     if (equals - set >= PATH_ROOM) return error_set(err, STATUS_USAGE, "%.100s: no key is that long", set);
     snprintf(typed, sizeof typed, "%.*s", (int)(equals - set), set);
     config_path(path, typed);
+    const int row = key_index(path); /* -1: a section, or no key */
+    if (row >= 0) source->is_set[row] = true;
     const char *name;
     cJSON *section = section_for(tree, path, &name), *value = hjson_value(equals + 1);
     if (!section || !value) {
@@ -86,7 +88,7 @@ static int apply_set(struct config *config, cJSON *tree, const char *set, struct
     }
     cJSON_DeleteItemFromObjectCaseSensitive(section, name);
     if (!cJSON_AddItemToObject(section, name, value)) return config_no_memory(err);
-    return strcmp(path, "optimizer.type") == 0 ? optimizer_leave_out(config, section, err) : STATUS_OK;
+    return strcmp(path, "optimizer.type") == 0 ? optimizer_leave_out(source->config, section, err) : STATUS_OK;
 }
 
 /* Whether a FIXED key has its accepted value, or an INERT key the value that needs no note. */
@@ -199,9 +201,9 @@ static int set_defaults(struct config *config, struct error *err)
 /* Takes the tree. */
 static int load(struct config *config, cJSON *tree, const char *const *sets, int set_count, struct error *err)
 {
-    struct config_source source = {.config = config, .sets = sets, .set_count = set_count};
+    struct config_source source = {.config = config};
     int status = spellings_rename(&source, tree, err);
-    for (int s = 0; !status && s < set_count; s++) status = apply_set(config, tree, sets[s], err);
+    for (int s = 0; !status && s < set_count; s++) status = apply_set(&source, tree, sets[s], err);
     if (!status) status = spellings_of_offload(&source, tree, err);
     if (!status) status = set_defaults(config, err);
     if (!status) status = optimizer_refuse(tree, err);

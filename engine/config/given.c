@@ -23,7 +23,7 @@ int config_note_given(struct config_source *source, int row, const cJSON *item, 
 {
     const char *path = config_keys[row].path, *spelled = source->spelled[row];
     char shown[64];
-    bool set = config_is_set(source->sets, source->set_count, path);
+    const bool set = source->is_set[row];
     hjson_show(item, shown, sizeof shown);
     for (char *c = shown; *c; c++)
         if (iscntrl((unsigned char)*c)) *c = ' ';

@@ -8,10 +8,9 @@ enum given { GIVEN_NOT, GIVEN_VALUE, GIVEN_AUTO };
 
 struct config_source {
     struct config *config;
-    const char *const *sets; /* arguments of --set */
-    int set_count;
-    enum given given[CONFIG_KEYS_MAX];         /* by row of config_keys */
-    const char *spelled[CONFIG_KEYS_MAX];      /* by row: the file's spelling if it is not the path; else NULL */
+    bool is_set[CONFIG_KEYS_MAX];         /* by row of config_keys: given with --set */
+    enum given given[CONFIG_KEYS_MAX];    /* by row */
+    const char *spelled[CONFIG_KEYS_MAX]; /* by row: the file's spelling if it is not the path; else NULL */
 };
 
 /* How a key was given; 0: not. */
