@@ -17,7 +17,7 @@
 /* Of random collectives; five times as many come to the one that is larger than the caches. */
 static uint64_t rounds(void)
 {
-    return (uint64_t)effort(50, 50, 250);
+    return (uint64_t)effort(30, 30, 250);
 }
 
 struct rank {

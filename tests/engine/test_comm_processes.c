@@ -46,7 +46,7 @@ __attribute__((format(printf, 1, 2))) static void report(const char *format, ...
 /* Every kind of call, also a collective that is larger than the caches; the hash covers the bits of all results. */
 static void run_all(struct comm *comm, struct memory *memory)
 {
-    uint64_t hash = scenario_random(comm, memory, (uint64_t)effort(140, 140, 400), true);
+    uint64_t hash = scenario_random(comm, memory, (uint64_t)effort(70, 70, 400), true);
     scenario_unhealthy(comm, memory);
     scenario_control(comm);
     scenario_share(comm);

@@ -124,7 +124,7 @@ static void test_accumulation(void **state)
         for (int stage = 0; stage < 4; stage++)
             want[stage] = run_with(&(struct setup){stage, NULL, NULL, NULL}, STEPS, "topology.ranks=4",
                                    "bf16.enabled=true", extras[e]);
-        for (int s = 0; s < SETUPS; s++) {
+        for (int s = effort(e, e, 0); s < SETUPS; s += effort(3, 3, 1)) {
             struct outcome_of_run got = run_with(&setups[s], STEPS, "topology.ranks=4", "bf16.enabled=true", extras[e]);
             expect_same(&want[setups[s].stage], &got, STEPS, name_of(&setups[s]));
         }

@@ -166,7 +166,7 @@ static uint64_t run_ranks(struct post *post, int ranks, uint64_t room_bytes,
 
 static void random_rounds(struct comm *comm, struct memory *memory, uint64_t *result)
 {
-    *result = scenario_random(comm, memory, (uint64_t)effort(70, 70, 150), false);
+    *result = scenario_random(comm, memory, (uint64_t)effort(30, 30, 150), false);
 }
 
 static void the_bits_of_ranks_that_read_each_other(void **state)

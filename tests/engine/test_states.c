@@ -11,6 +11,7 @@
 
 #include "engine/observe/states.h"
 #include "engine/trace/check.h"
+#include "tests/support/effort.h"
 #include "tests/support/synthetic.h"
 #include "tui/app/app.h"
 #include "tui/app/app_parts.h"
@@ -235,6 +236,7 @@ static void every_view_is_the_same(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof at / sizeof *at; i++)
         for (enum view_id view = 0; view < VIEWS; view++) {
+            if ((view + i) % 3 && !effort_is_full()) continue;
             char *fast = frame_of(whole_path, view_of(view)->name, at[i]), *slow = frame_of(bare_path, view_of(view)->name, at[i]);
             char *named = strstr(fast, whole_path); /* the file's own name may be on the screen */
             if (named) memcpy(named, bare_path, strlen(bare_path));

@@ -150,10 +150,12 @@ all_keys_are_taken() {
     comes '!^ search'
 }
 
+all_taken= # whether the screen has shown what the last keys do
 try_key() { # MODE, LABEL, KEYS BEFORE, EXPECTED, KEYS AFTER
     local before
     [ -z "$3" ] || keys $3
-    all_keys_are_taken
+    [ -n "$all_taken" ] && [ -z "$3" ] && [ "$4" != CHANGES ] || all_keys_are_taken
+    all_taken=
     before=$(screen | sed '$d')
     keys "$(tmux_key "$2")"
     if [ "$4" = CHANGES ]; then
@@ -161,12 +163,14 @@ try_key() { # MODE, LABEL, KEYS BEFORE, EXPECTED, KEYS AFTER
         ok "$1: $2" $?
     else
         waits_for "$1: $2" "$4"
+        all_taken=1
     fi
-    [ -z "$5" ] || keys $5
+    [ -z "$5" ] || { keys $5; all_taken=; }
 }
 
 # Keys that end the program, or leave no trace on the screen of their own.
 try_special() { # MODE, LABEL
+    all_taken=
     case $2 in
     q | F10 | Ctrl-C)
         keys "$(tmux_key "$2")"
@@ -191,6 +195,7 @@ try_row() { # MODE, LABEL, ACTION, ARGUMENT
     if [ "$3" = VIEW ]; then # the same key closes it; the overview alone says what the run is
         try_key "$1" "$2" '' '!parameters ·' "$(tmux_key "$2")"
         comes 'parameters ·'
+        all_taken=1
     elif ! grep -qF -- "$1|$2|" <<<"$expectations"; then
         try_special "$1" "$2" || ok "$1: $2 has an expectation in tests/program/test_keys.sh" 1
     else
@@ -200,6 +205,7 @@ try_row() { # MODE, LABEL, ACTION, ARGUMENT
     fi
 }
 
+export ZEROLAB_CONFIG=$root/tests/support/small.json
 start_live() {
     start 80 24 TERM=screen-256color -- "$zerolab"
     comes 'step [3-9]'

@@ -19,7 +19,7 @@
 #include "engine/plan/model.h"
 #include "tests/support/effort.h"
 
-enum { RANKS = 4, STAGES = 4, STEPS = 3 };
+enum { RANKS = 4, STAGES = 4, STEPS = 2 };
 
 static struct {
     cJSON *nano, *stage[STAGES], *accumulated[STAGES];

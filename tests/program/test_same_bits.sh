@@ -1,10 +1,10 @@
 #!/bin/bash
 # A stage never changes the learning: every loss and the final state, bit by bit, over stages, live switches, knobs, and
-# ranks as threads or processes. The model is small, with an odd vocabulary; FULL=1: nano. STEPS=N: so many steps (10). SHORT=1:
+# ranks as threads or processes. The model is small, with an odd vocabulary; FULL=1: nano. STEPS=N: so many steps (8). SHORT=1:
 # ranks as threads only.
 . "$(dirname "$0")/../support/tap.sh"
 short=${SHORT:-}
-steps=${STEPS:-10}
+steps=${STEPS:-8}
 switches="--at 3:stage=1 --at 4:stage=2 --at 5:stage=3 --at 6:stage=0 --at 7:stage=3"
 stage="--set zero_optimization.stage"
 odd="--set model.name=custom --set model.layers=2 --set model.hidden=64 --set model.heads=4 --set model.context=32 \
@@ -41,10 +41,10 @@ for precision in fp32 bf16 fp16; do
     fi
 done
 
-check "other buckets and prefetch" train knobs --steps 6 $threads $stage=3 --set zero_optimization.reduce_bucket_size=5e4 \
-    --set zero_optimization.stage3_prefetch_bucket_size=3e5 --set zero_optimization.stage3_param_persistence_threshold=2000 \
+check "other buckets and prefetch" train knobs --steps 6 $threads $model $stage=3 --set zero_optimization.reduce_bucket_size=2e4 \
+    --set zero_optimization.stage3_prefetch_bucket_size=1e5 --set zero_optimization.stage3_param_persistence_threshold=1000 \
     --set zero_optimization.overlap_comm=true
-check "the plain run for it" train plain --steps 6 $threads
+check "the plain run for it" train plain --steps 6 $threads $model
 check "... change no bit" same_bits plain knobs
 check "three ranks, which divide nothing" all_equal three 4 $model -n 3
 check "two ranks" all_equal two 4 $model -n 2

@@ -84,13 +84,13 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
     trial->exact = rng_u64(1, 5, round) % 2;
     trial->count = 1 + (int)(rng_u64(1, 6, round) % PARTS_MAX);
     trial->seed = round;
-    uint64_t largest = round % 64 == 0 ? 40000 : 300;
     bool huge = round == 270; /* more than fits the caches: copied another way */
     if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = PARTS_MAX;
     uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
     unsigned char *own = memory_symmetric_base(memory), *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
     for (int i = 0; i < trial->count; i++) {
         struct comm_part *part = &trial->parts[i];
+        const uint64_t largest = round % 64 == 0 && i % 8 == 0 ? 40000 : 300;
         at += width * (rng_u64(round, 7, (uint64_t)i) % 9);
         part->owner = (int)(rng_u64(round, 8, (uint64_t)i) % (uint64_t)ranks);
         part->elems = huge ? 50000 - i : (int64_t)(rng_u64(round, 9, (uint64_t)i) % largest);

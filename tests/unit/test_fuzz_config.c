@@ -353,7 +353,7 @@ static void damaged_files_are_accepted_or_refused(void **state)
     const char *seconds = getenv("FUZZ_SECONDS"), *sequence = getenv("FUZZ_SEED");
     if (sequence) stream = strtoull(sequence, NULL, 10);
     const uint64_t until_ns = clock_ns() + (seconds ? strtoull(seconds, NULL, 10) : 0) * 1000000000u;
-    int file = memfd_create("config", MFD_CLOEXEC), rounds = effort(1000, 4000, 10000);
+    int file = memfd_create("config", MFD_CLOEXEC), rounds = effort(1000, 1500, 10000);
     long accepted = 0, refused = 0, explained = 0;
     assert_true(file >= 0);
     for (long round = 0; round < rounds || (seconds && clock_ns() < until_ns); round++) {

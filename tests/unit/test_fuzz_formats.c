@@ -372,7 +372,7 @@ static int fuzz(const struct reader *reader, int number, int rounds, uint64_t na
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 1000, 2000);
+    const int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 500, 2000);
     const char *seconds = getenv("FUZZ_SECONDS"), *only = getenv("FUZZ_READER");
     seed_vocabulary = whole_file("tests/reference/bpe/vocab.json");
     seed_merges = whole_file("tests/reference/bpe/merges.txt");

@@ -305,7 +305,7 @@ static int fuzz(const struct reader *reader, int number, int rounds, uint64_t na
 
 int main(int argc, char **argv)
 {
-    const int rounds = argc > 1 ? atoi(argv[1]) : effort(1000, 5000, 20000);
+    const int rounds = argc > 1 ? atoi(argv[1]) : effort(1000, 1500, 20000);
     const char *seconds = getenv("FUZZ_SECONDS"), *only = getenv("FUZZ_READER"), *seed = getenv("FUZZ_SEED");
     if (seed) sequence = strtoull(seed, NULL, 10);
     struct reader readers[] = {

@@ -203,7 +203,7 @@ static bool goes_on(int round, uint64_t begun_ns)
 {
     const char *asked = getenv("FUZZ_SECONDS");
     if (asked) return clock_ns() - begun_ns < strtoull(asked, NULL, 10) * 1000000000u;
-    return round < effort(300, 1500, ROUNDS);
+    return round < effort(300, 500, ROUNDS);
 }
 
 static void damaged_labs_are_accepted_or_refused(void **state)

@@ -318,7 +318,7 @@ static void read_input(const uint8_t *bytes, size_t count)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 600, 1500), round = 0;
+    int rounds = argc > 1 ? atoi(argv[1]) : effort(300, 300, 1500), round = 0;
     const char *seconds = getenv("FUZZ_SECONDS");
     const uint64_t until_ns = clock_ns() + (uint64_t)(seconds ? atoi(seconds) : 0) * 1000000000u;
     struct bytes seed = seed_trace(), records = seed_records(STORY_ENDED), parts = seed_records(STORY_RETURNS),

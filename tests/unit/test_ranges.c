@@ -11,8 +11,7 @@
 #include "engine/base/rng.h"
 #include "engine/plan/buckets.h"
 #include "engine/plan/footprint.h"
-
-enum { SETUPS = 200 };
+#include "tests/support/effort.h"
 
 static uint64_t drawn;
 
@@ -127,7 +126,7 @@ static double least_used(enum category category)
 static void every_step_fits_its_ranges(void **state)
 {
     (void)state;
-    for (int n = 0; n < SETUPS; n++) check_drawn_setup();
+    for (int n = 0; n < effort(70, 70, 200); n++) check_drawn_setup();
     for (int t = 0; t < TIERS; t++)
         for (int c = 0; c < CATEGORIES; c++)
             if (fullest[t][c] > 0 && fullest[t][c] < least_used((enum category)c))
