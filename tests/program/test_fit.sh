@@ -44,12 +44,14 @@ hold() {
 
 bf16="--set bf16.enabled=true"
 hold 0 - - device --set memory.device_budget=20MB
-hold 1 cpu - host --set memory.host_budget=12MB
-hold 2 cpu - device --set memory.device_budget=13.9MB $bf16
-hold 3 - - device --set memory.device_budget=6.1MB --set model.recompute=full
 hold 3 cpu cpu host --set memory.host_budget=8MB $bf16
-hold 3 nvme - nvme --set memory.nvme_budget=7MB $bf16
 hold 3 nvme nvme nvme --set memory.nvme_budget=9MB --set schedule.update_tile=20000
+if [ -z "${SHORT:-}" ]; then
+    hold 1 cpu - host --set memory.host_budget=12MB
+    hold 2 cpu - device --set memory.device_budget=13.9MB $bf16
+    hold 3 - - device --set memory.device_budget=6.1MB --set model.recompute=full
+    hold 3 nvme - nvme --set memory.nvme_budget=7MB $bf16
+fi
 if [ -n "${FULL:-}" ]; then # those above have every stage, every place of the optimizer and of parameters, and every tier
     hold 1 - - device --set memory.device_budget=17MB $bf16
     hold 2 - - device --set memory.device_budget=23456789

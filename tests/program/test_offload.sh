@@ -34,7 +34,7 @@ for model in small ${FULL:+nano micro}; do
         shape="--set model.name=$model"
         [ $model = small ] && shape=$small
         [ $precision = bf16 ] && shape="$shape --set bf16.enabled=true"
-        base="--steps 8 $threads $shape"
+        base="--steps 6 $threads $shape"
         check "$model, $precision, stage 0 on the device" train plain $base
         while read -r stage where; do
             set -- $zero.stage=$stage
@@ -58,11 +58,11 @@ END
     check "... the same bits" same_bits plain tiers
 done
 
-check "ranks as processes, everything on the host" train processes --steps 6 $zero.stage=3 $optimizer $param
-check "ranks as threads, nothing" train plain --steps 6 $threads
+check "ranks as processes, everything on the host" train processes --steps 4 $zero.stage=3 $optimizer $param
+check "ranks as threads, nothing" train plain --steps 4 $threads
 check "... the same bits" same_bits plain processes
-check "delayed updates as processes" train late-3 --steps 6 $zero.stage=3 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
-check "... at stage 1, as threads" train late-1 --steps 6 $threads $zero.stage=1 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
+check "delayed updates as processes" train late-3 --steps 4 $zero.stage=3 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
+check "... at stage 1, as threads" train late-1 --steps 4 $threads $zero.stage=1 $optimizer --set schedule.delayed_update=true --set schedule.delayed_update_after=2
 check "... the same bits" same_bits late-1 late-3
 check "... which are not those of updates that are not delayed" bash -c "! diff -q <(grep loss_bits plain.json) <(grep loss_bits late-1.json) >/dev/null"
 
@@ -71,10 +71,10 @@ check "... which are not those of updates that are not delayed" bash -c "! diff 
 check "a host budget that is too small: exit status 4" [ $? -eq 4 ]
 check "... outcome" grep -q '"outcome":.*"out_of_memory"' out.json
 check "... it was the host tier" grep -q 'out of host memory' out
-check "then with the optimizer back on the device" train back --steps 6 $threads $zero.stage=2 $optimizer --set memory.host_budget=3MiB \
+check "then with the optimizer back on the device" train back --steps 4 $threads $zero.stage=2 $optimizer --set memory.host_budget=3MiB \
     --at oom:"set zero_optimization.offload_optimizer.device=none"
 check "... the bits of a run that never failed" same_bits plain back
-check "a switch to a tier without room is refused" train refused --steps 6 $threads $zero.stage=2 --set memory.host_budget=3MiB \
+check "a switch to a tier without room is refused" train refused --steps 4 $threads $zero.stage=2 --set memory.host_budget=3MiB \
     --at 3:"set zero_optimization.offload_optimizer.device=cpu"
 check "... and says so" grep -q 'refused: .*host tier' refused.out
 check "... and changes no bit" same_bits plain refused

@@ -4,7 +4,7 @@
 # the same at every hop,
 # and back where it began it goes on as if nothing had happened.
 #
-# Every row of the table in every precision by both kinds of ranks; with SHORT=1 the kinds take turns, so that each row sees both.
+# Every row of the table in every precision; the kinds of ranks take turns, so that each row sees both. FULL=1: each time both.
 . "$(dirname "$0")/../support/tap.sh"
 zero="--set zero_optimization"
 
@@ -36,7 +36,7 @@ for precision in fp32 bf16 fp16; do
     while read -r shape; do
         set -- $both
         as=$both
-        [ -z "${SHORT:-}" ] || { shift $((turn % $#)); as=$1; }
+        [ -n "${FULL:-}" ] || { shift $((turn % $#)); as=$1; }
         turn=$((turn + 1))
         for kind in $as; do check "... to stage, ranks, offload, tiles, group: $shape, as $kind" hop hop $precision.ck "$kind" $shape; done
     done <<<"$shapes"
