@@ -20,8 +20,8 @@ live|:||^ command|Escape
 live|Space||RUNNING|
 live|Z||PAUSED|
 live|.||PAUSED  after one step|
-live|,||PAUSED  an operation begins|, .
-live|,|,|PAUSED  before op .* LIVE|.
+live|,||PAUSED  an operation begins|
+live|,||PAUSED  before op .* LIVE|.
 live|<||slow x2|
 live|>||slow_motion, from 2, to 1|
 live|[||link 1.00 GB/s|

@@ -67,8 +67,8 @@ static int make_runs(void **state)
                  whole ? "" : " --set data.sequence_length=32 --set train_micro_batch_size_per_gpu=1");
         runs.stage[stage] = run(runs.config, sets);
         snprintf(sets, sizeof sets,
-                 "--set zero_optimization.stage=%d --set gradient_accumulation_steps=4 --set train_micro_batch_size_per_gpu=1",
-                 stage);
+                 "--set zero_optimization.stage=%d --set gradient_accumulation_steps=4 --set train_micro_batch_size_per_gpu=1%s",
+                 stage, whole ? "" : " --set data.sequence_length=16");
         runs.accumulated[stage] = gpt2 ? NULL : run(whole ? runs.config : "configs/nano.json", sets);
     }
     return 0;
