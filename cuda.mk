@@ -21,7 +21,7 @@ NVCC_VERSION := $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([
 HAVE_WGMMA := $(if $(filter 0,$(WGMMA))$(filter 8 9 10 11,$(NVCC_VERSION)),,$(if $(filter fake,$(CUDA)),yes,$(filter 90,$(CUDA_ARCHS))))
 CUDA_FLAGS += $(if $(HAVE_WGMMA),-DHAVE_WGMMA)
 ifeq ($(CUDA),fake)
-CUDA_SOURCES := $(filter-out %/product_cublaslt.cu %/nccl_library.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/support/fake_cuda/*.cu)
+CUDA_SOURCES := $(filter-out %/product_cublaslt.cu %/nccl_library.cu %/nvml_library.cu,$(wildcard kernels/cuda/*.cu)) $(wildcard tests/support/fake_cuda/*.cu)
 CUDA_SOURCES += $(wildcard tests/support/fake_cuda/*.cc)
 CUDA_COMPILE = $(filter ccache,$(CC)) $(CXX) -x c++ $(CUDA_FLAGS) -Itests/support/fake_cuda -Wall -Wextra -Wno-unknown-pragmas $(WERROR) \
 	$(if $(SAN),-fsanitize=$(subst -,$(comma),$(SAN)) -fno-omit-frame-pointer)

@@ -143,12 +143,18 @@ static void add_gpus(cJSON *report, const struct run_model *model)
     for (int rank = 0; rank < model->ranks; rank++) {
         const struct run_gpu *gpu = run_gpu_led_by(model, rank);
         const struct run_outside *outside = &model->rank[rank].outside;
+        const struct run_sensors *sensors = &model->rank[rank].sensors;
+        char slowed_by[160];
         if (!gpu) continue;
+        run_slowed_text(slowed_by, sizeof slowed_by, sensors);
         json_put(json_item(list), NUMBER("gpu", gpu->gpu), TEXT_IF("name", gpu->name), NUMBER("first_rank", rank),
                  NUMBER("ranks", gpu->ranks), NUMBER("total_bytes", gpu->total_bytes),
                  NUMBER_IF("outside_bytes", outside->known, outside->bytes),
                  NUMBER_IF("outside_peak_bytes", outside->known, outside->most_bytes),
-                 NUMBER_IF("free_bytes", outside->known, outside->free_bytes));
+                 NUMBER_IF("free_bytes", outside->known, outside->free_bytes),
+                 NUMBER_IF("power_w", sensors->known && sensors->power_mw != UINT32_MAX, sensors->power_mw / 1e3),
+                 NUMBER_IF("clock_mhz", sensors->known && sensors->clock_mhz != UINT32_MAX, sensors->clock_mhz),
+                 TEXT_IF("slowed_by", slowed_by));
     }
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/device/gpu_parts.h"
+#include "kernels/cuda/profiler.h"
 #include "kernels/kernels.h"
 
 /* Ranks that MPI starts may be on other machines, which nobody can ask beforehand; each is taken to have a GPU of its own. */
@@ -235,6 +236,12 @@ void gpu_close(struct gpu *gpu)
 
 /* ---- a rank ---- */
 
+static void name_work(const char *name)
+{
+    if (name) profiler_begin(name);
+    else profiler_end();
+}
+
 /* Transfers some bytes to and from every other rank, and gathers: NCCL connects at the first transfer. */
 static int connect(struct gpu_rank *rank, unsigned char *at, struct error *err)
 {
@@ -283,6 +290,8 @@ int gpu_rank_open(struct gpu_rank **out, struct gpu *gpu, int number, struct err
     rank->place = gpu->place[number];
     rank->on = gpu->devices[rank->place.gpu];
     rank->place.info = device_info(rank->on);
+    if (rank->place.first_rank == number) rank->sensors = sensors_open(rank->on);
+    rank->device.name_work = profiler_listens() ? name_work : NULL;
     gpu_pages_open(&rank->pages, rank->on, &rank->share);
     int status = gpu_lanes_open(rank, err);
     if (!status) status = kernels_create_cuda(&rank->kernels, rank->on, rank->lanes[LANE_COMPUTE].stream, err);
@@ -307,6 +316,7 @@ void gpu_rank_close(struct gpu_rank *rank)
     kernels_free(rank->kernels);
     gpu_lanes_close(rank);
     gpu_pages_close(&rank->pages);
+    sensors_close(rank->sensors);
     free(rank);
 }
 
@@ -335,6 +345,11 @@ bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *fr
     struct error why;
     if (rank->gpu->comm && rank->place.ranks > 1) return false; /* the tiers of the others are not known here */
     return device_outside_bytes(rank->on, bytes, free_bytes, &why) == STATUS_OK;
+}
+
+struct sensor_reading gpu_rank_sensors(const struct gpu_rank *rank)
+{
+    return sensors_read(rank->sensors);
 }
 
 /* ---- what is free ---- */

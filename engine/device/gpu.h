@@ -12,6 +12,7 @@
 #pragma once
 
 #include "engine/zero/zero.h"
+#include "kernels/cuda/sensors.h"
 
 struct comm;
 struct device_info; /* kernels/cuda/device.h */
@@ -48,6 +49,7 @@ void gpu_rank_close(struct gpu_rank *rank);
 struct gpu_place { int gpu, first_rank, ranks; const struct device_info *info; };
 struct gpu_place gpu_rank_place(const struct gpu_rank *rank);
 bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes);
+struct sensor_reading gpu_rank_sensors(const struct gpu_rank *rank); /* by first_rank likewise; of others nothing is known */
 
 /* Why the library of matrix products refused GELU in a product, which its GPU's own kernel has computed since. False: it did not. */
 bool gpu_rank_gelu_refused(const struct gpu_rank *rank, struct error *why);

@@ -88,6 +88,7 @@ struct gpu_rank {
     int number;
     struct gpu_place place;
     struct device *on;
+    struct sensors *sensors; /* of its first rank; NULL: none */
     struct communicator *communicator;
     struct gpu_pages pages;
     struct gpu_lane lanes[LANES];

@@ -110,6 +110,13 @@ void fold_outside(struct run_model *model, const struct trace_record *record)
         (struct run_outside){true, bytes, record->outside.free_bytes, bytes > most_bytes ? bytes : most_bytes};
 }
 
+void fold_sensors(struct run_model *model, const struct trace_record *record)
+{
+    struct run_rank *rank = model_rank(model, record->rank);
+    const struct trace_of_sensors *from = &record->sensors;
+    if (rank) rank->sensors = (struct run_sensors){true, from->power_mw, from->clock_mhz, from->slowed_by};
+}
+
 void fold_host(struct run_model *model, const struct trace_record *record)
 {
     trace_machines_note(&model->machines, record);

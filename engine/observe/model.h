@@ -154,12 +154,14 @@ struct run_flows {
     struct run_pace open_pace, pace;             /* the pace when `open` and `step` began */
 };
 
-/* ---- GPUs: GPU and OUTSIDE records --------------------------------------------------------------------------------- */
+/* ---- GPUs: GPU, OUTSIDE and SENSORS records ------------------------------------------------------------------------ */
 
 /* The GPU that holds a rank's device tier. `ranks` ranks share it; first_rank measures it. */
 struct run_gpu { bool known; int gpu, first_rank, ranks; uint64_t total_bytes; char name[64]; };
 /* Bytes in use on the GPU and in no tier, as measured by first_rank. */
 struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
+/* The GPU's sensors, as first_rank read them last; a field with all bits set is unknown. */
+struct run_sensors { bool known; uint32_t power_mw, clock_mhz; uint64_t slowed_by; };
 
 /* The kernel's figures of a rank's memory, and the allocator's at the same moment. */
 enum { RUN_MARKS = 8 };
@@ -173,6 +175,7 @@ struct run_rank {
     struct run_flows flows;
     struct run_gpu gpu;
     struct run_outside outside;
+    struct run_sensors sensors;
     struct run_mark mark[RUN_MARKS]; /* the first ones; the last place holds the newest */
     int marks;
     struct { /* the step in progress */

@@ -201,6 +201,38 @@ const struct run_outside *run_outside_of(const struct run_model *model, int rank
     return outside->known ? outside : NULL;
 }
 
+bool run_sensors(const struct run_model *model, struct run_sensors *all)
+{
+    bool has_power = true, has_clock = true;
+    *all = (struct run_sensors){false, 0, UINT32_MAX, 0};
+    for (int rank = 0; rank < model->ranks; rank++) {
+        const struct run_sensors *one = &model->rank[rank].sensors;
+        if (!run_gpu_led_by(model, rank) || !one->known) continue;
+        has_power = has_power && one->power_mw != UINT32_MAX;
+        has_clock = has_clock && one->clock_mhz != UINT32_MAX;
+        all->power_mw += one->power_mw;
+        if (one->clock_mhz < all->clock_mhz) all->clock_mhz = one->clock_mhz;
+        all->slowed_by |= one->slowed_by; /* unknown: all bits */
+        all->known = true;
+    }
+    if (!has_power) all->power_mw = UINT32_MAX;
+    if (!has_clock) all->clock_mhz = UINT32_MAX;
+    return all->known;
+}
+
+void run_slowed_text(char *text, size_t room, const struct run_sensors *sensors)
+{
+    static const char *const names[] = {"idle",          "a set clock",     "power cap",   "hardware",   "sync boost",
+                                        "heat (driver)", "heat (hardware)", "power brake", "the display"};
+    enum { NAMES = sizeof names / sizeof *names };
+    text[0] = '\0';
+    if (!sensors->known || sensors->slowed_by == UINT64_MAX) return;
+    for (int bit = 0; bit < NAMES; bit++)
+        if (sensors->slowed_by >> bit & 1) text_append(text, room, "%s%s", *text ? ", " : "", names[bit]);
+    if (sensors->slowed_by >> NAMES) text_append(text, room, "%sother reasons", *text ? ", " : "");
+    if (!*text) text_append(text, room, "nothing");
+}
+
 uint64_t run_notices_seen(const struct run_model *model)
 {
     return model->notices_dropped + (uint64_t)model->notice_count;

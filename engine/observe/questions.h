@@ -70,6 +70,11 @@ int run_world(const struct run_model *model);
 const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
 /* Memory in use outside of all tiers on a rank's GPU, one figure for all ranks on it; NULL: no GPU, or not known. */
 const struct run_outside *run_outside_of(const struct run_model *model, int rank);
+/* The sensors of all GPUs: their power together, the lowest clock, every reason that lowers one. A figure that one of them
+ * lacks is unknown. False: no GPU's were read. */
+bool run_sensors(const struct run_model *model, struct run_sensors *all);
+/* "power cap, heat (driver)"; "nothing"; "": unknown. */
+void run_slowed_text(char *text, size_t room, const struct run_sensors *sensors);
 
 /* The planned peak in bytes of a rank's whole tier. False: unknown. */
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);

@@ -68,8 +68,8 @@ static void code_rank(struct coder *coder, struct run_rank *rank)
     for (int tier = 0; tier < TIERS; tier++) tier_truths(&rank->tier[tier]);
     for (int lane = 0; lane < LANES; lane++) truth(&rank->lane[lane].busy);
     flows_truths(&rank->flows);
-    truth(&rank->process.known), truth(&rank->outside.known), truth(&rank->open.begun), truth(&rank->open.computed);
-    truth(&rank->open.lost), truth(&rank->open.unplaced);
+    truth(&rank->process.known), truth(&rank->outside.known), truth(&rank->sensors.known);
+    truth(&rank->open.begun), truth(&rank->open.computed), truth(&rank->open.lost), truth(&rank->open.unplaced);
     bound(coder, rank->marks, RUN_MARKS);
 }
 

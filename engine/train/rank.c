@@ -128,6 +128,7 @@ static int take_step(struct rank *rank, struct error *err)
     record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, begins);
     if (rank->gpu && (begins || rank->steps_done % OUTSIDE_STEPS == 0))
         record_outside(rank->ring, rank->rank, rank->gpu, &rank->recorded.outside_bytes);
+    if (rank->gpu) record_sensors(rank->ring, rank->rank, rank->gpu, &rank->recorded.sensors_ns);
     if (is_due(rank)) save(rank, false);
     return STATUS_OK;
 }

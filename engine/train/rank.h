@@ -43,6 +43,7 @@ struct rank {
 
     struct { /* what the trace last said */
         uint64_t outside_bytes; /* GPU memory outside of all tiers; UINT64_MAX: nothing yet */
+        uint64_t sensors_ns;    /* when the GPU's sensors were read; 0: not yet */
         struct process_told process;
         bool pinning; /* that the system does not lock all of the host tier */
         bool gelu;    /* that GELU is not computed within products */

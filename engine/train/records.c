@@ -140,6 +140,17 @@ void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gp
     *told_bytes = bytes;
 }
 
+void record_sensors(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_ns)
+{
+    static const uint64_t second_ns = 1000000000;
+    const uint64_t now_ns = clock_ns();
+    if (gpu_rank_place(gpu).first_rank != rank || (*told_ns && now_ns - *told_ns < second_ns)) return;
+    const struct sensor_reading now = gpu_rank_sensors(gpu);
+    *told_ns = now_ns;
+    record_now(ring, rank,
+               (struct trace_record){.kind = TRACE_SENSORS, .sensors = {now.power_mw, now.clock_mhz, now.slowed_by}});
+}
+
 /* The value of "name:  1234 kB" in the text of a file of /proc, in bytes; 0: not there. */
 static uint64_t proc_bytes(const char *text, const char *name)
 {

@@ -32,6 +32,8 @@ struct gpu_rank;
 void record_gelu(struct trace_ring *ring, const struct gpu_rank *gpu, bool *told);
 void record_gpu(struct trace_ring *ring, int rank, const struct gpu_rank *gpu);
 void record_outside(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_bytes);
+/* Records the GPU's sensors, if this rank reads them and did not within the last second; *told_ns: when it did, 0: never. */
+void record_sensors(struct trace_ring *ring, int rank, const struct gpu_rank *gpu, uint64_t *told_ns);
 
 /* Records the kernel's figures for this process after a step. Its files are slow to read, so nothing is recorded
  * within PROCESS_EVERY_MS of the last record. Reading pss visits all pages: every 50 steps, at most once a second.

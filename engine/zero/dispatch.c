@@ -1,5 +1,8 @@
 /* Calls the function for each kind of operation, and waits for devices after it. The executor calls these for every lane. */
+#include <stdio.h>
+
 #include "engine/plan/footprint.h"
+#include "engine/plan/schedule_io.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -48,11 +51,24 @@ static int run_kind(struct zero *zero, const struct schedule *schedule, const st
     return error_set(err, STATUS_RUN, "operation %d of the schedule is of no known kind", (int)op->kind);
 }
 
+/* "forward block 3, step 12, rank 1"; between steps "..., before step 13, rank 1" */
+static void name_work(const struct zero *zero, const struct op *op)
+{
+    char what[64], name[128];
+    op_describe(what, sizeof what, op, &zero->model);
+    snprintf(name, sizeof name, "%s, %sstep %d, rank %d", what, zero->step.purpose == PURPOSE_TRAIN ? "" : "before ",
+             (int)zero->progress.steps + 1, zero->rank);
+    zero->device->name_work(name);
+}
+
 int zero_run_op(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat,
                 struct error *err)
 {
     struct zero *zero = user;
+    const bool is_named = zero->device && zero->device->name_work;
+    if (is_named) name_work(zero, op);
     int status = run_kind(zero, schedule, op, healthy, stat, err);
+    if (is_named) zero->device->name_work(NULL);
     if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "kernels/cuda/product.h"
+#include "kernels/cuda/profiler.h"
+#include "kernels/cuda/sensors.h"
 #include "kernels/kernels.h"
 
 #define ABSENT_WHY "zerolab was built without CUDA; install the CUDA toolkit and run make again"
@@ -77,3 +80,33 @@ bool kernels_cuda_gelu_refused(const struct kernels *kernels, struct error *why)
 ABSENT(device_reduce, struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,
        const void *const *sources, int count, const struct reduce_factors *factors, int64_t elems, bool accumulate,
        struct error *err)
+
+struct sensors *sensors_open(const struct device *device)
+{
+    return NULL;
+}
+
+struct sensor_reading sensors_read(const struct sensors *sensors)
+{
+    return (struct sensor_reading){UINT32_MAX, UINT32_MAX, UINT64_MAX};
+}
+
+NOTHING(sensors_close, struct sensors *sensors)
+
+bool profiler_listens(void)
+{
+    return false;
+}
+
+NOTHING(profiler_begin, const char *name)
+NOTHING(profiler_end, void)
+
+ABSENT(cuda_products_create, struct products **out, struct device_stream *stream, struct error *err)
+NOTHING(cuda_products_free, struct products *products)
+ABSENT(cuda_products_run, struct products *products, const struct product *product, const struct product_data *data,
+       struct error *err)
+
+bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
+{
+    return false;
+}

@@ -173,4 +173,29 @@ if command -v mpirun >/dev/null; then
     lines=1 check "... as two nodes: refused" refused 1 'several nodes need NCCL' -n 2 --set topology.ranks_as=mpirun $in_place \
         --set topology.ranks_per_node=1
 else skip "processes of mpirun, in place" "no mpirun"; fi
+
+# ---- what watches the GPUs ----
+
+line() { # NAME PATTERN: the head of the screen
+    "$zerolab" replay "$1.zlt" --frame 200x30 --view overview --at end | grep -q "$2" || { "$zerolab" replay "$1.zlt" --frame 200x30 --view overview --at end | head -n 2 | sed 's/^/# /'; return 1; }
+}
+reports() { # NAME TEXT: of the GPUs in the report, without blanks
+    tr -d ' \t\n' <"$1.json" | grep -o '"gpus":\[[^]]*\]' | grep -q "$2" || { tr -d ' \t\n' <"$1.json" | grep -o '"gpus":\[[^]]*\]' | sed 's/^/# /'; return 1; }
+}
+FAKE_NVML="412345 1755 0x44" check "power, clock and what lowers it are read" on 2 sensors -n 2 $bf16 --trace sensors.zlt
+check "... of each GPU, into the report" reports sensors '"power_w":412.345,"clock_mhz":1755,"slowed_by":"powercap,heat(hardware)".*"clock_mhz":1756'
+check "... into the trace, by each first rank" [ "$("$zerolab" check sensors.zlt --json | tr -d " \t" | sed -n "s/.*\"sensors\":\([0-9]*\).*/\1/p")" -ge 2 ]
+check "... and onto the screen, for all together" line sensors 'cuda, 2 GPUs.* · 825 W, 1755 MHz, slowed by power cap, heat (hardware)'
+FAKE_NVML="none 1755 0" check "a GPU that does not say its power" on 1 dumb -n 2 $bf16 --trace dumb.zlt
+check "... has null in the report, once for both ranks" reports dumb '"power_w":null,"clock_mhz":1755,"slowed_by":"nothing"}\]'
+check "... and n/a on the screen" line dumb ' · n/a W, 1755 MHz '
+check "without NVML nothing is known" line nccl2 ' · sensors n/a '
+check "... and the report has null" reports nccl2 '"power_w":null,"clock_mhz":null,"slowed_by":null'
+FAKE_NVTX=$work/ranges check "a profiler listens" same_as one2 2 ranges -n 2 $bf16 $stage=3
+hears() { grep -qE "^[0-9]+ 1 $1\$" ranges; }
+check "... what is sent has a name, with unit and step" hears 'forward block 1, step 2, rank 1'
+check "... backward, too" hears 'backward block 0, step 3, rank 0'
+check "... between steps, too" hears 'forward block 0, before step 4, rank 1'
+check "... and collectives" hears 'gather block 0.*, step 1, rank 0'
+check "... of every lane a thread" [ "$(cut -d ' ' -f 1 ranges | sort -u | wc -l)" -ge 4 ]
 finish

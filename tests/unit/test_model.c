@@ -138,6 +138,35 @@ static void what_lies_outside_is_of_all_ranks_on_a_gpu(void **state)
     run_model_free(model);
 }
 
+/* Of two GPUs the powers add up, the lower clock counts, and every reason; what one does not say is unknown of both. */
+static void sensors_are_of_all_gpus_together(void **state)
+{
+    (void)state;
+    struct run_model *model = run_model_new(&(struct run_model_options){0});
+    struct run_sensors all;
+    char text[64];
+    assert_false(run_sensors(model, &all));
+    for (uint16_t r = 0; r < 3; r++)
+        run_model_fold(model, &(struct trace_record){.kind = TRACE_GPU,
+                                                     .rank = r,
+                                                     .gpu = {r / 2, r / 2 * 2, 2, 1 << 30, synthetic_text("one")}});
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_SENSORS, .rank = 0, .sensors = {300000, 1755, 0x4}});
+    run_model_fold(model, &(struct trace_record){.kind = TRACE_SENSORS, .rank = 2, .sensors = {200000, 1410, 0x8000}});
+    assert_true(run_sensors(model, &all));
+    assert_int_equal(all.power_mw, 500000);
+    assert_int_equal(all.clock_mhz, 1410);
+    run_slowed_text(text, sizeof text, &all);
+    assert_string_equal(text, "power cap, other reasons");
+    run_model_fold(model,
+                   &(struct trace_record){.kind = TRACE_SENSORS, .rank = 2, .sensors = {UINT32_MAX, 1410, UINT64_MAX}});
+    assert_true(run_sensors(model, &all));
+    assert_int_equal(all.power_mw, UINT32_MAX);
+    assert_int_equal(all.clock_mhz, 1410);
+    run_slowed_text(text, sizeof text, &all);
+    assert_string_equal(text, "");
+    run_model_free(model);
+}
+
 static void memory_is_the_sum_and_the_fullest_instant(void **state)
 {
     struct synthetic run;
@@ -517,6 +546,7 @@ int main(void)
         cmocka_unit_test(split_of_other_stages),
         cmocka_unit_test(memory_is_the_sum_and_the_fullest_instant),
         cmocka_unit_test(what_lies_outside_is_of_all_ranks_on_a_gpu),
+        cmocka_unit_test(sensors_are_of_all_gpus_together),
         cmocka_unit_test(traffic_is_held_against_the_plan),
         cmocka_unit_test(shortage_is_taken_apart_and_its_step_taken_again),
         cmocka_unit_test(why_nothing_is_said_to_fit),

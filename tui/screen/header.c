@@ -32,6 +32,20 @@ static int draw_backend(struct canvas canvas, int x, const struct run_header *he
                                                      : "");
 }
 
+/* What the sensors of all GPUs said last: " · 412 W, 1755 MHz, slowed by power cap". */
+static int draw_sensors(struct canvas canvas, int x, const struct run_model *model)
+{
+    struct run_sensors all;
+    char watts[16] = "n/a", clock[16] = "n/a", slowed_by[64];
+    if (!run_sensors(model, &all)) return x;
+    if (all.power_mw == UINT32_MAX && all.clock_mhz == UINT32_MAX) return add(canvas, x, STYLE_TEXT, " · sensors n/a");
+    if (all.power_mw != UINT32_MAX) snprintf(watts, sizeof watts, "%u", (all.power_mw + 500) / 1000);
+    if (all.clock_mhz != UINT32_MAX) snprintf(clock, sizeof clock, "%u", all.clock_mhz);
+    run_slowed_text(slowed_by, sizeof slowed_by, &all);
+    x = add_format(canvas, x, " · %s W, %s MHz", watts, clock);
+    return all.slowed_by ? add_format(canvas, x, ", slowed by %s", *slowed_by ? slowed_by : "n/a") : x;
+}
+
 /* Where the ranks are, if on several hosts: " on a 0-1, b 2-3", or as much of that as there is room for. */
 static int draw_hosts(struct canvas canvas, int x, const struct run_model *model)
 {
@@ -68,6 +82,7 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     if (header->threads_per_rank > 0)
         x = add_format(canvas, x, " × %d thread%s", header->threads_per_rank, plural(header->threads_per_rank));
     if (header->backend[0]) x = draw_backend(canvas, x, header);
+    x = draw_sensors(canvas, x, model);
     if (header->micro_batch > 0 && header->sequence_length > 0)
         x = add_format(canvas, x, " · B %d T %d", header->micro_batch, header->sequence_length);
     if (header->accumulation_steps > 1) x = add_format(canvas, x, " × %d", header->accumulation_steps);
