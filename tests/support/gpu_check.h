@@ -70,6 +70,12 @@ static inline bool gpu_is_fake(void)
     return fake_set_order != NULL;
 }
 
+/* Of the CPU's kernels, which need scratch for each. More than one also beside the fake device, so that too little scratch shows. */
+static inline int gpu_reference_threads(void)
+{
+    return gpu_is_fake() ? 2 : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 /* False, having said so in TAP: there is no GPU. */
 static inline bool gpu_open(struct gpu *gpu)
 {
@@ -82,7 +88,7 @@ static inline bool gpu_open(struct gpu *gpu)
     }
     if (device_open(&gpu->device, 0, &err) || device_stream_create(&gpu->stream, gpu->device, "tests", &err) ||
         kernels_create_cuda(&gpu->kernels, gpu->device, gpu->stream, &err) ||
-        kernels_create(&gpu->reference, gpu_is_fake() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN), NULL, &err))
+        kernels_create(&gpu->reference, gpu_reference_threads(), NULL, &err))
         gpu_die(&err);
     printf("# %s\n", device_info(gpu->device)->name);
     printf("# attention by %s\n", kernels_cuda_groups(gpu->kernels, true) ? "warpgroups" : "warps");

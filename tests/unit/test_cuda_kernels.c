@@ -76,7 +76,7 @@ static int64_t elems_of(enum size size, const struct shape *s)
     case SIZE_3NC: return 3 * N * C;
     case SIZE_LSE: return N * s->NH;
     case SIZE_DELTA: {
-        const int64_t cpu = attention_backward_scratch_bytes(s->T, C / s->NH),
+        const int64_t cpu = attention_backward_scratch_bytes(s->T, C / s->NH) * gpu_reference_threads(),
                       gpu = attention_backward_scratch_cuda_bytes(s->B, s->T, s->NH);
         return (cpu > gpu ? cpu : gpu) / 4;
     }
