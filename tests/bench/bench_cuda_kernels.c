@@ -1,55 +1,50 @@
-/* The ledger of a step: every kernel that a step of gpt2 has (B = 32, T = 1024, one rank, stage 0), how often, how long it takes, and
+/* What a step's kernels take: every kernel that a step of gpt2 has (T = 1024, one rank, stage 0), how often, how long it takes, and
  * its floor: the bytes it must move at the rate of a plain copy on the same GPU, or its multiplications at that of the best matrix
  * product, whichever is longer. A median of runs, timed by events, each of several launches one after the other, over arrays
- * larger than the second cache. */
+ * larger than the second cache, which are filled anew for each kernel.
+ *
+ *     bench_cuda_kernels [B]         sequences of a step: 64, as the engine is measured
+ *     bench_cuda_kernels broken      with one product of what no product should get, which must be seen: exit status 1 */
 #include "kernels/scratch.h"
-#include "tests/support/gpu_check.h"
+#include "tests/support/gpu_bench.h"
 
-enum { RUNS = 9, LAUNCHES = 4, AREAS = 7 };
+/* at[0] to at[5]: bf16; at[6], at[7]: tokens and scratch; the others: fp32, for means, sums and the optimizer. */
+enum { TOKENS = 6, SCRATCH, FLOATS, MORE_FLOATS, POSITIVE, AREAS };
 
 struct bench {
-    struct gpu gpu;
-    struct device_range memory;
-    struct device_event *begin, *end;
+    struct bench_gpu gpu;
+    struct area areas[AREAS];
     int64_t L, B, T, C, NH, V, row; /* row: of logits */
     int64_t out, in;                /* of the product that is measured now */
-    double *sum;                    /* pinned */
     double copy_rate, product_rate; /* bytes and multiply-adds x 2 per second */
+    int not_finite;                 /* rows that left something behind that is no number */
 };
 
 typedef void run_fn(const struct bench *b, char *const *at);
 
-static void must(int status, const struct error *err)
+struct call {
+    const struct bench *b;
+    run_fn *run;
+    char *const *at;
+};
+
+static void call_run(void *user)
 {
-    if (status) gpu_die(err);
+    const struct call *call = user;
+    call->run(call->b, call->at);
 }
 
-static int by_size(const void *a, const void *b)
+/* Of a run on fresh areas. *finite: what it left behind is. */
+static double seconds_of(struct bench *b, run_fn *run, char *const *at, bool *finite)
 {
-    return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b);
+    struct call call = {b, run, at};
+    areas_fill(&b->gpu, b->areas, AREAS);
+    const double seconds = bench_seconds(&b->gpu, call_run, &call);
+    *finite = areas_are_finite(&b->gpu, b->areas, AREAS);
+    return seconds;
 }
 
-static double seconds_of(const struct bench *b, run_fn *run, char *const *at)
-{
-    struct error err;
-    double seconds[RUNS];
-    run(b, at);
-    for (int r = 0; r < RUNS; r++) {
-        uint64_t begin, end;
-        must(device_event_record(b->begin, b->gpu.stream, &err), &err);
-        for (int l = 0; l < LAUNCHES; l++) run(b, at);
-        must(device_event_record(b->end, b->gpu.stream, &err), &err);
-        must(device_event_wait(b->end, &err), &err);
-        must(device_event_time(b->begin, &begin, NULL, &err), &err);
-        must(device_event_time(b->end, &end, NULL, &err), &err);
-        seconds[r] = (double)(end - begin) * 1e-9 / LAUNCHES;
-    }
-    must(kernels_check(b->gpu.kernels, &err), &err);
-    qsort(seconds, RUNS, sizeof *seconds, by_size);
-    return seconds[RUNS / 2];
-}
-
-#define K         b->gpu.kernels
+#define K         b->gpu.gpu.kernels
 #define N         (b->B * b->T)
 #define BF        DTYPE_BF16
 #define RUN(name) static void name(const struct bench *b, char *const *at)
@@ -57,7 +52,7 @@ static double seconds_of(const struct bench *b, run_fn *run, char *const *at)
 RUN(run_copy)
 {
     struct error err;
-    must(device_copy(b->gpu.stream, at[0], at[1], (uint64_t)(N * 4 * b->C * 2), &err), &err);
+    must(device_copy(b->gpu.gpu.stream, at[0], at[1], (uint64_t)(N * 4 * b->C * 2), &err), &err);
 }
 /* Products of b->out by b->in: wide arrays are at[0], narrow ones at[1] or at[5], the weight at[2]. */
 RUN(run_linear)
@@ -129,27 +124,35 @@ RUN(run_square)
     struct error err;
     must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, 8192, 8192, 8192, &err), &err);
 }
+/* Means in fp32 as a weight: what this bench once did, and what its check must see. */
+RUN(run_broken)
+{
+    struct error err;
+    must(device_set(b->gpu.gpu.stream, at[FLOATS], 0xff, 4096, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[FLOATS], at[3], NULL, N, b->out, b->in, &err), &err);
+}
 RUN(run_bias)
 {
     kernels_linear_backward_bias(K, BF, at[2], false, at[0], N, b->out);
 }
 RUN(run_norm)
 {
-    kernels_norm_forward(K, BF, at[0], (float *)at[2], (float *)at[3], at[1], at[4], at[4], N, b->C);
+    kernels_norm_forward(K, BF, at[0], (float *)at[FLOATS], (float *)at[MORE_FLOATS], at[1], at[4], at[4], N, b->C);
 }
 RUN(run_norm_backward)
 {
-    kernels_norm_backward(K, BF, at[0], true, at[1], at[4], (float *)at[2], (float *)at[3], at[5], N, b->C);
+    kernels_norm_backward(K, BF, at[0], true, at[1], at[4], (float *)at[FLOATS], (float *)at[MORE_FLOATS], at[5], N,
+                          b->C);
 }
 RUN(run_norm_weights)
 {
-    kernels_norm_backward_weights(K, BF, at[5], at[5] + 65536, true, at[1], at[4], (float *)at[2], (float *)at[3], N,
-                                  b->C);
+    kernels_norm_backward_weights(K, BF, at[5], at[5] + 65536, true, at[1], at[4], (float *)at[FLOATS],
+                                  (float *)at[MORE_FLOATS], N, b->C);
 }
 static void norm_backward_both(const struct bench *b, char *const *at, void *dsum)
 {
-    kernels_norm_backward_both(K, BF, at[0], true, at[5], at[5] + 65536, dsum, true, at[1], at[4], (float *)at[2],
-                               (float *)at[3], at[5] + 131072, N, b->C);
+    kernels_norm_backward_both(K, BF, at[0], true, at[5], at[5] + 65536, dsum, true, at[1], at[4], (float *)at[FLOATS],
+                               (float *)at[MORE_FLOATS], at[5] + 131072, N, b->C);
 }
 RUN(run_norm_both)
 {
@@ -171,12 +174,12 @@ RUN(run_gelu_backward)
 RUN(run_attention)
 {
     const struct attention_shape shape = {(int)b->B, (int)b->T, (int)b->C, (int)b->NH};
-    kernels_attention_forward(K, BF, at[1], (float *)at[2], at[0], &shape, at[3]);
+    kernels_attention_forward(K, BF, at[1], (float *)at[FLOATS], at[0], &shape, at[SCRATCH]);
 }
 RUN(run_attention_backward)
 {
     const struct attention_shape shape = {(int)b->B, (int)b->T, (int)b->C, (int)b->NH};
-    kernels_attention_backward(K, BF, at[4], at[5], at[1], (float *)at[2], at[0], &shape, at[3]);
+    kernels_attention_backward(K, BF, at[4], at[5], at[1], (float *)at[FLOATS], at[0], &shape, at[SCRATCH]);
 }
 /* By warps, where warpgroups would do it. */
 RUN(run_attention_warps)
@@ -193,11 +196,11 @@ RUN(run_attention_backward_warps)
 }
 RUN(run_embed)
 {
-    kernels_embed_forward(K, BF, at[0], at[1], at[2], (int32_t *)at[6], N, b->T, b->C);
+    kernels_embed_forward(K, BF, at[0], at[1], at[2], (int32_t *)at[TOKENS], N, b->T, b->C);
 }
 RUN(run_embed_tokens)
 {
-    kernels_embed_backward_tokens(K, BF, at[1], at[0], (int32_t *)at[6], N, b->C, at[4]);
+    kernels_embed_backward_tokens(K, BF, at[1], at[0], (int32_t *)at[TOKENS], N, b->C, at[SCRATCH]);
 }
 RUN(run_embed_positions)
 {
@@ -205,28 +208,29 @@ RUN(run_embed_positions)
 }
 RUN(run_loss)
 {
-    kernels_loss(K, BF, (float *)at[2], at[0], (int32_t *)at[6], 1.0f / (float)N, N, b->V, b->row);
+    kernels_loss(K, BF, (float *)at[FLOATS], at[0], (int32_t *)at[TOKENS], 1.0f / (float)N, N, b->V, b->row);
 }
 RUN(run_update)
 {
     const struct update_factors f = {1, 0, 0.999f, 0.9f, 0.1f, 0.95f, 0.05f, 1e-4f, 1, 1e-8f, false};
-    const struct update_arrays arrays = {at[1], (float *)at[0], {(float *)at[2], (float *)at[3]}, at[4]};
+    const struct update_arrays arrays = {
+        at[1], (float *)at[FLOATS], {(float *)at[MORE_FLOATS], (float *)at[POSITIVE]}, at[4]};
     kernels_update(K, OPTIMIZER_ADAMW, &f, BF, BF, &arrays, b->V * b->C);
 }
 RUN(run_squares)
 {
-    kernels_sum_squares_to(K, BF, b->sum, at[0], N * 4 * b->C);
+    kernels_sum_squares_to(K, BF, b->gpu.sum, at[0], N * 4 * b->C);
 }
 RUN(run_add)
 {
-    kernels_add(K, DTYPE_F32, at[0], true, BF, at[1], N * b->C);
+    kernels_add(K, DTYPE_F32, at[FLOATS], true, BF, at[1], N * b->C);
 }
 RUN(run_reduce)
 {
     const void *const sources[4] = {at[0], at[1], at[2], at[3]};
     struct error err;
-    must(device_reduce(b->gpu.stream, BF, BF, at[4], sources, 4, &(struct reduce_factors){1, 0.25f}, N * b->C, false,
-                       &err),
+    must(device_reduce(b->gpu.gpu.stream, BF, BF, at[4], sources, 4, &(struct reduce_factors){1, 0.25f}, N * b->C,
+                       false, &err),
          &err);
 }
 
@@ -253,19 +257,21 @@ struct step {
 static void print_row(struct bench *b, const struct row *row, char *const *at, struct step *step)
 {
     b->out = row->out * b->C, b->in = row->in * b->C;
-    const double seconds = seconds_of(b, row->run, at), least = floor_of(b, row);
+    bool finite;
+    const double seconds = seconds_of(b, row->run, at, &finite), least = floor_of(b, row);
     const bool arithmetic = row->operations / b->product_rate > row->bytes / b->copy_rate;
     printf("  %-28s %9.3f ms %9.3f %s %5.2f  ", row->name, seconds * 1e3, least * 1e3, arithmetic ? "o" : "b",
            least / seconds);
     if (row->operations > 0) printf("%6.1f TFLOP/s", row->operations / seconds * 1e-12);
     else printf("%6.0f GB/s   ", row->bytes / seconds * 1e-9);
     if (row->times > 0) printf("  %6.1f x = %8.3f ms", row->times, row->times * seconds * 1e3);
-    printf("\n");
+    printf("%s\n", finite ? "" : "  NOT FINITE");
     fflush(stdout);
+    b->not_finite += !finite;
     step->seconds += row->times * seconds, step->floor += row->times * least;
 }
 
-static void print_rows(struct bench *b, char *const *at)
+static void print_rows(struct bench *b, char *const *at, bool broken)
 {
     const double n = (double)N, c = (double)b->C, v = (double)b->V, nc = n * c, half = (double)b->T / 2,
                  L = (double)b->L;
@@ -315,14 +321,16 @@ static void print_rows(struct bench *b, char *const *at)
         {"gelu backward", run_gelu_backward, 0, 3 * 4 * u, 0, 0, 0},
         {"add, bf16 to fp32", run_add, 0, nc * (2 + 8), 0, 0, 0},
         {"reduce, 4 sources", run_reduce, 0, nc * 2 * 5, 0, 0, 0},
+        {"broken", run_broken, 0, 4 * u + 3 * w, 3 * square, 3, 1},
     };
+    const int other_rows = (int)(sizeof others / sizeof *others) - !broken;
     struct step step = {0, 0};
     printf("  %-28s %12s %9s %7s %15s\n", "in a step of gpt2, one rank", "time", "floor", "share", "rate");
     for (int r = 0; r < (int)(sizeof table / sizeof *table); r++) print_row(b, &table[r], at, &step);
     printf("  a step of %.0f tokens: its kernels %.2f ms, their floors (o: by operations, b: by bytes) %.2f ms\n", n,
            step.seconds * 1e3, step.floor * 1e3);
     printf("  to compare with\n");
-    for (int r = 0; r < (int)(sizeof others / sizeof *others); r++) print_row(b, &others[r], at, &step);
+    for (int r = 0; r < other_rows; r++) print_row(b, &others[r], at, &step);
 }
 
 /* As text has them: the first some six in a hundred, the n-th a n-th of that. */
@@ -332,54 +340,61 @@ static int32_t token_of(const struct bench *b, int64_t i)
     return (int32_t)(exp(u * log((double)b->V)) - 1);
 }
 
-/* Areas, each large enough for anything above: numbers of modest size; the last has tokens, and nothing writes to it. */
-static void areas_fill(struct bench *b, char *at[AREAS], int64_t bytes)
+static void tokens_fill(struct bench *b, char *at)
 {
     struct error err;
-    uint16_t *host = malloc((size_t)bytes);
+    int32_t *host = malloc((size_t)N * 4);
     if (!host) exit(1);
-#pragma omp parallel for
-    for (int64_t i = 0; i < bytes / 2; i++)
-        host[i] = float_to_bf16((float)((i * 2654435761u >> 8 & 1023) - 512) / 1024);
-    for (int a = 0; a < AREAS; a++) {
-        at[a] = (char *)b->memory.base + a * bytes;
-        must(device_copy(b->gpu.stream, at[a], host, (uint64_t)bytes, &err), &err);
-    }
-    for (int64_t i = 0; i < N; i++) ((int32_t *)host)[i] = token_of(b, i);
-    must(device_copy(b->gpu.stream, at[6], host, (uint64_t)N * 4, &err), &err);
-    gpu_wait(&b->gpu);
+    for (int64_t i = 0; i < N; i++) host[i] = token_of(b, i);
+    must(device_copy(b->gpu.gpu.stream, at, host, (uint64_t)N * 4, &err), &err);
+    gpu_wait(&b->gpu.gpu);
     free(host);
 }
 
-int main(void)
+/* Only the first holds logits; any other may hold the widest rows, a weight of the output layer, or a square of 8192. */
+static void areas_size(struct bench *b, bool fake)
 {
-    struct bench b = {.L = 12, .B = 32, .T = 1024, .C = 768, .NH = 12, .V = 50257, .row = 50304};
-    struct error err;
-    char *at[AREAS];
-    if (!gpu_open(&b.gpu)) return 0;
-    if (gpu_is_fake())
-        b.L = 2, b.B = 1, b.T = 64, b.C = 64, b.NH = 1, b.V = 500, b.row = 512; /* figures of nothing: that it runs */
-    const int64_t tokens = b.B * b.T, logits = tokens * b.row * 2, table = b.V * b.C * 4;
-    int64_t bytes = logits > table ? logits : table;
-    if (bytes < 8192 * 8192 * 2 && !gpu_is_fake()) bytes = 8192 * 8192 * 2;
-    bytes = (bytes + 131072 + (2 << 20)) / (2 << 20) * (2 << 20);
-    must(device_range_reserve(&b.memory, b.gpu.device, (uint64_t)bytes * AREAS, &err), &err);
-    must(device_range_commit(&b.memory, 0, b.memory.bytes, &err), &err);
-    must(device_event_create(&b.begin, b.gpu.device, &err), &err);
-    must(device_event_create(&b.end, b.gpu.device, &err), &err);
-    b.sum = aligned_alloc(4096, 4096);
-    must(device_pin(b.gpu.device, b.sum, 4096, &err), &err);
-    areas_fill(&b, at, bytes);
-    b.copy_rate = 2.0 * (double)tokens * 4 * (double)b.C * 2 / seconds_of(&b, run_copy, at);
-    b.product_rate = gpu_is_fake() ? INFINITY : 2.0 * 8192 * 8192 * 8192 / seconds_of(&b, run_square, at);
+    const int64_t rows = N * 4 * b->C * 2, table = b->V * b->C * 4, square = fake ? 0 : 8192 * 8192 * 2;
+    int64_t bytes = 262144; /* sums that lie beside each other in at[5] */
+    if (bytes < rows) bytes = rows;
+    if (bytes < table) bytes = table;
+    if (bytes < square) bytes = square;
+    for (int a = 0; a < AREAS; a++)
+        b->areas[a] = (struct area){a < TOKENS ? AREA_BF16 : a < FLOATS ? AREA_OWN : AREA_FLOATS, bytes, NULL};
+    b->areas[POSITIVE].kind = AREA_POSITIVE;
+    if (b->areas[0].bytes < N * b->row * 2) b->areas[0].bytes = N * b->row * 2;
+}
+
+/* What everything is compared with. */
+static void rates(struct bench *b, char *const *at)
+{
+    bool finite;
+    b->copy_rate = 2.0 * (double)N * 4 * (double)b->C * 2 / seconds_of(b, run_copy, at, &finite);
+    b->product_rate = gpu_is_fake() ? INFINITY : 2.0 * 8192 * 8192 * 8192 / seconds_of(b, run_square, at, &finite);
     printf("  a copy on the GPU moves %.0f GB/s, read and written; the best product (8192 cubed, bf16) reaches %.1f "
            "TFLOP/s\n",
-           b.copy_rate * 1e-9, b.product_rate * 1e-12);
-    print_rows(&b, at);
-    device_event_destroy(b.begin), device_event_destroy(b.end);
-    must(device_unpin(b.gpu.device, b.sum, &err), &err);
-    free(b.sum);
-    device_range_release(&b.memory);
-    gpu_close(&b.gpu);
-    return 0;
+           b->copy_rate * 1e-9, b->product_rate * 1e-12);
+}
+
+int main(int argc, char **argv)
+{
+    const bool broken = argc > 1 && strcmp(argv[1], "broken") == 0;
+    const int64_t wanted = argc > 1 ? atoi(argv[1]) : 0;
+    struct bench bench =
+                     {.L = 12, .B = wanted > 0 ? wanted : 64, .T = 1024, .C = 768, .NH = 12, .V = 50257, .row = 50304},
+                 *b = &bench;
+    char *at[AREAS];
+    if (gpu_is_fake())
+        b->L = 2, b->B = 1, b->T = 64, b->C = 64, b->NH = 1, b->V = 500,
+        b->row = 512; /* figures of nothing: that it runs */
+    areas_size(b, gpu_is_fake());
+    if (!bench_open(&b->gpu, b->areas, AREAS)) return 0;
+    for (int a = 0; a < AREAS; a++) at[a] = b->areas[a].at;
+    tokens_fill(b, at[TOKENS]);
+    rates(b, at);
+    print_rows(b, at, broken);
+    if (b->not_finite)
+        printf("  of %d kernels the results are no numbers, and their times mean nothing\n", b->not_finite);
+    bench_close(&b->gpu);
+    return b->not_finite > 0;
 }
