@@ -22,11 +22,12 @@ struct product {
     enum product_gelu gelu;        /* not together with residual or accumulate */
     int64_t a_row, c_row;          /* elements between the starts of stored rows of a, of c; 0: contiguous rows */
     uint32_t alignment;            /* of the arrays, for the library; callers leave it 0 */
+    int proposal;                  /* which of the library's algorithms, best guess first; benchmarks alone ask for others than 0 */
 };
 
 static inline struct product product_of(enum dtype dtype, int64_t M, int64_t N, int64_t K)
 {
-    const struct product product = {dtype, M, N, K, false, false, false, false, false, GELU_NONE, 0, 0, 0};
+    const struct product product = {dtype, M, N, K, false, false, false, false, false, GELU_NONE, 0, 0, 0, 0};
     return product;
 }
 
@@ -39,6 +40,8 @@ static inline int64_t product_c_row(const struct product *p)
 {
     return p->c_row ? p->c_row : p->N;
 }
+
+enum { PRODUCT_PROPOSALS = 8 };
 
 struct product_data {
     void *c;

@@ -171,7 +171,8 @@ static cublasStatus_t algorithm_choose(struct products *products, struct entry *
                    c = data->residual ? alignment_of(data->residual) : d,
                    schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulPreference_t wish = NULL;
-    cublasLtMatmulHeuristicResult_t found;
+    cublasLtMatmulHeuristicResult_t found[PRODUCT_PROPOSALS];
+    const int nth = entry->product.proposal;
     int count = 0;
     cublasStatus_t status = lt->cublasLtMatmulPreferenceCreate(&wish);
 #define WISH(name, value)                                                                                              \
@@ -186,10 +187,10 @@ static cublasStatus_t algorithm_choose(struct products *products, struct entry *
 #undef WISH
     if (!status)
         status = lt->cublasLtMatmulAlgoGetHeuristic(products->handle, entry->operation, entry->a, entry->b, entry->c,
-                                                    entry->c, wish, 1, &found, &count);
+                                                    entry->c, wish, nth + 1, found, &count);
     if (wish) lt->cublasLtMatmulPreferenceDestroy(wish);
-    if (!status) status = count > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!status) entry->algorithm = found.algo;
+    if (!status) status = count > nth ? found[nth].state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!status) entry->algorithm = found[nth].algo;
     return status;
 }
 
@@ -245,7 +246,8 @@ static bool same(const struct product *a, const struct product *b)
     return a->dtype == b->dtype && a->M == b->M && a->N == b->N && a->K == b->K && a->transpose_a == b->transpose_a &&
            a->transpose_b == b->transpose_b && a->bias == b->bias && a->residual == b->residual &&
            a->accumulate == b->accumulate && product_a_row(a) == product_a_row(b) &&
-           product_c_row(a) == product_c_row(b) && a->gelu == b->gelu && a->alignment == b->alignment;
+           product_c_row(a) == product_c_row(b) && a->gelu == b->gelu && a->alignment == b->alignment &&
+           a->proposal == b->proposal;
 }
 
 static uint32_t alignment_code(const struct product_data *data)

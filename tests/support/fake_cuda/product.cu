@@ -13,7 +13,7 @@ struct products {
     void *code; /* memory that the first product takes, as of a library that loads its kernels then */
 };
 
-enum { WIDTH = 8, CODE_BYTES = 3 << 20 };
+enum { WIDTH = 8, CODE_BYTES = 3 << 20, PROPOSALS = 2 }; /* two, of which both are the same */
 
 /* Element (m, n) of c, of which the sum of products is there. */
 template <class T>
@@ -57,6 +57,7 @@ int cuda_products_run(struct products *products, const struct product *product, 
                       struct error *err)
 {
     struct device_stream *stream = products->stream;
+    if (product->proposal >= PROPOSALS) return error_set(err, STATUS_RUN, "there are only %d proposals", PROPOSALS);
     if (!products->code) cudaMalloc(&products->code, CODE_BYTES);
     if (product->gelu != GELU_NONE && getenv("FAKE_REFUSES_GELU"))
         return error_set(err, STATUS_RUN, "the library has no GELU after all");
@@ -73,7 +74,7 @@ int cuda_products_run(struct products *products, const struct product *product, 
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
 {
     (void)products;
-    return product->dtype != DTYPE_F32 && aligned(data->a, data->b, data->c, data->bias, data->fc);
+    return product->proposal < PROPOSALS && product->dtype != DTYPE_F32 && aligned(data->a, data->b, data->c, data->bias, data->fc);
 }
 
 int cuda_products_create(struct products **out, struct device_stream *stream, struct error *err)
