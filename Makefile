@@ -9,7 +9,8 @@
 #   make bench                 the figures of docs/BENCHMARKS.md, and its table of them
 #   make bundle                one archive that builds and runs on laptops without a network
 #   make test-gpu              the checks that need a GPU, and bench-gpu its figures: with a CUDA toolkit, without our other libraries
-#   make program CUDA=1        a folder with the program and its libraries, for such a machine (ZEROLAB=build/program/zerolab make test-gpu)
+#   make program CUDA=1        build/program and an archive of it: the program, the tests of a GPU and their libraries, for a machine
+#                              that builds nothing (there: ZEROLAB=build/program/zerolab make test-gpu)
 #   make clean
 #
 # Knobs:
@@ -79,9 +80,10 @@ gpu-programs: $(GPU_PROGRAMS)
 test-gpu bench-gpu:
 	@tools/gpu.sh $@ $(BUILD)
 
-# The program with its libraries, for a machine that has a GPU and not these: ZEROLAB=build/program/zerolab make test-gpu.
-program: all
-	@tools/program.sh $(BUILD)/zerolab build/program
+# The program with its libraries, for a machine that has not these; with the tests of a GPU, which then builds nothing:
+# ZEROLAB=build/program/zerolab make test-gpu.
+program: all $(if $(NVCC),$(GPU_PROGRAMS))
+	@tools/program.sh build/program $(BUILD)/zerolab $(if $(NVCC),$(GPU_PROGRAMS))
 
 # A second make, because what this one asked pkg-config may have changed.
 run:

@@ -3,7 +3,8 @@
 # multiply at most (MFU): 6 P + 6 L C T operations a token, forward and backward of causal attention counted once (as llm.c counts).
 # A median of steps; the first are left out, because they make what later ones use.
 #
-#     gpu_engine_speed.sh PROGRAM [MODEL LAYERS HIDDEN SEQUENCE STEPS BATCH...]      the largest batch that fits is taken
+#     gpu_engine_speed.sh PROGRAM [MODEL BATCH...]                                   the largest batch that fits is taken
+#     gpu_engine_speed.sh PROGRAM MODEL LAYERS HIDDEN SEQUENCE STEPS BATCH...        of a model of another size
 set -u
 program=$1
 place=$(mktemp -d)
@@ -54,8 +55,15 @@ measure() { # MODEL LAYERS HIDDEN SEQUENCE STEPS BATCH...
 
 cd "$(dirname "$0")/../.." || exit 1
 shift
-if [ $# -gt 0 ]; then measure "$@"; exit; fi
-measure gpt2 12 768 1024 20 64 32
+if [ $# -ge 6 ]; then measure "$@"; exit; fi
+known() { # MODEL BATCH...
+    case $1 in
+    gpt2) shift && measure gpt2 12 768 1024 20 "$@" ;;
+    gpt2-xl) shift && measure gpt2-xl 48 1600 1024 8 "$@" ;;
+    esac
+}
+if [ $# -gt 0 ]; then known "$@"; exit; fi
+known gpt2 64 32
 first=$?
-measure gpt2-xl 48 1600 1024 8 24 16 12 8 4
+known gpt2-xl 24 16 12 8 4
 [ $? -eq 0 ] && [ $first -eq 0 ]

@@ -1,5 +1,7 @@
 """What PyTorch, and llm.c where LLMC names its train_gpt2cu, reach on this GPU at the sizes at which zerolab is measured.
 
+    gpu_peers.py [MODEL=BATCH...]        at these batches, and at smaller ones only where PyTorch has no memory for them; else gpt2=64
+
 A GPT-2 of our own, as one would write it for speed in PyTorch: bf16 by autocast over fp32 weights, scaled_dot_product_attention,
 fused AdamW, the vocabulary padded to a multiple of 128. Medians of steps after some that warm up; MFU as gpu_engine_speed.sh
 counts it. SMALL=1 runs all of it on the processor with sizes that mean nothing.
@@ -164,16 +166,19 @@ def main():
         train("small", 16, [2], False)
         attention(1, 2, 64, 16)
         return
-    attention(32, 12, 1024, 64)
-    for compiled in (False, True):
-        train("gpt2", 1024, [64, 32, 16], compiled)
-    if "LLMC" in os.environ:
-        llmc(os.environ["LLMC"], 64, 1024)
-    else:
-        print("  llm.c: not here (LLMC=path/to/train_gpt2cu)")
-    if os.environ.get("XL") == "1":
-        for compiled in (False, True):
-            train("gpt2-xl", 1024, [16, 12, 8, 4], compiled)
+    wanted = dict(argument.split("=") for argument in sys.argv[1:]) or {"gpt2": 64}
+    batches = {name: [int(most)] + [B for B in (32, 24, 16, 12, 8, 4) if B < int(most)] for name, most in wanted.items()}
+    if "gpt2" in batches:
+        attention(batches["gpt2"][0], 12, 1024, 64)
+    for name in batches:  # the compiled ones first: they are the faster, and time may end
+        for compiled in (True, False):
+            if name == "gpt2" or compiled or os.environ.get("XL") == "1":
+                train(name, 1024, batches[name], compiled)
+    if "gpt2" in batches:
+        if "LLMC" in os.environ:
+            llmc(os.environ["LLMC"], batches["gpt2"][0], 1024)
+        else:
+            print("  llm.c: not here (LLMC=path/to/train_gpt2cu)")
 
 
 if __name__ == "__main__":

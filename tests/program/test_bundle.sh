@@ -59,11 +59,15 @@ ok "a bundle of the bundle holds the same files" $?
 
 # The other way to a machine without our libraries: the program and all of them.
 if [ "$kind" = release ]; then
-    "$root/tools/program.sh" "$zerolab" "$work/program" >/dev/null
+    "$root/tools/program.sh" "$work/program" "$zerolab" "$root/build/release/tests/truth" >said
     ok "a folder with the program and its libraries" $?
-    LD_LIBRARY_PATH=program/lib ldd program/zerolab.bin | grep -q "libdnnl.* => program/lib/" && env -i PATH="$PATH" program/zerolab train --headless --steps 1 -n 1 >trained 2>&1
+    LD_LIBRARY_PATH=program/lib ldd program/bin/zerolab | grep -q "libdnnl.* => program/lib/" && env -i PATH="$PATH" program/zerolab train --headless --steps 1 -n 1 >trained 2>&1
     ok "... which trains with these" $?
     [ "$(du -sm program | cut -f 1)" -lt 70 ] # oneDNN alone is 38 MiB in Debian 12 and 43 in Debian 13
     ok "... and is less than 70 MiB" $?
+    [ -x program/truth ] && [ -x program/bin/truth ] && tar -tzf program.tar.gz | grep -qx program/bin/truth && grep -q 'program.tar.gz: [0-9]* MiB' said
+    ok "... as its archive, with the other programs; it says its size" $?
+    ! LIMIT_MIB=1 "$root/tools/program.sh" "$work/program" "$zerolab" >/dev/null 2>said && grep -q 'larger than 1 MiB' said
+    ok "... which is an error where a machine takes less" $?
 fi
 finish
