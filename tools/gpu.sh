@@ -145,7 +145,7 @@ preflight() {
 watch() {
     nvidia-smi dmon -d 2 -s pucvm -o T >"$log.dmon" 2>&1 &
     # shellcheck disable=SC2064
-    trap "kill $!" EXIT
+    trap "kill $! 2>/dev/null" EXIT
     trap 'exit 143' INT TERM
 }
 

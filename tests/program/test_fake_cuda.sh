@@ -12,6 +12,7 @@ for program in build/fake/tests/test_cuda_*; do
     fi
     output=$("$program" 2>&1)
     status=$?
+    [ "${program##*/}" != test_cuda_first ] || first=$output
     planned=$(printf '%s\n' "$output" | sed -n 's/^1\.\.\([0-9]*\)$/\1/p')
     counted=$(printf '%s\n' "$output" | grep -cE '^(not )?ok ')
     while IFS= read -r line; do
@@ -33,4 +34,23 @@ check "a wrong element is shown with shape, place and values" shown '^# operand 
 check "... and the shape" shown '^# at B 2, T 7, C 12, '
 check "a test that hangs ends" shown '^# no end after .* s: it hangs'
 check "one that dies is no end of the others" shown '^not ok 9 - broken, a process that dies, fp16'
+
+# On a real GPU the reference has a thread for each processor, and each its own scratch.
+broken=$(OMP_WAIT_POLICY=passive REFERENCE_THREADS=2 build/fake/tests/test_cuda_kernels attention_backward 2>&1)
+ok "a reference of several threads has scratch for each" $?
+
+# The first shapes say where the worst element is, also where all is well; figures are of numbers only.
+broken=$first
+check "the first shapes name the worst element, by either way" shown \
+    '^#   backward, warpgroups \(wgmma\) .* at d[qkv] sequence 1, token [0-9]+, head [01], column [0-9]+: [-0-9.e]+, expected [-0-9.e]+'
+check "... and compare the two ways" shown '^#   forward, wgmma against mma '
+broken=$(build/fake/tests/bench_cuda_kernels broken)
+[ $? -eq 1 ] && shown '^  broken .* NOT FINITE'
+ok "a product of fp32 statistics is seen in the figures" $?
+shown '^  a step of 64 tokens: its kernels' && [ "$(grep -c 'NOT FINITE' <<<"$broken")" -eq 1 ]
+ok "... and all others are of numbers" $?
+broken=$(build/fake/tests/bench_cuda_probes)
+check "the driver's calls are timed" shown '^  a page committed +[0-9.]+ us'
+check "... and each algorithm that the library proposes" shown '^  qkv forward +[0-9.]+ +[0-9.]+ ms; .*, number [12] '
+check "... with GELU in the product and beside it" shown '^  GELU backward: beside the product [0-9.]+ \+ [0-9.]+ = [0-9.]+ ms, in it [0-9.]+ ms'
 finish

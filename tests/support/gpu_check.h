@@ -70,10 +70,12 @@ static inline bool gpu_is_fake(void)
     return fake_set_order != NULL;
 }
 
-/* Of the CPU's kernels, which need scratch for each. More than one also beside the fake device, so that too little scratch shows. */
+/* Of the CPU's kernels, which need scratch for each. Beside the fake device, which keeps the processors busy, one; or as many as
+ * REFERENCE_THREADS says. */
 static inline int gpu_reference_threads(void)
 {
-    return gpu_is_fake() ? 2 : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const char *asked = getenv("REFERENCE_THREADS");
+    return asked ? atoi(asked) : gpu_is_fake() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* False, having said so in TAP: there is no GPU. */

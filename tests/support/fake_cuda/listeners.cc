@@ -44,7 +44,7 @@ int init(void)
 int handle(const char *bus, nvmlDevice_t *device)
 {
     unsigned number;
-    if (sscanf(bus, "0000:%x:00.0", &number) != 1 || !fake_has_device((int)number)) return NVML_NOT_FOUND;
+    if (sscanf(bus, "0000:%x:00.0", &number) != 1 || number >= FAKE_DEVICES_MOST) return NVML_NOT_FOUND;
     *device = (nvmlDevice_t)&devices[number];
     return 0;
 }
