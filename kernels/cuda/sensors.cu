@@ -17,7 +17,8 @@ struct sensors *sensors_open(const struct device *device)
     if (!sensors) return NULL;
     if (!nvml_open(&sensors->nvml)) return free(sensors), nullptr;
     if (sensors->nvml.nvmlInit_v2()) return nvml_close(&sensors->nvml), free(sensors), nullptr;
-    if (sensors->nvml.nvmlDeviceGetHandleByPciBusId_v2(device->info.bus, &sensors->device)) return sensors_close(sensors), nullptr;
+    if (sensors->nvml.nvmlDeviceGetHandleByPciBusId_v2(device->info.bus, &sensors->device))
+        return sensors_close(sensors), nullptr;
     return sensors;
 }
 
