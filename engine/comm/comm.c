@@ -303,10 +303,10 @@ void comm_close(struct comm *comm)
         if (node_has_failed(comm->node) && comm->device_ops && comm->device_ops->give_up)
             comm->device_ops->give_up(comm->device_ops->user);
         comm_end_reading(comm, true);
+        watcher_stop(comm); /* from now on no thread waits for a device, and ranks end */
         healthy = comm_arrive(comm, CALL_CLOSE, 0, true, NULL, 0, 0, &stat, NULL) == 0;
         if (comm->group && !healthy) wait_until_nobody_reads(comm);
     }
-    watcher_stop(comm);
     if (comm->close_backend) comm->close_backend(comm, healthy);
     unmap_peers(comm);
     if (!comm->group) pages_unreserve(comm->node, comm->node_bytes);

@@ -194,9 +194,10 @@ bool is_refused(const state &mine)
     return false;
 }
 
+/* The folder is gone when the rank that made it has ended, which it does after all others have parted. */
 bool has(const state &mine, const char *what, int rank)
 {
-    return access(name(mine, what, rank).c_str(), F_OK) == 0;
+    return access(name(mine, what, rank).c_str(), F_OK) == 0 || access(mine.folder.c_str(), F_OK) != 0;
 }
 
 bool have_parted(const state &mine)
