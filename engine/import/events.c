@@ -94,6 +94,18 @@ static bool scan_key(struct scan *scan, struct foreign_text *key, bool first, bo
            scan_sign(scan, ':', "a colon is missing after a key");
 }
 
+/* No NUL ends a text, so the functions of <string.h> that look for one would read on. */
+static bool looks_like_number(struct foreign_text text)
+{
+    bool digit = false;
+    for (size_t i = 0; i < text.bytes; i++) {
+        const char c = text.at[i];
+        digit = c >= '0' && c <= '9';
+        if (!digit && c != '+' && c != '-' && c != '.' && c != 'e' && c != 'E') return false;
+    }
+    return digit; /* the last one */
+}
+
 /* A number, or a word such as true: all bytes up to a blank, a comma or a bracket. */
 static bool take_word(struct scan *scan, struct foreign_text *value)
 {
@@ -102,9 +114,7 @@ static bool take_word(struct scan *scan, struct foreign_text *value)
     if (at == scan->end) return false;
     *value = (struct foreign_text){scan->at, (size_t)(at - scan->at)};
     scan->at = at;
-    if (strspn(value->at, "0123456789+-.eE") == value->bytes && value->at[value->bytes - 1] <= '9' &&
-        value->at[value->bytes - 1] >= '0')
-        return true; /* it is looked at when somebody reads it */
+    if (looks_like_number(*value)) return true; /* it is looked at when somebody reads it */
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (value->bytes == strlen(words[w]) && strncasecmp(value->at, words[w], value->bytes) == 0) return true;
     return wrong(scan, "a value is no JSON");
