@@ -118,9 +118,10 @@ bool comm_side_send(struct comm *comm, int machine, const void *message, size_t 
 size_t comm_side_receive(struct comm *comm, int machine, void *out);
 bool comm_side_sent(struct comm *comm);
 
-/* Device operations that copy and reduce inside collectives, for ranks that keep their segments on devices. An operation may return before the device has done it; mover_finish() waits for it. `reduce` is
- * kernels_reduce() on a device. Without device operations the calling thread copies and reduces in memory. Every rank
- * calls comm_use() before comm_attach(), with the same operations; comm keeps the pointer. NULL: none any more.
+/* Device operations that copy and reduce inside collectives, for ranks that keep their segments on devices. An operation may return
+ * before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce() on a device. Without device operations the
+ * calling thread copies and reduces in memory. Every rank calls comm_use() before comm_attach(), with the same operations; comm keeps
+ * the pointer. NULL: none any more.
  *
  * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
  * with the mover's copies and `reduce`.
@@ -128,9 +129,9 @@ bool comm_side_sent(struct comm *comm);
  * give_up: ends all waits inside passes, of every rank of the process. Any thread may call it once a rank has failed.
  * look: STATUS_RUN: a device has lost a rank of another process. comm then has a thread that looks some five times a second, and that
  * gives up when a rank has failed or died: all other threads of the process may be waiting for the device.
- * attach, reach: for processes that read each other's devices in place. comm_attach() calls attach() for every rank, in rank order and
- * on all ranks alike, with this rank's own segment; it returns the address of that rank's. reach() is called before the bytes
- * [from, from + bytes) of another rank's segment are read, after all ranks have arrived.
+ * attach, reach: for processes that read each other's devices in place. attach() is collective: it gets this rank's own segment, and
+ * fills in where each other rank's begins. reach() is called before the bytes [from, from + bytes) of another rank's segment are read,
+ * after all ranks have arrived.
  * stranded: comm_close() calls it when, ten seconds after a failure, device operations of some rank are still reading: that rank will
  * not close, so this rank's memory cannot be freed. It ends the process, once for all ranks; if it returns, the wait continues.
  *
@@ -151,7 +152,8 @@ struct comm_device_ops {
     bool adds; /* pass also adds; then bits depend on how parts are cut, and comm_room() is not needed */
     void (*give_up)(void *user);
     int (*look)(void *user, struct error *err); /* NULL: ranks are threads of one process */
-    void *(*attach)(void *user, struct comm *comm, int rank, void *base, uint64_t bytes, struct error *err); /* NULL: threads, or `pass` */
+    /* NULL: threads, or `pass`. peers: by rank; the own one is left alone. */
+    int (*attach)(void *user, struct comm *comm, void *base, uint64_t bytes, unsigned char **peers, struct error *err);
     int (*reach)(void *user, int rank, uint64_t from, uint64_t bytes, struct error *err);
     void (*stranded)(void *user, const struct error *why); /* NULL: device operations always end */
     int (*reduce)(void *user, enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,

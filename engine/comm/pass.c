@@ -1,8 +1,8 @@
 /* Collectives of ranks that cannot read each other's segments: all ranks enter one exchange of transfers (device_ops->pass).
  *
- * A gather is one all-gather or, if parts differ in size, a broadcast of each part. Reductions use the library's only if
- * device_ops->adds, because its order of adding depends on sizes and on the machine. Else all ranks send their sources of a part to its
- * owner, which adds them in rank order. So the bits are the same as with ranks that read each other's memory. Sources
+ * A gather is one all-gather or, if parts differ in size, a broadcast of each part. A reduction is the library's only if
+ * device_ops->adds, because its order of adding depends on sizes and on the machine. Else all ranks send their sources of a
+ * part to its owner, which adds them in rank order. So the bits are those of ranks that read each other's memory. Sources
  * arrive in the room (comm_room()), whose size the plan counts (engine/plan/buckets.h); each other rank has a strip of
  * it. A large bucket needs several rounds: in each, every owner receives as much of its parts as fits into a strip. */
 

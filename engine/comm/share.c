@@ -59,10 +59,9 @@ int comm_attach(struct comm *comm, struct memory *memory, struct error *err)
     struct offer mine = {memory_symmetric_fd(memory), memory_symmetric_base(memory)};
     comm->segment_bytes = memory_symmetric_bytes(memory);
     const struct comm_device_ops *device_ops = comm->device_ops;
-    for (int r = 0; device_ops && device_ops->attach && r < comm->layout.ranks; r++) {
-        comm->base[r] = device_ops->attach(device_ops->user, comm, r, mine.address, comm->segment_bytes, err);
-        if (!comm->base[r]) return comm_failed(comm, err);
-    }
+    if (device_ops && device_ops->attach &&
+        device_ops->attach(device_ops->user, comm, mine.address, comm->segment_bytes, comm->base, err))
+        return comm_failed(comm, err);
     return map_offers(comm, CALL_ATTACH, mine, comm->segment_bytes, false, (void **)comm->base, err);
 }
 

@@ -189,22 +189,23 @@ static int open_peer(struct gpu_rank *own, int rank, uint64_t bytes, struct erro
     return peer->table ? STATUS_OK : STATUS_RUN;
 }
 
-static void *attach(void *user, struct comm *comm, int rank, void *base, uint64_t bytes, struct error *err)
+static int attach(void *user, struct comm *comm, void *base, uint64_t bytes, unsigned char **peers, struct error *err)
 {
     struct gpu_rank *own = user;
     struct gpu_share *share = &own->share;
     const int ranks = own->gpu->rank_count;
-    int status = STATUS_OK;
-    if (rank == 0) { /* the first of these calls */
-        struct sockaddr_un doors[ranks];
-        share->peers = calloc((size_t)ranks, sizeof *share->peers);
-        status = share->peers ? open_own(own, base, bytes, err) : error_set(err, STATUS_RUN, "no memory for peers");
-        if (!status) status = comm_exchange(comm, &share->peers[own->number].door, doors, sizeof *doors, NULL, err);
-        for (int r = 0; r < ranks && !status; r++) share->peers[r].door = doors[r];
+    struct sockaddr_un doors[ranks];
+    share->peers = calloc((size_t)ranks, sizeof *share->peers);
+    if (!share->peers) return error_set(err, STATUS_RUN, "no memory for peers");
+    int status = open_own(own, base, bytes, err);
+    if (!status) status = comm_exchange(comm, &share->peers[own->number].door, doors, sizeof *doors, NULL, err);
+    for (int r = 0; r < ranks && !status; r++) {
+        if (r == own->number) continue;
+        share->peers[r].door = doors[r];
+        status = open_peer(own, r, bytes, err);
+        peers[r] = share->peers[r].range.base;
     }
-    if (!status && rank == own->number) return base;
-    if (!status) status = open_peer(own, rank, bytes, err);
-    return status ? NULL : share->peers[rank].range.base;
+    return status;
 }
 
 void gpu_share_open(struct gpu_rank *rank)

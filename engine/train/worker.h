@@ -1,7 +1,7 @@
-/* Entry points of the engine: `zerolab --worker-ranks FOLDER` (all ranks, as child processes), `zerolab --worker
- * FOLDER` (one rank, started by mpirun; folder NULL: the front end is another process of an mpirun that is not ours) and `zerolab --worker-threads FOLDER` (all ranks, as threads). Each returns
- * the exit status: not 0 only if the run ended without the agreement of all ranks. The trace's last record says how
- * the run ended. */
+/* Entry points of the engine: `zerolab --worker-ranks FOLDER` (all ranks, as child processes), `zerolab --worker FOLDER` (one rank,
+ * started by mpirun; folder NULL: the front end is another process of an mpirun that is not ours) and `zerolab --worker-threads
+ * FOLDER` (all ranks, as threads). Each returns the exit status: not 0 only if the run ended without the agreement of all ranks. The
+ * trace's last record says how the run ended. */
 #pragma once
 
 #include "engine/comm/comm.h"
