@@ -3,13 +3,20 @@
  * there is continued, with another head. docs/LOGS.md says what differs. */
 #pragma once
 
+#include <stdio.h>
+
 #include "engine/config/config.h"
 #include "engine/zero/zero.h"
 
-/* Makes the folders, and the files where they are missing. begins: the run does, so that the files get heads. STATUS_USAGE: they cannot be
- * written. */
-int csv_monitor_begin(const struct config *config, bool begins, struct error *err);
+enum { CSV_MONITOR_FILES = 3 };
+
+struct csv_monitor { FILE *file[CSV_MONITOR_FILES]; }; /* all NULL: it is off */
+
+/* Makes the folders and opens the files. begins: the run does, so that the files get heads. STATUS_USAGE: they cannot be
+ * written; nothing is open then. */
+int csv_monitor_open(struct csv_monitor *monitor, const struct config *config, bool begins, struct error *err);
 
 /* Writes the loss of a step and, as DeepSpeed does, learning rate and loss scale of the step after it. updates: made until now.
- * STATUS_RUN: a write failed; the caller writes no more then. */
-int csv_monitor_step(const struct config *config, const struct zero_result *result, int64_t updates, struct error *err);
+ * STATUS_RUN: a write failed; then the monitor is off. */
+int csv_monitor_step(struct csv_monitor *monitor, const struct config *config, const struct zero_result *result, int64_t updates, struct error *err);
+void csv_monitor_close(struct csv_monitor *monitor);

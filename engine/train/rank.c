@@ -9,7 +9,6 @@
 #include "engine/base/json.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/device/gpu.h"
-#include "engine/train/csv_monitor.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 
@@ -100,9 +99,9 @@ static void save(struct rank *rank, bool at_once)
 static void monitor(struct rank *rank, const struct zero_result *result)
 {
     struct error why;
-    if (!rank->rank0.monitors) return;
-    rank->rank0.monitors = !csv_monitor_step(&rank->config, result, zero_progress(rank->zero).updates, &why);
-    if (!rank->rank0.monitors) record_log(rank->ring, 1, why.text);
+    if (rank->rank == 0 && csv_monitor_step(&rank->rank0.monitor, &rank->config, result,
+                                            zero_progress(rank->zero).updates, &why))
+        record_log(rank->ring, 1, why.text);
 }
 
 static int take_step(struct rank *rank, struct error *err)
@@ -229,6 +228,7 @@ int rank_live(struct rank *rank, struct error *err)
     struct error end = {.text = ""};
     if (is_diverged) explain_end(rank, &end);
     saver_free(rank->saver);
+    csv_monitor_close(&rank->rank0.monitor);
     rank_close_trace(rank, status || is_diverged ? OUTCOME_FAILED : order.outcome, status ? err->text : end.text);
     comm_close(rank->comm); /* the rings are in its memory; afterwards no peer reads this rank's */
     rank->comm = NULL;

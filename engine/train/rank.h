@@ -6,6 +6,7 @@
 #include "engine/launch/spec.h"
 #include "engine/plan/model.h"
 #include "engine/trace/writer.h"
+#include "engine/train/csv_monitor.h"
 #include "engine/train/director.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch_config.h"
@@ -66,7 +67,7 @@ struct rank {
         bool opened;
         void *saver_ring;
         struct save_claims claims; /* folders into which the run may save */
-        bool monitors; /* csv_monitor.h; off after a write that failed */
+        struct csv_monitor monitor;
         int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     } rank0; /* on rank 0 only */
 };

@@ -8,7 +8,6 @@
 #include "engine/checkpoint/weights.h"
 #include "engine/device/gpu.h"
 #include "engine/plan/schedule_io.h"
-#include "engine/train/csv_monitor.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 #include "engine/zero/plan_records.h"
@@ -70,8 +69,7 @@ static void record_bytes_note(const struct rank *rank)
     const struct config *config = &rank->config;
     if (config->model.vocabulary <= BYTE_TOKENS || config->data.format == DATA_TOKENS || config->data.synthetic) return;
     snprintf(line, sizeof line,
-             "data.format=bytes: tokens are bytes, %d of the %d that the model knows; zerolab data encode makes tokens "
-             "of a text",
+             "data.format=bytes: tokens are bytes, %d of the %d that the model knows; zerolab data encode makes tokens of a text",
              BYTE_TOKENS, config->model.vocabulary);
     record_lines(rank->ring, line);
 }
@@ -196,8 +194,7 @@ static int open_monitor(struct rank *rank, struct error *err)
 {
     const bool begins = rank->spec->part.number == 0;
     if (!rank->config.csv_monitor.enabled) return STATUS_OK;
-    rank->rank0.monitors = rank->rank == 0;
-    return rank_agree(rank, rank->rank ? STATUS_OK : csv_monitor_begin(&rank->config, begins, err), err);
+    return rank_agree(rank, rank->rank ? STATUS_OK : csv_monitor_open(&rank->rank0.monitor, &rank->config, begins, err), err);
 }
 
 int rank_open(struct rank *rank, struct error *err)
