@@ -108,7 +108,7 @@ static int place_ranks(struct trial *trial, struct error *err)
 static void drop_pace(struct config *config)
 {
     struct hardware paces;
-    if (hardware_of_paces(&paces, config) || paces.slow_motion > 1)
+    if (hardware_of_paces(&paces, config) || paces.slow_motion > 1 || paces.straggler > 1)
         fputs("zerolab: note: topology.links, slow_motion, slow_rank and device_flops have no effect in a simulation\n",
               stderr);
     memset(config->topology.links, 0, sizeof config->topology.links);

@@ -24,6 +24,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static uint64_t times(uint64_t ns, double factor)
+{
+    return (uint64_t)fmin((double)ns * factor, (double)longest_ns);
+}
+
+static uint64_t straggling_ns(const struct hardware *hardware, uint64_t ns)
+{
+    return hardware->straggler > 1 ? times(ns, hardware->straggler) : ns;
+}
+
 /* ---- collectives ---- */
 
 struct group_shape group_shape_of(const struct process_group *group, int per_node)
@@ -121,7 +131,7 @@ static uint64_t links_ns(const struct cost_input *input, const struct op *op, in
         if (bytes[link] > 0)
             most = larger(most, links[link].ns + at_rate((uint64_t)bytes[link] * links[link].sharers, links[link].rate,
                                                          hardware->link_efficiency));
-    return most;
+    return rank == hardware->slow_rank ? straggling_ns(hardware, most) : most;
 }
 
 typedef uint64_t rank_measure(const struct cost_input *input, const struct op *op, int rank);
@@ -136,6 +146,7 @@ static uint64_t most_of(const struct cost_input *input, const struct op *op, ran
     const int ranks = schedule->ranks, first = all ? ranks : in_turn ? 1 : PARTS_LOOKED_AT / ranks;
     uint64_t most = 0;
     for (int rank = 0; rank < first && rank < LOOKED_AT; rank++) most = larger(most, measure(input, op, rank));
+    if (!all && input->hardware->straggler > 1) most = larger(most, measure(input, op, input->hardware->slow_rank));
     for (int p = 0; in_turn && !all && p < 2 * op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p / 2];
         int64_t next, at = piece->first + (p % 2 ? piece->elems - 1 : 0);
@@ -156,11 +167,19 @@ static uint64_t passing_ns(const struct cost_input *input, const struct op *op, 
     return rounds * halves * way_ns(input->hardware, input->hardware->way, shape, input->per_node, chunk);
 }
 
+static uint64_t direct_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    const struct hardware *hardware = input->hardware;
+    if (op->kind != OP_AGREE || hardware->paced) return most_of(input, op, links_ns);
+    return shape->nodes > 1 ? inter_ns(hardware, AGREEMENT_BYTES * (uint64_t)input->per_node)
+                            : intra_ns(hardware, AGREEMENT_BYTES);
+}
+
 static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
 {
     if (shape->ranks < 2) return 0;
     return (uint64_t)op_rounds(input->schedule, op) * input->hardware->call_ns +
-           (input->hardware->way == WAY_DIRECT ? most_of(input, op, links_ns) : passing_ns(input, op, shape));
+           (input->hardware->way == WAY_DIRECT ? direct_ns(input, op, shape) : passing_ns(input, op, shape));
 }
 
 /* ---- computing ---- */
@@ -253,8 +272,9 @@ uint64_t op_ns(const struct cost_input *input, const struct op *op, const struct
 {
     const struct hardware *hardware = input->hardware;
     uint64_t ns = work_ns(input, op, shape);
-    if (op_is_followed(op)) ns = larger(ns, hardware->least_ns);
-    return hardware->slow_motion > 1 ? (uint64_t)fmin((double)ns * hardware->slow_motion, (double)longest_ns) : ns;
+    if (lane_computes(op->lane)) ns = straggling_ns(hardware, ns); /* of moves links_ns() knows whose they are */
+    if (op_is_followed(op)) ns = larger(ns, straggling_ns(hardware, hardware->least_ns));
+    return hardware->slow_motion > 1 ? times(ns, hardware->slow_motion) : ns;
 }
 
 int cost_check(const struct cost_input *input, struct error *err)

@@ -128,7 +128,6 @@ static uint64_t whole(double value)
 bool hardware_of_paces(struct hardware *hardware, const struct config *config)
 {
     const bool is_seen = config->topology.slow_motion >= SLOW_MOTION_EYE;
-    const double straggler = config->topology.slow_rank >= 0 ? SLOW_RANK_FACTOR : 1; /* the others wait for it in collectives */
     bool paced = is_seen || config->topology.device_flops > 0;
     uint64_t rate[LINKS], ns[LINKS];
     for (int link = 0; link < LINKS; link++) {
@@ -143,7 +142,8 @@ bool hardware_of_paces(struct hardware *hardware, const struct config *config)
         .inter_rate = rate[LINK_INTER], .inter_ns = ns[LINK_INTER],
         .pcie_rate = rate[LINK_PCIE], .pcie_ns = ns[LINK_PCIE],
         .nvme_read_rate = rate[LINK_NVME], .nvme_write_rate = rate[LINK_NVME], .nvme_ns = ns[LINK_NVME],
-        .least_ns = is_seen ? (uint64_t)(1e9 * SLOW_MOTION_EYE_SECONDS) : 0, .slow_motion = config->topology.slow_motion * straggler,
+        .least_ns = is_seen ? (uint64_t)(1e9 * SLOW_MOTION_EYE_SECONDS) : 0, .slow_motion = config->topology.slow_motion,
+        .slow_rank = config->topology.slow_rank, .straggler = config->topology.slow_rank >= 0 ? SLOW_RANK_FACTOR : 0,
     };
     hardware->flops_fp32 = hardware->flops_bf16 = hardware->flops_fp16 = whole(config->topology.device_flops);
     return paced;

@@ -22,15 +22,18 @@ struct hardware {
     bool paced;
     uint64_t least_ns;
     double slow_motion;
+    int slow_rank; /* its operations take `straggler` times as long; straggler 0: none does */
+    double straggler;
 };
 
-/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither (NULL: no name was given), or a figure is missing or wrong; STATUS_INPUT: not
- * readable, not JSON. */
+/* One that is built in ("a100"), or a file. STATUS_USAGE: there is neither (NULL: no name was given), or a figure is missing or wrong;
+ * STATUS_INPUT: not readable, not JSON. */
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 
 const char *hardware_names(void); /* of those that are built in, separated by spaces */
 
-/* What a configuration paces: its links, a device, slow motion. False: nothing. */
+/* What a configuration paces: its links, a device, slow motion, a slow rank. False: neither links nor a device nor, to be followed by
+ * eye, slow motion. */
 bool hardware_of_paces(struct hardware *hardware, const struct config *config);
 
 /* The text of a profile, each figure with `source`; the caller frees. NULL: no memory. */

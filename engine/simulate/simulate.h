@@ -55,9 +55,10 @@ struct cost_input cost_of(const struct setup *setup, const struct config *config
 /* A step without jitter and stragglers: its seconds, and rank 0's busy lanes (may be NULL). Errors as simulation_open(). */
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err);
 
-/* How long a training step takes at least: each operation lasts what pacing makes it last (paced links, a paced device, slow motion),
- * and nothing else does. The executor makes every operation last that long, so no machine is faster; one whose own work is short
- * beside the pace comes near it. 0: nothing is paced. NAN: there was no memory to follow the step. */
+/* How long a training step takes at least: each operation lasts what pacing makes it last (paced links, a paced device, slow motion, a
+ * slow rank), and nothing else does. The executor makes every operation last that long, so no machine is faster; one whose own work
+ * is short beside the pace comes near it. Of more than 64 ranks some are looked at (cost.c). 0: nothing is paced. NAN: there was no
+ * memory to follow the step. */
 double paced_seconds(const struct setup *setup, const struct config *config);
 
 /* Of a step that takes so long: FLOPs of a device, without and with those made again, as shares of its peak; tokens of all ranks. */

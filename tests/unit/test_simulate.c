@@ -492,10 +492,44 @@ static void the_busiest_rank_decides(void **state)
         }
 }
 
+/* Directly, the ranks of a node share its network; an agreement is a message, too. */
+static void ranks_of_a_node_share_its_network(void **state)
+{
+    (void)state;
+    const char *sets[] = {"topology.ranks=4", "topology.ranks_per_node=2", "zero_optimization.stage=0"};
+    struct hardware hardware = plain;
+    struct config config;
+    struct setup setup;
+    int seen = 0;
+    hardware.way = WAY_DIRECT;
+    load(&setup, &config, sets, 3);
+    const struct cost_input cost = cost_of(&setup, &config, &hardware);
+    const struct group_shape shape = {4, 2, 2};
+    for (int o = 0; o < setup.schedule.op_count; o++) {
+        const struct op *op = &setup.schedule.ops[o];
+        uint64_t most = 0;
+        for (int rank = 0; rank < 4 && op->kind == OP_ALL_REDUCE; rank++) {
+            int64_t bytes[LINKS];
+            op_link_bytes(bytes, &setup.schedule, &setup.model, op, rank, 2);
+            const uint64_t intra = hardware.intra_ns + (uint64_t)bytes[LINK_INTRA] * 1000000000 / hardware.intra_rate,
+                           inter = hardware.inter_ns + (uint64_t)bytes[LINK_INTER] * 2 * 1000000000 / hardware.inter_rate;
+            if (intra > most) most = intra;
+            if (inter > most) most = inter;
+        }
+        if (op->kind == OP_AGREE) most = hardware.inter_ns + 24 * 2 * 1000000000ull / hardware.inter_rate;
+        if (!most) continue;
+        assert_true(llabs((long long)(op_ns(&cost, op, &shape) - hardware.call_ns * (uint64_t)op_rounds(&setup.schedule, op) - most)) <= 1);
+        seen |= op->kind == OP_AGREE ? 1 : 2;
+    }
+    assert_int_equal(seen, 3);
+    setup_release(&setup);
+    config_release(&config);
+}
+
 /* ---- by pace ---- */
 
-/* As the executor paces it: the slower of the links that a rank uses, of the rank that needs longest; FLOPs on the compute lane.
- * All wait for a straggler, whose operations last twice as long. */
+/* As the executor paces it: the slower of the links that a rank uses, of the rank that needs longest; FLOPs on the compute lane. The
+ * operations of a straggler last twice as long. */
 static double paced_op_seconds(const struct setup *setup, const struct config *config, const struct op *op)
 {
     const double slow = config->topology.slow_motion, flops = config->topology.device_flops,
@@ -507,12 +541,14 @@ static double paced_op_seconds(const struct setup *setup, const struct config *c
         for (int link = 0; link < LINKS; link++) {
             const struct config_link *of = &config->topology.links[link];
             const double rate = of->bandwidth_bytes_per_s;
-            if (bytes[link]) seconds = fmax(seconds, of->latency_s + (rate > 0 ? (double)bytes[link] / rate : 0));
+            const double factor = rank == config->topology.slow_rank ? straggler : 1;
+            if (bytes[link])
+                seconds = fmax(seconds, factor * (of->latency_s + (rate > 0 ? (double)bytes[link] / rate : 0)));
         }
     }
-    if (op->lane == LANE_COMPUTE && flops > 0) seconds = op_flops(&setup->schedule, &setup->model, op) / flops;
-    if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, SLOW_MOTION_EYE_SECONDS);
-    return seconds * slow * straggler;
+    if (op->lane == LANE_COMPUTE && flops > 0) seconds = straggler * op_flops(&setup->schedule, &setup->model, op) / flops;
+    if (slow >= SLOW_MOTION_EYE && op_is_followed(op)) seconds = fmax(seconds, straggler * SLOW_MOTION_EYE_SECONDS);
+    return seconds * slow;
 }
 
 static double followed_seconds(const struct setup *setup, const struct config *config)
@@ -552,6 +588,8 @@ static void pace_is_what_the_executor_waits_for(void **state)
         {"topology.slow_motion=20", ZERO "stage=3"},
         {"topology.slow_motion=1.7", LINK "intra.bandwidth=1MB", "gradient_accumulation_steps=2", ZERO "stage=2"},
         {"topology.slow_rank=1", LINK "intra.bandwidth=1MB", "topology.slow_motion=10"},
+        {"topology.slow_rank=3", LINK "intra.bandwidth=20MB", ZERO "stage=2", ZERO "reduce_bucket_size=300000"},
+        {"topology.slow_rank=0", LINK "intra.bandwidth=1MB", "topology.ranks=128", ZERO "stage=1"},
         {"topology.slow_motion=12", "topology.ranks=1", "topology.device_flops=1e8"},
     };
     for (size_t v = 0; v < sizeof variants / sizeof *variants; v++) {
@@ -625,6 +663,7 @@ int main(void)
         cmocka_unit_test(the_seed_decides_the_jitter),
         cmocka_unit_test(operations_cost_flops_and_bytes),
         cmocka_unit_test(the_busiest_rank_decides),
+        cmocka_unit_test(ranks_of_a_node_share_its_network),
         cmocka_unit_test(pace_is_what_the_executor_waits_for),
         cmocka_unit_test(without_pace_a_step_takes_no_time),
         cmocka_unit_test(built_in_profiles_are_whole),
