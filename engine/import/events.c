@@ -94,27 +94,16 @@ static bool scan_key(struct scan *scan, struct foreign_text *key, bool first, bo
            scan_sign(scan, ':', "a colon is missing after a key");
 }
 
-/* No NUL ends a text, so the functions of <string.h> that look for one would read on. */
-static bool looks_like_number(struct foreign_text text)
-{
-    bool digit = false;
-    for (size_t i = 0; i < text.bytes; i++) {
-        const char c = text.at[i];
-        digit = c >= '0' && c <= '9';
-        if (!digit && c != '+' && c != '-' && c != '.' && c != 'e' && c != 'E') return false;
-    }
-    return digit; /* the last one */
-}
-
 /* A number, or a word such as true: all bytes up to a blank, a comma or a bracket. */
 static bool take_word(struct scan *scan, struct foreign_text *value)
 {
     static const char *const words[] = {"true", "false", "null", "nan", "-nan", "inf", "-inf", "infinity", "-infinity"};
     const char *at = next_of(scan->at, scan->end, STOP);
+    int64_t number;
     if (at == scan->end) return false;
     *value = (struct foreign_text){scan->at, (size_t)(at - scan->at)};
     scan->at = at;
-    if (looks_like_number(*value)) return true; /* it is looked at when somebody reads it */
+    if (foreign_scaled(*value, 0, &number) != FOREIGN_NO_NUMBER) return true;
     for (size_t w = 0; w < sizeof words / sizeof *words; w++)
         if (value->bytes == strlen(words[w]) && strncasecmp(value->at, words[w], value->bytes) == 0) return true;
     return wrong(scan, "a value is no JSON");
@@ -123,15 +112,23 @@ static bool take_word(struct scan *scan, struct foreign_text *value)
 /* Takes an object or an array as one text: its strings and brackets are looked at, what is between them when somebody reads it. */
 static bool take_brackets(struct scan *scan, struct foreign_text *value)
 {
+    enum { DEPTH_MAX = 256 };
     const char *const first = scan->at;
     struct foreign_text inside;
+    uint64_t is_object[DEPTH_MAX / 64] = {0}; /* a bit for each level */
     int depth = 0;
     do {
         const char *at = next_of(scan->at, scan->end, MARK);
         if (at == scan->end) return false;
-        scan->at = at + 1;
+        scan->at = at;
+        const bool opens = *at == '{' || *at == '[', object = *at == '{' || *at == '}';
+        if (opens && depth == DEPTH_MAX) return wrong(scan, "nests deeper than 256 brackets");
+        if (opens) is_object[depth / 64] &= ~(UINT64_C(1) << depth % 64), is_object[depth / 64] |= (uint64_t)object << depth % 64;
+        if (*at != '"') depth += opens ? 1 : -1;
+        if (*at != '"' && !opens && (is_object[depth / 64] >> depth % 64 & 1) != object)
+            return wrong(scan, "closes a bracket of the other kind");
+        scan->at++;
         if (*at == '"' && !take_string(scan, &inside)) return false;
-        if (*at != '"') depth += *at == '{' || *at == '[' ? 1 : -1;
     } while (depth);
     *value = (struct foreign_text){first, (size_t)(scan->at - first)};
     return true;
@@ -164,7 +161,7 @@ static bool check_file(struct event_reader *reader)
         error_set(&reader->err, STATUS_INPUT, "%s: cannot be read: %s", reader->path, why ? why + 2 : text);
     if (code == Z_MEM_ERROR) return fail(reader, STATUS_RUN, at, "no memory to uncompress it");
     if (code == Z_BUF_ERROR) return fail(reader, STATUS_INPUT, at, "the compressed data are cut off");
-    return code == Z_DATA_ERROR ? fail(reader, STATUS_INPUT, at, "the compressed data are damaged") : false;
+    return code == Z_OK || code == Z_ERRNO ? false : fail(reader, STATUS_INPUT, at, "the compressed data are damaged");
 }
 
 /* Moves the unread text to the window's start, makes the window larger if it is full, and fills it. False: an error, or

@@ -41,7 +41,7 @@ static int is_trace_name(const struct dirent *entry)
            file_ends_in(name, ".pkl");
 }
 
-/* Calls `take` with the path, or if it is a folder, with each file in it that may be a trace, in the order of names, until that fails. */
+/* Calls `take` with the path, or if it is a folder, with each file in it that has a trace's name, in their order, until that fails. */
 static int each_file(const char *path, int (*take)(void *user, const char *file), void *user)
 {
     struct dirent **list;
@@ -51,7 +51,7 @@ static int each_file(const char *path, int (*take)(void *user, const char *file)
     if (count < 0) return take(user, path);
     for (int i = 0; i < count; i++) {
         snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        if (!status && format_of(file) != FORMAT_NONE) status = take(user, file);
+        if (!status) status = take(user, file);
         free(list[i]);
     }
     free(list);
@@ -130,11 +130,10 @@ static int take_file(void *user, const char *file)
     int status = format_of(file) != FORMAT_PICKLE
                      ? import_trace(out, file, &why)
                      : snapshot_to_job(out->job, file, free_rank(out->job), &changes, &why);
-    out->memory += changes;
-    out->files += !status && changes;
+    if (!status) out->memory += changes, out->files += changes > 0;
     if (status == STATUS_INPUT && file != taking->path) { /* JSON of other kinds lies beside traces */
-        if (out->beside_count < BESIDE_MAX)
-            snprintf(out->beside[out->beside_count++], sizeof out->beside[0], "%.255s", why.text);
+        if (out->beside_count++ < BESIDE_MAX)
+            snprintf(out->beside[out->beside_count - 1], sizeof out->beside[0], "%.255s", why.text);
         return STATUS_OK;
     }
     return status ? error_set(taking->err, status, "%s", why.text) : STATUS_OK;
@@ -310,7 +309,9 @@ static void print_missing(const struct import *import, FILE *out)
     if (job->world > (uint32_t)job_recorded(job))
         fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)job_recorded(job),
                 job->world);
-    for (int i = 0; i < import->beside_count; i++) fprintf(out, "%s  %s\n", i ? "" : "left out\n", import->beside[i]);
+    for (int i = 0; i < import->beside_count && i < BESIDE_MAX; i++)
+        fprintf(out, "%s  %s\n", i ? "" : "left out\n", import->beside[i]);
+    if (import->beside_count > BESIDE_MAX) fprintf(out, "  and %d more\n", import->beside_count - BESIDE_MAX);
     if (import->cut[0]) fprintf(out, "damaged\n  %s; what came before is shown\n", import->cut);
 }
 

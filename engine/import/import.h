@@ -19,8 +19,8 @@ struct import {
     uint64_t bytes; /* uncompressed */
     uint64_t operators, kernels, collectives, memory, skipped; /* events */
     bool has_steps, has_shapes, has_units; /* each if any file has it */
-    char beside[BESIDE_MAX][256]; /* why files of a folder were left out */
-    int beside_count;
+    char beside[BESIDE_MAX][256]; /* why files of a folder were left out, of the first */
+    int beside_count;             /* of all */
     char cut[256]; /* what was wrong with a damaged file, of which the beginning was read; "": nothing */
 };
 

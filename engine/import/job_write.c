@@ -136,7 +136,7 @@ static int put_out(struct writing *w)
     return status;
 }
 
-/* Some time after some, so that memory holds few records: of each rank and lane at most AT_ONCE more than before. */
+/* In rounds, so that memory holds few records: a round ends where the first lane has had AT_ONCE items. */
 static int write_all(struct writing *w)
 {
     enum { AT_ONCE = 4096 };

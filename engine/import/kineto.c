@@ -254,7 +254,7 @@ static bool add_memory(struct kineto *k, const struct event *event)
 }
 
 /* A member of the top-level object. */
-static bool add_top(struct kineto *k, const struct event *member)
+static void add_top(struct kineto *k, const struct event *member)
 {
     int64_t base_ns;
     if (foreign_is(member->name, "host_name")) foreign_copy(member->args, true, k->host, sizeof k->host);
@@ -266,12 +266,11 @@ static bool add_top(struct kineto *k, const struct event *member)
         k->world = (int)json_get_number(info, "world_size", 1 << 20, -1);
         cJSON_Delete(info);
     }
-    return true;
 }
 
 static bool add(struct kineto *k, enum event_result result, const struct event *event)
 {
-    if (result == EVENT_MEMBER) return add_top(k, event);
+    if (result == EVENT_MEMBER) return add_top(k, event), true;
     if (event->phase == 'X') return add_event(k, event);
     if (event->phase == 'i' && foreign_is(event->name, "[memory]")) return add_memory(k, event);
     k->skipped++;

@@ -122,8 +122,8 @@ static int depth_of_modules(const struct shape *s)
     int64_t ends[DEEP];
     for (int d = 0; d < DEEP; d++) name[d] = -1;
     for (const struct kineto_event *at = s->k->events, *end = at + s->k->event_count; at < end; at++) {
-        if (at->kind != KINETO_MODULE) continue;
         if (at == s->k->events + s->threads[at->thread].first) depth = 0;
+        if (at->kind != KINETO_MODULE) continue;
         while (depth && ends[depth - 1] <= at->begun_ns) depth--;
         if (depth == DEEP) continue;
         if (name[depth] >= 0 && name[depth] != (int)at->name && depth < found) found = depth;

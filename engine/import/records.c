@@ -107,6 +107,13 @@ static void tell_operations(struct records *r)
     }
 }
 
+/* What ended before, between steps, belongs to none. */
+static void begin_step(struct records_rank *rank, uint32_t step)
+{
+    memset(rank, 0, offsetof(struct records_rank, peak_bytes));
+    rank->step = step;
+}
+
 /* In a collective a rank waits until the last has come. By now all that is known of it has been pushed. */
 static void give_op_end(struct records *r, struct moment *moment)
 {
@@ -119,7 +126,7 @@ static void give_op_end(struct records *r, struct moment *moment)
                        until_ns = last_ns < record->time_ns ? last_ns : record->time_ns;
         if (until_ns > end->started_ns) end->peers_ns = until_ns - end->started_ns;
     }
-    if (end->step > rank->step) memset(rank, 0, offsetof(struct records_rank, peak_bytes)), rank->step = end->step;
+    if (end->step > rank->step) begin_step(rank, end->step);
     if (kind == TRAFFIC_KINDS || end->step < rank->step) return;
     rank->count[kind]++;
     rank->sent_bytes[kind] += end->sent_bytes;
@@ -179,6 +186,7 @@ void records_release(struct records *r, uint64_t until_ns, size_t most_bytes)
         struct trace_record *record = &r->queue[given].record;
         r->given_ns = record->time_ns;
         tell_operations(r);
+        if (record->kind == TRACE_STEP_BEGIN) begin_step(&r->ranks[record->rank], record->step_begin.step);
         if (record->kind == TRACE_OP_END) give_op_end(r, &r->queue[given]);
         if (record->kind == TRACE_MEMORY) give_memory(r, record);
         if (record->kind == TRACE_STEP_END) give_step_end(r, record);

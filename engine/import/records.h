@@ -1,5 +1,6 @@
-/* Records of a job in the order of time. What ranks did is pushed in any order; records_release() gives what lies before a time. On the
- * way it tells of each operation before its first use, of what each step has moved, and of who waited for whom.
+/* Records of a job in the order of time. Callers push what ranks did, in any order. records_release() gives the records up to a time,
+ * and adds three things: an OPERATION record before an operation's first use, the TRAFFIC of each step before its end, and in each
+ * collective the time that a rank waited for the last one. An operation that ends after its step counts in no TRAFFIC.
  *
  *     struct records records = {.job = job, .ranks = calloc(...)};
  *     records_begin(&records, recorded, time_ns);

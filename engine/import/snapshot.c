@@ -194,7 +194,6 @@ static int walk_gpu(struct walk *walk, int number, int *rank)
     if (status || !pickle_count(trace)) return status;
     struct job_rank *to = job_rank(walk->job, (*rank)++);
     if (!to) return error_set(walk->err, STATUS_RUN, "it has too many GPUs, or no memory for them");
-    to->present = true;
     snprintf(to->lane[LANE_COMPUTE].name, sizeof to->lane[0].name, "GPU %d", number);
     return take_actions(walk, trace, to);
 }

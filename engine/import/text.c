@@ -25,9 +25,22 @@ static size_t copy_clean(struct foreign_text text, char *out, size_t room)
     return written;
 }
 
+/* False: one is damaged, or says NUL, which would end the text. */
+static bool escapes_are_good(struct foreign_text text)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    for (size_t i = 0; i + 1 < text.bytes; i += 1 + (text.at[i] == '\\')) {
+        if (text.at[i] != '\\' || text.at[i + 1] != 'u') continue;
+        if (i + 6 > text.bytes || memcmp(text.at + i + 2, "0000", 4) == 0) return false;
+        for (int d = 2; d < 6; d++)
+            if (!memchr(digits, text.at[i + d], sizeof digits - 1)) return false;
+    }
+    return true;
+}
+
 size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t room)
 {
-    const bool plain = !escaped || !text.bytes || !memchr(text.at, '\\', text.bytes);
+    const bool plain = !escaped || !text.bytes || !memchr(text.at, '\\', text.bytes) || !escapes_are_good(text);
     cJSON *json = plain ? NULL : cJSON_ParseWithLength(text.at - 1, text.bytes + 2);
     const char *said = cJSON_GetStringValue(json);
     const size_t bytes = copy_clean(said ? (struct foreign_text){said, strlen(said)} : text, out, room);
@@ -71,9 +84,10 @@ enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t 
     }
     for (places += places < 0; places < scale; places++)
         if (__builtin_mul_overflow(sum, 10, &sum)) return FOREIGN_OUT_OF_RANGE;
-    if (at < end && is_digit(*at)) sum += *at >= '5';
+    if (at < end && is_digit(*at)) sum += *at >= '5' && sum <= INT64_MAX; /* else it is out of range, and must not wrap */
     while (at < end && is_digit(*at)) at++;
     if (at < end) return (*at | 0x20) == 'e' ? by_double(text, scale, value) : FOREIGN_NO_NUMBER;
+    if (end[-1] == '.') return FOREIGN_NO_NUMBER;
     if (sum > INT64_MAX) return FOREIGN_OUT_OF_RANGE;
     *value = negative ? -(int64_t)sum : (int64_t)sum;
     return FOREIGN_NUMBER;
@@ -81,8 +95,13 @@ enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t 
 
 bool foreign_integer(struct foreign_text text, int64_t *value)
 {
-    int64_t thousandths;
+    int64_t whole, thousandths;
     if (!text.at || foreign_scaled(text, 0, value) != FOREIGN_NUMBER) return false;
-    return !memchr(text.at, '.', text.bytes) ||
-           (foreign_scaled(text, 3, &thousandths) == FOREIGN_NUMBER && thousandths == *value * 1000);
+    if (memchr(text.at, 'e', text.bytes) || memchr(text.at, 'E', text.bytes))
+        return foreign_scaled(text, 3, &thousandths) == FOREIGN_NUMBER &&
+               !__builtin_mul_overflow(*value, INT64_C(1000), &whole) && whole == thousandths;
+    const char *end = text.at + text.bytes, *at = memchr(text.at, '.', text.bytes);
+    for (at = at ? at + 1 : end; at < end; at++)
+        if (*at != '0') return false;
+    return true;
 }

@@ -243,6 +243,8 @@ static void modules_are_units_of_every_rank(void **state)
 {
     static const char format[] =
         "{\"distributedInfo\":{\"rank\":%d,\"world_size\":2},\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: GPT_0\",\"pid\":1,\"tid\":0,\"ts\":0,\"dur\":1000},"
+        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::zeros\",\"pid\":1,\"tid\":1,\"ts\":-9,\"dur\":5},"
         "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: GPT_0\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":100},"
         "{\"ph\":\"X\",\"cat\":\"python_function\",\"name\":\"nn.Module: Block_0\",\"pid\":1,\"tid\":1,\"ts\":10,\"dur\":20},"
         "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"aten::mm\",\"pid\":1,\"tid\":1,\"ts\":15,\"dur\":5},"
@@ -262,9 +264,9 @@ static void modules_are_units_of_every_rank(void **state)
     assert_int_equal(import.job->unit_count, 2);
     for (int r = 0; r < 2; r++) {
         const struct job_lane *lane = &import.job->ranks[r].lane[LANE_COMPUTE];
-        assert_int_equal(lane->count, 3);
-        for (int i = 0; i < 3; i++)
-            assert_int_equal(import.job->ops[lane->at[i].op].unit, i < 2 ? i : JOB_NO_UNIT);
+        assert_int_equal(lane->count, 4);
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(import.job->ops[lane->at[i].op].unit, i == 1 || i == 2 ? i - 1 : JOB_NO_UNIT);
     }
     import_release(&import);
 }
@@ -306,6 +308,31 @@ static void a_missing_rank_is_not_waited_for(void **state)
     assert_int_equal(trace_check(&check, path, &err), STATUS_OK);
     assert_int_equal(check.ops_homeless, 0);
     assert_true(check.usable[TRACE_USE_REPLAY] && !check.usable[TRACE_USE_LEARNING]);
+    close(fd);
+}
+
+/* PyTorch's first step is 0; what ran before it is of no step. */
+static void what_ran_before_a_step_is_not_its_traffic(void **state)
+{
+    static const char text[] =
+        "{\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#0\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":40000},"
+        "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"gloo:all_reduce\",\"pid\":1,\"tid\":2,\"ts\":-900,\"dur\":100,"
+        "\"args\":{\"Input Dims\":[[10]],\"Input type\":[\"float\"]}},"
+        "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"gloo:all_reduce\",\"pid\":1,\"tid\":2,\"ts\":900,\"dur\":100,"
+        "\"args\":{\"Input Dims\":[[10]],\"Input type\":[\"float\"]}}]}";
+    struct error err;
+    char path[64];
+    int fd;
+    uint64_t count = 0;
+    (void)state;
+    const char *paths[1] = {write_file("first.json", text)};
+    if (import_to_unnamed(paths, 1, path, &fd, &err)) fail_msg("%s", err.text);
+    struct run_model *model = fold_file(path);
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int link = 0; link < LINKS; link++) count += model->traffic[kind][link].count;
+    assert_int_equal(count, 1);
+    run_model_free(model);
     close(fd);
 }
 
@@ -362,7 +389,7 @@ static int make_scratch(void **state)
 static int remove_scratch(void **state)
 {
     static const char *const names[] = {"gpu.json",   "rank0.json", "rank1.json", "other.json",
-                                        "empty.json", "plain.txt",  "cut.json"};
+                                        "empty.json", "plain.txt",  "cut.json",   "first.json"};
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[160];
@@ -380,6 +407,7 @@ int main(void)
         cmocka_unit_test(clocks_are_aligned_by_collectives),
         cmocka_unit_test(modules_are_units_of_every_rank),
         cmocka_unit_test(a_missing_rank_is_not_waited_for),
+        cmocka_unit_test(what_ran_before_a_step_is_not_its_traffic),
         cmocka_unit_test(wrong_files),
         cmocka_unit_test(a_file_cut_anywhere),
     };

@@ -120,6 +120,23 @@ static void test_times(void **state)
     }
 }
 
+static void test_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is;
+        int64_t value;
+    } rows[] = {{"7", true, 7}, {"-7.000", true, -7}, {"7.0004", false, 0}, {"1e3", true, 1000}, {"75e-1", false, 0},
+                {"5e-1", false, 0}, {"9223372036854775.0", true, 9223372036854775}, {"9223372036854775.8", false, 0},
+                {"9223372036854775807", true, INT64_MAX}, {"18446744073709551615.5", false, 0}, {"1.", false, 0}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        int64_t value = 0;
+        const bool is = foreign_integer((struct foreign_text){rows[r].text, strlen(rows[r].text)}, &value);
+        if (is != rows[r].is || (is && value != rows[r].value)) fail_msg("%s is %lld", rows[r].text, (long long)value);
+    }
+}
+
 /* What comes of the whole text: the number of events, and the line of an error or "". */
 static int read_all(const void *bytes, size_t count, char line[512])
 {
@@ -187,7 +204,10 @@ static void test_forms(void **state)
         {"[{\"ts\":[1]}]", 0, "byte 10: a time is no number"},
         {"[{\"a\":tru}]", 0, "byte 9: a value is no JSON"},
         {"[{\"a\":1.}]", 0, "byte 8: a value is no JSON"},
-        {"[{\"a\":[1}]}]", 0, "byte 9: a comma is missing"},
+        {"[{\"a\":[1}]}]", 0, "byte 8: closes a bracket of the other kind"},
+        {"[{\"args\":{\"a\":1]}]", 0, "byte 15: closes a bracket of the other kind"},
+        {"[{\"ts\":18446744073709551.6155}]", 0, "byte 29: a time is out of range"},
+        {"[{\"a\":1-+2}]", 0, "byte 10: a value is no JSON"},
         {"[{\"a\":[1 2]}]", 1, ""}, /* what is inside is looked at when it is read */
         {"[{a:1}]", 0, "byte 2: a key has no quotes"},
         {"[{\"name\":\"{\"device\": 1}\"}]", 0,
@@ -203,7 +223,7 @@ static void test_forms(void **state)
     char line[512], deep[1200] = "[{\"args\":";
     memset(deep + 9, '[', 1000);
     read_all(deep, 1009, line);
-    assert_string_equal(line, "byte 1009: the trace is cut off");
+    assert_string_equal(line, "byte 265: nests deeper than 256 brackets");
     assert_wrong("/nowhere/trace.json", "/nowhere/trace.json: cannot be opened: No such file or directory");
     assert_wrong("/proc", "/proc: cannot be read: Is a directory");
 }
@@ -245,11 +265,11 @@ static void test_texts(void **state)
         {"a\\u00e9\\ud83d\\ude00z", "a\\u00e9\\ud83d\\ude00z", "a\xc3\xa9\xf0\x9f\x98\x80z", 0},
         {"\\\" \\\\ \\/", "\\\" \\\\ \\/", "\" \\ /", 0},
         {"\\n\\t\\u001b\\u009b", NULL, FFFD FFFD FFFD FFFD, 0},
-        {"a\\u0000b", "a\\u0000b", "a", 0}, /* what says NUL ends the text */
+        {"a\\u0000b", "a\\u0000b", "a\\u0000b", 0}, /* NUL would end the text */
         {"\\ud83d", "\\ud83d", "\\ud83d", 0},
         {"\\ude00\\ud83d", "\\ude00\\ud83d", "\\ude00\\ud83d", 0},
         {"\\ud83d\\u0041", "\\ud83d\\u0041", "\\ud83d\\u0041", 0},
-        {"x\\u12g4", "x\\u12g4", "x", 0},
+        {"x\\u12g4", "x\\u12g4", "x\\u12g4", 0},
         {"\\u12", "\\u12", "\\u12", 0},
         {"x\\", "x\\", "x\\", 0},
         {"a\0b\x1b[31m\x7f", "a" FFFD "b" FFFD "[31m" FFFD, "a" FFFD "b" FFFD "[31m" FFFD, 9},
@@ -437,7 +457,7 @@ static void test_changing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_members), cmocka_unit_test(test_times),          cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_members), cmocka_unit_test(test_times), cmocka_unit_test(test_integers),          cmocka_unit_test(test_forms),
         cmocka_unit_test(test_top),     cmocka_unit_test(test_texts),          cmocka_unit_test(test_large),
         cmocka_unit_test(test_gzip),    cmocka_unit_test(test_cut_everywhere), cmocka_unit_test(test_changing),
     };

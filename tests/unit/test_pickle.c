@@ -126,6 +126,7 @@ static void test_refused(void **state)
         {BYTES("K\1)}\x92."), "byte 4: opcode 0x92" ONLY},             /* NEWOBJ_EX */
         {BYTES("(K\1o."), "byte 3: opcode 0x6f" ONLY},                 /* OBJ */
         {BYTES("\x82\1."), "byte 0: opcode 0x82" ONLY},                /* EXT1 */
+        {BYTES("\x83\1\0."), "byte 0: opcode 0x83" ONLY},              /* EXT2 */
         {BYTES("\x84\1\0\0\0."), "byte 0: opcode 0x84" ONLY},          /* EXT4 */
         {BYTES("Pstorage 5\n."), "byte 0: opcode 0x50" ONLY},          /* PERSID */
         {BYTES("K\1Q."), "byte 2: opcode 0x51" ONLY},                  /* BINPERSID */

@@ -133,7 +133,7 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
     if (lane_kind(op->lane) != LANE_COMM) return;
     fact(facts, STYLE_TEXT, "%s", who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
     if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, scene->model->header.sent_by_formula ? "as in a ring it sent %s" : "sent %s",
+    if (span->ended_ns) fact(facts, STYLE_TEXT, scene->model->header.sent_by_formula ? "sent %s (ring formula)" : "sent %s",
              format_bytes_bare(bytes, units, span->sent_bytes));
     if (op->flush != FLUSH_NONE)
         fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the next tensor did not fit the bucket" : "end of backward");

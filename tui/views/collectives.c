@@ -241,7 +241,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     char title[64] = "sent by each rank in a step";
     int y = 2;
     if (model->traffic_steps)
-        snprintf(title, sizeof title, model->header.sent_by_formula ? "in step %u; sent: not measured, as in a ring" : "sent by each rank in step %u",
+        snprintf(title, sizeof title, model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)" : "sent by each rank in step %u",
                  model->traffic_step);
     draw_title(canvas, 0, focused, title);
     draw_head(canvas, scene->state->units);
