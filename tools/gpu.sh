@@ -19,9 +19,9 @@ log=${OUT:-$build}/$what.log
 began=$(date +%s) granted=0 faults=0 failed=0
 mkdir -p "$(dirname "$log")"
 
-# within SECONDS COMMAND...: every part is granted so many seconds, and has those too that the parts before it did not need; then it is
-# stopped (124, 137). So no part takes another's time. The grants of test-gpu add up to all_s at most, eight minutes, and of
-# bench-gpu to ten, which is as long as a command may run on many a rented machine. Where a part of them is asked for, it may have it all.
+# within SECONDS COMMAND...: each part is granted so many seconds, and those that earlier parts left; then it is stopped (124, 137). So no
+# part takes another's time. The grants of test-gpu add up to all_s at most, eight minutes, and of bench-gpu to ten, which is as long
+# as a command may run on many a rented machine. With KERNELS or PARTS, a part may take all of all_s.
 case $what in test-gpu) all_s=470 ;; *) all_s=580 ;; esac
 [ -z "${KERNELS:-}${PARTS:-}" ] || granted=$all_s
 grant() { granted=$((granted + $1)); }

@@ -151,7 +151,7 @@ struct comm_device_ops {
     int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
     bool adds; /* pass also adds; then bits depend on how parts are cut, and comm_room() is not needed */
     void (*give_up)(void *user);
-    int (*look)(void *user, struct error *err); /* NULL: ranks are threads of one process */
+    int (*look)(void *user, struct error *err); /* NULL: threads of one process, or no `pass` */
     /* NULL: threads, or `pass`. peers: by rank; the own one is left alone. */
     int (*attach)(void *user, struct comm *comm, void *base, uint64_t bytes, unsigned char **peers, struct error *err);
     int (*reach)(void *user, int rank, uint64_t from, uint64_t bytes, struct error *err);

@@ -43,7 +43,7 @@ struct comm {
     void (*close_backend)(struct comm *comm, bool healthy); /* NULL: nothing to close */
     struct comm_group *group;     /* ranks are threads of this group; NULL: ranks are processes */
     struct reduce_factors factors;
-    struct watcher watcher;       /* of a process with device operations */
+    struct watcher watcher;       /* where the device operations have look() */
     const struct comm_device_ops *device_ops; /* NULL: the thread inside the collective copies and reduces in memory */
     unsigned char *room;            /* comm_room() */
     uint64_t room_bytes;

@@ -245,7 +245,7 @@ static void name_work(const char *name)
 /* Transfers some bytes to and from every other rank, and gathers: NCCL connects at the first transfer. */
 static int connect(struct gpu_rank *rank, unsigned char *at, struct error *err)
 {
-    struct transfer transfers[2 * DEVICES_MOST];
+    struct transfer transfers[2 * RUN_RANKS_MOST];
     int count = 0;
     for (int r = 0; r < rank->gpu->rank_count; r++) {
         if (r == rank->number) continue;
@@ -391,14 +391,13 @@ static void *look_as_rank(void *user)
 
 static bool look_loaded(const struct config *config, uint64_t *free_bytes, uint64_t *total_bytes)
 {
-    enum { RANKS_MOST = 64 };
-    struct look looks[RANKS_MOST];
-    pthread_t threads[RANKS_MOST];
+    struct look looks[RUN_RANKS_MOST];
+    pthread_t threads[RUN_RANKS_MOST];
     pthread_barrier_t opened;
     struct gpu *gpu;
     struct error why;
     const int ranks = config->topology.ranks;
-    bool known = ranks <= RANKS_MOST && !is_elsewhere(config) && gpu_open(&gpu, config, NULL, &why) == STATUS_OK;
+    bool known = ranks <= RUN_RANKS_MOST && !is_elsewhere(config) && gpu_open(&gpu, config, NULL, &why) == STATUS_OK;
     if (!known) return false;
     pthread_barrier_init(&opened, NULL, (unsigned)ranks);
     for (int r = 0; r < ranks; r++) {

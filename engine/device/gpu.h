@@ -1,6 +1,6 @@
 /* Implements struct zero_device on GPUs, with kernels/cuda/device.h. A process opens its GPUs once: those of all ranks if ranks are
  * its threads, or that of its own rank. The ranks of a machine divide its GPUs: one each if there are enough, else consecutive ranks
- * share one. NCCL joins ranks that have a GPU each; threads can also map each other's memory. A rank has a stream for every lane that
+ * share one. NCCL joins ranks that have a GPU each; ranks of one machine can also map each other's memory. A rank has a stream for every lane that
  * uses its GPU.
  *
  *     gpu_open(&gpu, config, comm, err)                once

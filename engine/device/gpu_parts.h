@@ -1,5 +1,6 @@
 /* Internals of engine/device/gpu.h: gpu.c opens GPUs and ranks, gpu_lanes.c implements a rank's lanes with streams,
- * gpu_ops.c implements the device operations of collectives, gpu_pages.c the memory. */
+ * gpu_ops.c implements the device operations of collectives, gpu_pages.c the memory,
+ * gpu_share.c maps the GPU memory of other processes. */
 #pragma once
 
 #include <pthread.h>

@@ -141,6 +141,7 @@ static int reach(void *user, int rank, uint64_t from, uint64_t bytes, struct err
         if (fd < 0) return lost(rank, err);
         status = device_range_import(&peer->range, answer.first, answer.end, fd, err);
         close(fd);
+        if (status) error_prefix(err, "without access between GPUs give topology.collectives=nccl, or topology.gpus=1");
         for (uint64_t page = answer.first / unit; page < answer.end / unit && !status; page++)
             peer->number[page] = answer.number;
     }

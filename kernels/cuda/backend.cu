@@ -72,8 +72,10 @@ static bool runs_fused(struct kernels *kernels, const struct product *product, c
     struct error why;
     if (cuda->splits_gelu || !cuda_products_can(cuda->products, product, data)) return false;
     if (cuda_products_run(cuda->products, product, data, &why) == STATUS_OK) return true;
-    if (cuda->stream->failure.status) return false; /* the GPU has failed, and will say so */
+    const cudaError_t state = cudaStreamQuery(cuda->stream->handle);
     cudaGetLastError();
+    if (cuda->stream->failure.status || (state != cudaSuccess && state != cudaErrorNotReady))
+        return false; /* the GPU has failed, and will say so */
     cuda->splits_gelu = true;
     cuda->gelu_refused = why;
     return false;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct communicator {
     struct clique *clique;
@@ -111,6 +112,18 @@ static void *communicator_abort(void *user)
     return NULL;
 }
 
+/* An abort may never return, if a rank of another process is gone. */
+static void communicator_await_abort(struct communicator *c)
+{
+    enum { LONGEST_S = 10 };
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LONGEST_S;
+    if (pthread_timedjoin_np(c->aborts, NULL, &until) == 0) return;
+    fprintf(stderr, "zerolab: GPU %d: NCCL does not end after a failure\n", c->stream->device->ordinal);
+    _exit(STATUS_RUN);
+}
+
 /* A rank that is about to join sees that the clique is broken, or has a handle by the time its lock is taken here. */
 void clique_break(struct clique *clique)
 {
@@ -118,8 +131,16 @@ void clique_break(struct clique *clique)
     __atomic_store_n(&clique->broken, true, __ATOMIC_SEQ_CST);
     for (struct communicator *c = clique->first; c; c = c->next)
         if (pthread_create(&c->aborts, NULL, communicator_abort, c)) abort(); /* or all ranks would wait for ever */
-    for (struct communicator *c = clique->first; c; c = c->next) pthread_join(c->aborts, NULL);
+    for (struct communicator *c = clique->first; c; c = c->next) communicator_await_abort(c);
     pthread_mutex_unlock(&clique->lock);
+}
+
+/* This call also ends a group that NCCL works on in the background; then the result of the call is that of the group. */
+static ncclResult_t state_of(struct communicator *c)
+{
+    ncclResult_t result = ncclSuccess;
+    const ncclResult_t asked = c->clique->nccl.ncclCommGetAsyncError(c->handle, &result);
+    return asked == ncclSuccess ? result : asked;
 }
 
 int clique_look(struct clique *clique, struct error *err)
@@ -129,7 +150,7 @@ int clique_look(struct clique *clique, struct error *err)
     for (struct communicator *c = clique->first; c && !status; c = c->next) {
         ncclResult_t result = ncclSuccess;
         pthread_mutex_lock(&c->lock);
-        if (c->handle) clique->nccl.ncclCommGetAsyncError(c->handle, &result);
+        if (c->handle) result = state_of(c);
         pthread_mutex_unlock(&c->lock);
         if (result != ncclSuccess && result != ncclInProgress)
             status = error_set(err, STATUS_RUN, "GPU %d, NCCL: %s (NCCL_DEBUG=INFO says more)", c->stream->device->ordinal,
@@ -174,8 +195,7 @@ static int communicator_settle(struct communicator *c, const char *what, ncclRes
         nanosleep(&nap, NULL);
         pthread_mutex_lock(&c->lock);
         if (!c->handle) return given_up(c, err);
-        const ncclResult_t asked = nccl->ncclCommGetAsyncError(c->handle, &result);
-        if (asked != ncclSuccess) result = asked;
+        result = state_of(c);
     }
     if (result == ncclSuccess) return STATUS_OK;
     return error_set(err, STATUS_RUN, "GPU %d, NCCL, %s: %s (NCCL_DEBUG=INFO says more)", c->stream->device->ordinal,

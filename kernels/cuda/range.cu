@@ -223,8 +223,11 @@ int device_range_commit(struct device_range *range, uint64_t first, uint64_t end
         while (next < pages && next % border && range->pages[next] == PAGE_EMPTY) next++;
         const CUresult result = piece_commit(&driver, range, page, next, -1);
         if (result != CUDA_SUCCESS)
-            status = error_set(err, STATUS_RUN, "GPU %d has no %.1f MiB left (driver error %d)", device->ordinal,
-                               (double)(end - first) / (1 << 20), (int)result);
+            status = result == CUDA_ERROR_OUT_OF_MEMORY
+                         ? error_set(err, STATUS_RUN, "GPU %d has no %.1f MiB left", device->ordinal,
+                                     (double)(end - first) / (1 << 20))
+                         : error_set(err, STATUS_RUN, "GPU %d does not commit memory%s (driver error %d)", device->ordinal,
+                                     device->exports ? " for other processes" : "", (int)result);
     }
     pieces_settle(&driver, range, first / unit, pages, status == STATUS_OK);
     return status;
@@ -263,7 +266,7 @@ bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t 
     const uint64_t unit = range->device->info.granularity;
     uint64_t page = at / unit;
     if (range->pages[page] == PAGE_EMPTY) return false;
-    while ((range->pages[page] & ~PAGE_FRESH) == PAGE_LATER) page--;
+    while (range->pages[page] == PAGE_LATER) page--;
     *first = page * unit;
     *end = piece_end(range, page) * unit;
     return true;

@@ -1,7 +1,7 @@
 #!/bin/bash
-# Several GPUs, each a CUDA device emulated on the CPU (make fake): a rank on each, and the same bits as ranks that share one; by NCCL,
-# which is emulated too, in place, and with ranks that are processes. An emulated GPU reaches only the memory of another that it was given access to, and with NCCL
-# none of it.
+# Several GPUs, each a CUDA device emulated on the CPU (make fake). A rank on each has the same bits as ranks that share one: by NCCL,
+# which is emulated too; in place; as threads and as processes. An emulated GPU reaches only the memory of another that it was given
+# access to, and with NCCL none of it.
 unset GPU # several are only emulated
 . "$(dirname "$0")/../support/gpu.sh"
 export FAKE_FOLDER=$work
@@ -98,6 +98,7 @@ check "... losses within 0.02" losses_near one4 sum4-3
 lines=1 check "... after a scale of its own: refused" refused 4 'prescale_gradients' -n 4 $sums --set prescale_gradients=true
 FAKE_BREAK=reduce@1 check "a rank whose GPU fails ends the others' waits" fails_with 'rank 1: .*GPU 1'
 FAKE_BREAK=norm_forward@1 check "... in the midst of a step" fails_with 'rank 1: .*GPU 1' $stage=3
+FAKE_ABORT_HANGS=1 FAKE_BREAK=norm_forward@1 check "... also where NCCL does not end" fails_alone 'NCCL does not end' $stage=3
 lines=1 FAKE_NCCL=0 check "without the library, asked for by name: refused" refused 2 'libnccl' -n 2 --set topology.collectives=nccl
 lines=1 FAKE_NCCL=0 check "... and not asked for: refused with both reasons" refused 2 'cannot reach.*libnccl.*topology.gpus=1' -n 2
 lines=1 check "NCCL for ranks that share a GPU: refused" refused 1 'a GPU for each of 2 ranks' -n 2 --set topology.collectives=nccl

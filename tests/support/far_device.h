@@ -60,7 +60,9 @@ static inline int far_commit(void *user, unsigned char *base, uint64_t first, ui
         atomic_fetch_add(&far_room_bytes, (int64_t)(end - first));
         return error_set(err, STATUS_RUN, "the device is full");
     }
-    int refused = far_key < 0 ? mprotect(base + first, end - first, all) : pkey_mprotect(base + first, end - first, all, far_key);
+    int refused = mprotect(base + first, end - first, all);
+    if (!refused) memset(base + first, 0xa5, end - first); /* nobody may count on zeros */
+    if (!refused && far_key >= 0) refused = pkey_mprotect(base + first, end - first, all, far_key);
     return refused ? error_set(err, STATUS_RUN, "no pages") : STATUS_OK;
 }
 

@@ -72,6 +72,58 @@ static void expect(struct rank *rank, const unsigned char *at, int from, int num
     free(down);
 }
 
+/* ---- sums ----------------------------------------------------------------------------------------------------------------- */
+
+/* Small integers, whose sums are exact in each type. */
+static unsigned element_of(enum dtype dtype, int value)
+{
+    const float number = (float)value;
+    unsigned bits;
+    memcpy(&bits, &number, sizeof bits);
+    if (dtype == DTYPE_F32) return bits;
+    if (dtype == DTYPE_BF16) return bits >> 16;
+    return value ? (bits >> 13 & 0x3ff) | ((bits >> 23) - 112) << 10 : 0;
+}
+
+static void sum_of(struct rank *rank, enum dtype dtype)
+{
+    enum { EACH = 96 };
+    struct error err;
+    const int ranks = rank->ranks, width = dtype_bytes(dtype), all = EACH * ranks;
+    const uint64_t bytes = (uint64_t)(all * width);
+    unsigned char *up = malloc(bytes), *down = malloc(bytes), *at = rank->range.base;
+    for (int i = 0; i < all; i++) {
+        const unsigned element = element_of(dtype, i % 7 + rank->number);
+        memcpy(up + i * width, &element, (size_t)width);
+    }
+    for (int parts = 0; parts < 2; parts++) {
+        must(rank, device_copy(rank->stream, at, up, bytes, &err), &err);
+        if (parts)
+            pass(rank, &(struct transfer){TRANSFER_SUM_PARTS, 0, at, at + rank->number * EACH * width, EACH * (uint64_t)width, dtype}, 1);
+        else pass(rank, &(struct transfer){TRANSFER_SUM, ranks - 1, at, at, bytes, dtype}, 1);
+        must(rank, device_copy(rank->stream, down, at, bytes, &err), &err);
+        must(rank, device_stream_wait(rank->stream, &err), &err);
+        const int first = parts ? rank->number * EACH : 0, end = parts ? first + EACH : rank->number == ranks - 1 ? all : 0;
+        for (int i = first; i < end && good(rank); i++) {
+            const unsigned element = element_of(dtype, ranks * (i % 7) + ranks * (ranks - 1) / 2);
+            if (memcmp(down + i * width, &element, (size_t)width))
+                error_set(&rank->error, STATUS_RUN, "%s, %s: element %d is wrong", dtype_name(dtype), parts ? "parts" : "whole", i);
+        }
+    }
+    free(up), free(down);
+}
+
+static void sums(struct rank *rank)
+{
+    struct error err;
+    sum_of(rank, DTYPE_F32);
+    sum_of(rank, DTYPE_BF16);
+    sum_of(rank, DTYPE_F16);
+    if (good(rank)) must(rank, communicator_meet(rank->communicator, &err), &err);
+    if (good(rank)) must(rank, device_stream_wait(rank->stream, &err), &err);
+    if (good(rank)) must(rank, clique_look(rank->clique, &err), &err);
+}
+
 /* ---- ranks -------------------------------------------------------------------------------------------------------------- */
 
 static void open_gpu(struct rank *rank)
@@ -255,6 +307,7 @@ int main(void)
     check_passing(ranks, "broadcasts in one go", broadcasts);
     check_passing(ranks, "gathers", gathers);
     if (ranks > 1) check_passing(1, "gathers", gathers);
+    check_passing(ranks, "sums, and a meeting", sums);
     if (ranks > 1) check_given_up(ranks);
     check_join_alone(false);
     if (gpu_is_fake()) check_join_alone(true);

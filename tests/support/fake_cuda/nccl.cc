@@ -4,7 +4,8 @@
  * until those it needs have done their part, for ever if they do not; two ranks on one device are refused; a communicator says that it
  * is in progress until all have joined, and once more when it is first used; an abort returns once all ranks that have joined abort,
  * or have parted or died; unless NCCL_P2P_DIRECT_DISABLE is 1, who sends writes into the receiver's own array, and must have been let
- * into it; sums go around a ring and are rounded at each rank. FAKE_NCCL=0: the library is not here. */
+ * into it; sums go around a ring and are rounded at each rank. FAKE_ABORT_HANGS: an abort never returns. FAKE_NCCL=0: the library is
+ * not here. */
 #include "tests/support/fake_cuda/nccl.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/nccl.cuh"
@@ -304,7 +305,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     state &mine = *comm->mine;
     mine.aborted = true;
     write_file(name(mine, "aborted-", mine.rank), "", 0);
-    while (!is_over(mine)) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    while (!is_over(mine) || getenv("FAKE_ABORT_HANGS")) std::this_thread::sleep_for(std::chrono::microseconds(50));
     delete comm;
     return ncclSuccess;
 }

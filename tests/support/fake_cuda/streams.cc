@@ -277,6 +277,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
     return device_result(stream->device);
 }
 
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    std::lock_guard<std::mutex> guard(stream->lock);
+    if (sticky[stream->device]) return device_result(stream->device);
+    return stream->work.empty() && !stream->busy ? cudaSuccess : cudaErrorNotReady;
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
     {
