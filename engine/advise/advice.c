@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* ---- one step ---- */
 
-/* rates may be NULL. */
+/* rates and footprint may be NULL. */
 static int simulate_config(double *step_s, struct rates *rates, struct footprint *footprint, const struct config *config,
                            const struct advice *advice, struct error *err)
 {
@@ -15,7 +14,7 @@ static int simulate_config(double *step_s, struct rates *rates, struct footprint
     int status = setup_init_checked(&setup, config, err);
     if (status) return status;
     const struct cost_input cost = cost_of(&setup, config, advice->hardware);
-    *footprint = setup.footprint;
+    if (footprint) *footprint = setup.footprint;
     status = simulate_once(step_s, NULL, &cost, err);
     if (!status && rates) *rates = rates_of(&cost, *step_s);
     setup_release(&setup);
@@ -46,7 +45,6 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
     for (int c = 0; c < all->count && !status; c++) {
         const struct fit_candidate *candidate = &all->candidates[c];
         struct advised found = {.candidate = *candidate};
-        struct footprint footprint;
         if (!candidate->plan.planned) continue;
         if (!fit_fits(&candidate->plan, &advice->limits)) {
             const bool nearer = !advice->has_lacking || fit_lack(&candidate->plan, &advice->limits) < fit_lack(&advice->nearest.plan, &advice->limits);
@@ -57,7 +55,7 @@ static int try_candidates(struct advice *advice, const struct fit_cheapest *all,
         }
         *advice->config = *config;
         status = fit_apply(advice->config, &candidate->setup, advice->limits.folder, err);
-        if (!status) status = simulate_config(&found.step_s, &found.rates, &footprint, advice->config, advice, err);
+        if (!status) status = simulate_config(&found.step_s, &found.rates, NULL, advice->config, advice, err);
         if (!status) weigh(advice, &found);
     }
     return status;

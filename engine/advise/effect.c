@@ -346,7 +346,7 @@ struct effect_run effect_run_of(const struct config *config, const struct setup 
 {
     struct effect_run run = {.config = config, .setup = setup, .step = step_counts_of(setup)};
     traffic_of(run.traffic, &setup->schedule, &setup->model, 0, setup->schedule.node_ranks);
-    run.sent_bytes = setup_sent_bytes(setup, 0);
+    run.sent_bytes = traffic_between_ranks(run.traffic).sent_bytes;
     return run;
 }
 

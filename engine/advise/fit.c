@@ -164,7 +164,7 @@ static void add_traffic(struct fit_plan *plan, const struct setup *setup)
     traffic_of(sums, &setup->schedule, &setup->model, 0, 0);
     plan->nvme_bytes = sums[TRAFFIC_NVME_READ].sent_bytes + sums[TRAFFIC_NVME_WRITE].sent_bytes;
     plan->bus_bytes = sums[TRAFFIC_D2H].sent_bytes + sums[TRAFFIC_H2D].sent_bytes;
-    plan->sent_bytes = setup_sent_bytes(setup, 0);
+    plan->sent_bytes = traffic_between_ranks(sums).sent_bytes;
     flops_of(&plan->flops, &setup->schedule, &setup->model);
 }
 

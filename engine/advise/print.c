@@ -147,7 +147,7 @@ static int print_pace(FILE *out, const struct setup *setup, const struct config 
 {
     const double seconds = paced_seconds(setup, config);
     if (isnan(seconds)) return error_set(err, STATUS_RUN, "no memory to follow a step");
-    if (seconds > 0) fprintf(out, "\nTime of a step by pace alone (links, device, slow motion): %.4f s\n", seconds);
+    if (seconds > 0) fprintf(out, "\nTime of a step by pace alone (links, device, slow motion, slow rank): %.4f s\n", seconds);
     return STATUS_OK;
 }
 

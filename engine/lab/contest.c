@@ -40,8 +40,8 @@ static void try_one(struct contest *contest, const struct config *config, const 
     struct error ignored;
     if (setup_init(&setup, config, &ignored)) return;
     contest->tried++;
-    const double seconds = paced_seconds(&setup, config);
-    if (!isnan(seconds) && footprint_fits(&setup.footprint, config->budget_bytes) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
+    const double seconds = footprint_fits(&setup.footprint, config->budget_bytes) ? paced_seconds(&setup, config) : NAN;
+    if (!isnan(seconds) && (contest->fitting++ == 0 || seconds < contest->best_s)) {
         contest->best_s = seconds;
         memcpy(contest->best, chosen, sizeof contest->best);
     }

@@ -1,5 +1,6 @@
 /* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
- * finds the same times. (FLOPs come as doubles, of products and sums alone, and are rounded down.)
+ * finds the same times. (FLOPs come as doubles, of products and sums alone, and are rounded down; so
+ * are times that slow motion or a slow rank stretches.)
  *
  * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at that of the kernels
  * between products. The two sums stand for the kernels of an operation, which run one after the other. The optimizer, norms and casts

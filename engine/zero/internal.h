@@ -105,10 +105,11 @@ struct zero {
     } trace;
 };
 
-/* Kernels for arrays in host memory, between steps or on the compute lane. */
 /* How many threads may work on the state while no step runs (kernels_share_out()). Beside a GPU they are all that the ranks' part of
  * the machine has, because topology.threads_per_rank is for the CPU backend. No bits depend on it. */
 int zero_threads(const struct zero *zero);
+
+/* Kernels for arrays in host memory, between steps or on the compute lane. */
 static inline struct kernels *zero_host_kernels(const struct zero *zero)
 {
     return zero->device ? zero->host_kernels : zero->kernels;

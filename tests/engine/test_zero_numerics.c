@@ -54,7 +54,7 @@ static void test_fp16_overflows(void **state)
             "scheduler={\"type\": \"WarmupLR\", \"params\": {\"warmup_num_steps\": 8, \"warmup_type\": \"linear\"}}");
         struct outcome_of_run reference = run(&plan);
         expect_scales(&settings[h], &reference, STEPS);
-        for (int stage = 1; stage <= 3; stage += effort(2, 2, 1)) {
+        for (int stage = 1 + effort(h % 2, h % 2, 0); stage <= 3; stage += effort(2, 2, 1)) {
             plan.sets[1] = stage_sets[stage];
             struct outcome_of_run other = run(&plan);
             expect_same(&reference, &other, STEPS, stage_sets[stage]);

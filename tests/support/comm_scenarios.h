@@ -84,7 +84,7 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
     trial->exact = rng_u64(1, 5, round) % 2;
     trial->count = 1 + (int)(rng_u64(1, 6, round) % PARTS_MAX);
     trial->seed = round;
-    bool huge = round == 270; /* more than fits the caches: copied another way */
+    bool huge = round == 140; /* more than fits the caches: copied another way */
     if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = PARTS_MAX;
     uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
     unsigned char *own = memory_symmetric_base(memory), *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
