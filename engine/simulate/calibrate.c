@@ -15,7 +15,7 @@
 #include "kernels/kernels.h"
 
 /* Rows of a micro-batch, and widths: those of nano, micro and gpt2. */
-enum { ROWS = 256, WIDTHS = 3, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 400, BETWEEN_ELEMS = ROWS * 4 * WIDEST };
+enum { ROWS = 256, WIDTHS = 3, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 200, BETWEEN_ELEMS = ROWS * 4 * WIDEST };
 static const int widths[WIDTHS] = {128, 384, WIDEST};
 static const uint64_t round_ns = 20000000;
 
@@ -29,22 +29,19 @@ struct bench {
 
 typedef int measured_work(struct bench *bench);
 
-/* The least time of a call in ns, over rounds of at least round_ns; NAN: it failed. Processor time of this thread, because
- * others may use the machine meanwhile. */
-static double least_ns(struct bench *bench, measured_work *work)
+/* The time of a call in ns, over at least round_ns; NAN: it failed. Processor time of this thread, because others may use the
+ * machine meanwhile. */
+static double call_ns(struct bench *bench, measured_work *work)
 {
-    double least = INFINITY;
-    for (int round = 0; round < ROUNDS; round++) {
-        const uint64_t since_ns = clock_worked_ns();
-        uint64_t took_ns;
-        int calls = 0;
-        do {
-            if (work(bench)) return NAN;
-            calls++;
-        } while ((took_ns = clock_worked_ns() - since_ns) < round_ns);
-        if (round) least = fmin(least, (double)took_ns / calls); /* the first warms up */
-    }
-    return least;
+    if (work(bench)) return NAN; /* fills the caches */
+    const uint64_t since_ns = clock_worked_ns();
+    uint64_t took_ns;
+    int calls = 0;
+    do {
+        if (work(bench)) return NAN;
+        calls++;
+    } while ((took_ns = clock_worked_ns() - since_ns) < round_ns);
+    return (double)took_ns / calls;
 }
 
 /* ---- kernels ---- */
@@ -98,46 +95,71 @@ static int reduce(struct bench *bench)
     return STATUS_OK;
 }
 
+/* The least time of a call of each, in ns. */
+struct times {
+    double product[3][WIDTHS], between[2], update, copy, reduce;
+};
+
+static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
+
+static void keep_least(struct bench *bench, measured_work *work, double *least)
+{
+    const double took_ns = call_ns(bench, work);
+    if (!(took_ns >= *least)) *least = took_ns;
+}
+
+/* Rounds of all kernels in turns, because a machine is slower at times, for longer than the rounds of one would take. */
+static int measure_kernels(struct bench *bench, struct times *times)
+{
+    for (size_t d = 0; d < sizeof *times / sizeof(double); d++) ((double *)times)[d] = INFINITY;
+    for (int round = 0; round < ROUNDS && !bench->err->status; round++) {
+        for (int t = 0; t < 3; t++) {
+            bench->dtype = types[t];
+            for (int w = 0; w < WIDTHS; w++) {
+                bench->width = widths[w];
+                keep_least(bench, product, &times->product[t][w]);
+            }
+            if (t < 2) keep_least(bench, elementwise, &times->between[t]);
+        }
+        keep_least(bench, update, &times->update);
+        keep_least(bench, copy, &times->copy);
+        keep_least(bench, reduce, &times->reduce);
+    }
+    return bench->err->status;
+}
+
 /* FLOP/s at the best width, and the share of it at the middle one. */
-static int measure_products(struct bench *bench, struct hardware *hardware)
+static void rate_products(const struct times *times, struct hardware *hardware)
 {
     uint64_t *const figures[] = {&hardware->flops_fp32, &hardware->flops_bf16, &hardware->flops_fp16};
-    static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
     double share = 0;
     for (int t = 0; t < 3; t++) {
         double rate[WIDTHS], best = 0;
-        bench->dtype = types[t];
         for (int w = 0; w < WIDTHS; w++) {
-            bench->width = widths[w];
-            rate[w] = 2.0 * ROWS * 4 * widths[w] * widths[w] * 1e9 / least_ns(bench, product);
-            if (isnan(rate[w])) return bench->err->status;
+            rate[w] = 2.0 * ROWS * 4 * widths[w] * widths[w] * 1e9 / times->product[t][w];
             best = fmax(best, rate[w]);
         }
         *figures[t] = (uint64_t)best;
         share += rate[1] / best / 3;
     }
     hardware->product_efficiency = (uint64_t)(1000 * share);
-    return STATUS_OK;
 }
 
-/* Forward each reads and writes an array, backward it reads two and writes one. */
-static uint64_t between_rate(struct bench *bench, enum dtype dtype)
+static uint64_t per_second(double bytes, double took_ns)
 {
-    bench->dtype = dtype;
-    return (uint64_t)(10.0 * BETWEEN_ELEMS * (double)dtype_bytes(dtype) * 1e9 / least_ns(bench, elementwise));
+    return (uint64_t)(bytes * 1e9 / took_ns);
 }
 
-static void measure_memory(struct bench *bench, struct hardware *hardware)
+/* Of the kernels between products, forward each reads and writes an array, backward it reads two and writes one. The update's bytes are
+ * counted as tile_bytes() counts them in fp32. Gathers copy, reductions add. */
+static void rate_memory(const struct times *times, struct hardware *hardware)
 {
-    const double array_bytes = (double)ARRAY_ELEMS * sizeof *bench->array[0];
-    const double copied_ns = least_ns(bench, copy), reduced_ns = least_ns(bench, reduce);
-    hardware->kernel_rate = between_rate(bench, DTYPE_F32);
-    hardware->kernel_half_rate = between_rate(bench, DTYPE_BF16);
-    hardware->memory_rate = hardware->host_rate =
-        (uint64_t)(7 * array_bytes * 1e9 / least_ns(bench, update)); /* as tile_bytes() counts in fp32 */
-    hardware->pcie_rate = (uint64_t)(array_bytes * 1e9 / copied_ns);
-    hardware->intra_rate =
-        (uint64_t)(2 * array_bytes * 1e9 / (copied_ns + reduced_ns)); /* gathers copy, reductions add */
+    const double array_bytes = (double)ARRAY_ELEMS * sizeof(float);
+    hardware->kernel_rate = per_second(10.0 * BETWEEN_ELEMS * (double)dtype_bytes(types[0]), times->between[0]);
+    hardware->kernel_half_rate = per_second(10.0 * BETWEEN_ELEMS * (double)dtype_bytes(types[1]), times->between[1]);
+    hardware->memory_rate = hardware->host_rate = per_second(7 * array_bytes, times->update);
+    hardware->pcie_rate = per_second(array_bytes, times->copy);
+    hardware->intra_rate = per_second(2 * array_bytes, times->copy + times->reduce);
 }
 
 /* ---- waking another thread, which a lane does at the end of an operation, and a rank in a collective ---- */
@@ -169,28 +191,28 @@ static void *answer(void *argument)
     return NULL;
 }
 
-/* Half of the shortest way there and back, which is what an operation costs. And how long one takes to wake that has slept, as a lane does
- * for the time of an operation: the first tenth, because others may use the machine meanwhile. */
+/* What it costs an operation to wake a lane that has slept for the time of an operation, and how long that lane takes to go on. A tenth
+ * took less: others may use the machine meanwhile. */
 static int measure_wake(struct hardware *hardware, struct error *err)
 {
     const uint64_t sleep_ns = 300000;
     struct ball ball = {0};
     pthread_t thread;
-    uint64_t least = UINT64_MAX, woken_ns[PINGS];
+    uint64_t thrown_ns[PINGS], woken_ns[PINGS];
     if (pthread_create(&thread, NULL, answer, &ball)) return error_set(err, STATUS_RUN, "cannot start a thread");
     for (int p = 0; p < PINGS; p++) {
-        for (const uint64_t until_ns = clock_ns() + (p % 2 ? sleep_ns : 0); clock_ns() < until_ns;) { }
+        for (const uint64_t until_ns = clock_ns() + sleep_ns; clock_ns() < until_ns;) { }
         const uint64_t since_ns = clock_ns();
         throw(&ball, 2 * (uint32_t)p + 1);
+        thrown_ns[p] = clock_ns() - since_ns;
         wait_for(&ball, 2 * (uint32_t)p + 2);
-        const uint64_t took_ns = clock_ns() - since_ns;
-        if (took_ns < least) least = took_ns;
-        woken_ns[p / 2] = ball.seen_ns - since_ns; /* that of the sleeper stays */
+        woken_ns[p] = ball.seen_ns - since_ns;
     }
-    qsort(woken_ns, PINGS / 2, sizeof *woken_ns, ascending_u64);
-    hardware->op_ns = least / 2;
-    hardware->call_ns = 2 * hardware->op_ns; /* one barrier before, one after */
-    hardware->wake_ns = woken_ns[PINGS / 20];
+    qsort(thrown_ns, PINGS, sizeof *thrown_ns, ascending_u64);
+    qsort(woken_ns, PINGS, sizeof *woken_ns, ascending_u64);
+    hardware->op_ns = thrown_ns[PINGS / 10];
+    hardware->wake_ns = woken_ns[PINGS / 10];
+    hardware->call_ns = 2 * hardware->wake_ns; /* a barrier before, one after */
     return pthread_join(thread, NULL), STATUS_OK;
 }
 
@@ -225,9 +247,12 @@ static int measure(struct bench *bench, struct hardware *hardware, const char *d
     if (!status) memset(arrays, 0x3c, bytes); /* small numbers: pages that nobody wrote to would be one page of zeros */
     for (int a = 0; a < 4; a++) bench->array[a] = arrays + (size_t)a * ARRAY_ELEMS;
     snprintf(hardware->name, sizeof hardware->name, "CPU, %s", kernels_isa(bench->kernels));
-    if (!status) status = measure_products(bench, hardware);
-    if (!status) measure_memory(bench, hardware);
-    if (!status) status = measure_wake(hardware, err);
+    struct times times;
+    if (!status) status = measure_kernels(bench, &times);
+    if (status) return free(arrays), status;
+    rate_products(&times, hardware);
+    rate_memory(&times, hardware);
+    status = measure_wake(hardware, err);
     if (!status && disk) status = measure_disk(hardware, disk, err);
     free(arrays);
     return status;

@@ -1,8 +1,9 @@
 #!/bin/bash
 # Planned, simulated and measured, side by side: trains more than sixty setups and holds memory, traffic and time of each against
-# `zerolab plan` and `zerolab simulate` on a profile that is measured here first. Peaks and traffic must be the plan's to the byte. Times
-# are held against the simulation where every thread has a core of its own; the profile has one machine, so more ranks than its cores
-# have none (n/a). Needs jq. STEPS=N: steps a run (20).
+# `zerolab plan` and `zerolab simulate` on a profile that is measured here, again before every sixth setup. Traffic must be the plan's to
+# the byte, and so must peaks, but for the host's where a transfer may be early: they may be less. Times are held against the simulation
+# where every thread has a core of its own; the profile has one machine, so more ranks than its cores have none (n/a). Needs jq.
+# STEPS=N: steps a run (20).
 zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
 root=$(realpath "$(dirname "$0")/../..")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-against-XXXXXX")
@@ -10,8 +11,6 @@ trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 steps=${STEPS:-20}
 z=zero_optimization
-
-"$zerolab" simulate --calibrate --disk "$folder" -o here.json || exit 1
 
 setups() { # a line each: CONFIG, ranks, settings
     local stage ranks
@@ -42,17 +41,23 @@ measured='([.peak[] | select(.bytes > 0)] | group_by(.tier)[] | "\(.[0].tier) \(
     ([.traffic[] | select(.kind | test("^(all|reduce|d2h|h2d|nvme)")) | select(.sent_bytes_per_step > 0)] | group_by(.kind)[] | "\(.[0].kind) \(map(.sent_bytes_per_step) | add | round)")'
 
 printf '%-9s %5s %12s %12s %7s  %s\n' bytes ranks measured simulated ratio setup
-runs=0 exact=0
+runs=0 exact=0 differ=0
 while read -r config ranks settings; do
     sets=(-n "$ranks")
     for set in $settings; do sets+=(--set "$set"); done
+    if [ $((runs % 6)) -eq 0 ]; then "$zerolab" simulate --calibrate --disk "$folder" -o here.json || exit 1; fi
     runs=$((runs + 1))
     "$zerolab" train "$root/configs/$config.json" "${sets[@]}" --headless --steps "$steps" --set data.validation_fraction=0 --report run.json >log 2>&1 || { tail -1 log; continue; }
     "$zerolab" plan "$root/configs/$config.json" "${sets[@]}" --json 2>/dev/null | jq -r "$planned" | sort >plan.txt
     jq -r "$measured" run.json | sort >run.txt
-    same=DIFFER
-    if cmp -s plan.txt run.txt; then same=exact exact=$((exact + 1)); fi
-    [ $same = exact ] || diff plan.txt run.txt | sed 's/^/    /'
+    same=$(join -a 1 -a 2 plan.txt run.txt | awk '$2 == $3 { next }
+        $1 == "host" && $3 && $3 < $2 { less = 100 * (1 - $3 / $2); next }
+        { differ = 1 }
+        END { if (differ) print "DIFFER"; else if (less) printf "-%.1f%%", less; else print "exact" }')
+    case $same in
+    exact) exact=$((exact + 1)) ;;
+    DIFFER) differ=$((differ + 1)); diff plan.txt run.txt | sed 's/^/    /' ;;
+    esac
     took=$(jq '[.steps[1:][].seconds.total] | sort | .[length / 2 | floor]' run.json)
     said=$("$zerolab" simulate "$root/configs/$config.json" "${sets[@]}" --hardware here.json --json 2>/dev/null | jq .seconds_per_step)
     awk -v same=$same -v ranks="$ranks" -v took="$took" -v said="$said" -v setup="$config $settings" \
@@ -61,7 +66,7 @@ while read -r config ranks settings; do
                  printf "  %s\n", setup }' | tee -a rows
 done < <(setups)
 
-echo "$exact of $runs runs: peaks of all tiers and traffic of all kinds as planned, to the byte"
+echo "$exact of $runs runs: peaks of all tiers and traffic of all kinds as planned, to the byte; a lower peak of host memory: $((runs - exact - differ))"
 awk -v cores="$(nproc)" '$2 <= cores && $5 != "n/a" { off = $7 > 1 ? $7 - 1 : 1 - $7; print off }' rows | sort -n |
     awk '{ off[NR] = $1 } END { printf "%d runs with a core for every thread: simulated time off by %.0f %% at the median, %.0f %% at worst\n", NR, 100 * off[int((NR + 1) / 2)], 100 * off[NR] }'
-[ "$exact" -eq "$runs" ]
+[ "$differ" -eq 0 ]
