@@ -27,7 +27,10 @@ uint64_t history_spans_from(const struct history_lane *lane)
 static struct span *push(struct history *history, struct history_lane *lane, enum lane which, int ranks)
 {
     if (!lane->spans.item_bytes) {
-        static const int sixteenths[LANES] = {6, 5, 1, 1, 1, 1, 1, 1, 3, 1, 1}; /* copies between tiers are few */
+        /* The lanes of a run make 16; a trace of another program may ask for more, and `left` bounds it. */
+        static const int sixteenths[LANES] = {[LANE_COMPUTE] = 6, [LANE_COMM] = 5, [LANE_D2H] = 1, [LANE_H2D] = 1, [LANE_HOST] = 1,
+                                              [LANE_NVME_READ] = 1, [LANE_NVME_WRITE] = 1, [LANE_COMPUTE_2] = 1, [LANE_COMM_2] = 3,
+                                              [LANE_COMM_3] = 1, [LANE_HOST_2] = 1};
         int64_t share =
             (int64_t)(history->bytes / SPANS_SHARE / sizeof(struct span)) / (ranks ? ranks : 1) * sixteenths[which] / 16;
         ring_init(&lane->spans, sizeof(struct span), share > SPANS_LEAST ? share : SPANS_LEAST);

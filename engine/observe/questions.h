@@ -15,7 +15,7 @@ uint32_t run_peak_step(const struct run_model *model);
 const struct run_step *run_step_numbered(const struct run_model *model, uint32_t step); /* NULL: not kept */
 /* The newest whole step that ran `plan` and made an update; 0: none. */
 uint32_t whole_step_of(const struct run_model *model, const struct run_schedule *plan);
-/* NULL: no such schedule (traces of other programs have none); its operations then have no lane and no kind. */
+/* NULL: no such schedule in the trace. TRACE_OBSERVED: the operations of another program. */
 const struct run_schedule *run_schedule_numbered(const struct run_model *model, uint32_t number);
 const struct op *run_op(const struct run_schedule *schedule, int64_t number); /* NULL: no schedule, or it has no such operation */
 

@@ -33,7 +33,7 @@ static bool begins_again(const struct run_lane *last, const struct trace_of_op_b
     return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
 }
 
-/* Communication of another program is on several lanes: counted is the time in which any of them is busy and compute is not. */
+/* Communication of another program is on several lanes. Counts the time in which any of them is busy and compute is not. */
 static void expose_observed(struct run_rank *rank, uint32_t schedule, uint64_t now_ns)
 {
     const bool moves = rank->lane[LANE_COMM].busy || rank->lane[LANE_COMM_2].busy || rank->lane[LANE_COMM_3].busy;
@@ -56,7 +56,7 @@ static void expose(struct run_rank *rank, const struct op *op, bool observed, ui
     if (op->lane == LANE_COMM && !observed) rank->open.split.exposed_ns += now_ns - from_ns;
 }
 
-/* NVMe is read and written at the same time: counted is the time in which either goes on and compute does not. */
+/* NVMe is read and written at the same time. Counts the time in which either goes on and compute does not. */
 static void expose_io(struct run_rank *rank, uint64_t now_ns)
 {
     const bool moves = rank->lane[LANE_NVME_READ].busy || rank->lane[LANE_NVME_WRITE].busy;

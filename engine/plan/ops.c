@@ -100,6 +100,12 @@ const char *lane_name(enum lane lane)
     return names[lane];
 }
 
+const char *lane_short_name(enum lane lane)
+{
+    static const char *const names[LANES] = {"comp", "comm", "d2h", "h2d", "host", "nvrd", "nvwr", "cmp2", "com2", "com3", "hst2"};
+    return names[lane];
+}
+
 const char *phase_name(enum phase phase)
 {
     static const char *const names[PHASES] = {"forward", "backward", "optimizer"};

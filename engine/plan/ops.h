@@ -1,7 +1,7 @@
 /* What is true of a kind of operation, a lane or a phase, in whichever schedule.
  *
- * Operations of a unit are forward, backward and recompute; which work that is says the use of the unit (struct use in
- * architecture.h). So an architecture with other kinds of units adds no kind of operation. */
+ * The kinds of a unit's operations are forward, backward and recompute. The unit's use (struct use in architecture.h) says which work
+ * they do. So an architecture with other kinds of units adds no kind of operation. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,4 +41,5 @@ bool op_is_hosts(enum op_kind kind);  /* done by the host wherever its lane is: 
 bool op_is_update(enum op_kind kind); /* of the optimizer, on either side */
 bool op_swaps(enum op_kind kind);     /* between host memory and NVMe */
 const char *lane_name(enum lane lane);
+const char *lane_short_name(enum lane lane); /* of four letters at most */
 const char *phase_name(enum phase phase);

@@ -1,3 +1,4 @@
+/* See merge.h. */
 #include "engine/trace/merge.h"
 
 #include <pthread.h>

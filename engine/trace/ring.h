@@ -1,5 +1,5 @@
 /* A single-producer single-consumer ring of encoded records: each lane writes its trace into one. It lies in memory
- * that the node's writer maps too (shared between processes). Emitting never blocks, allocates or calls the kernel:
+ * that all ranks of the machine map; rank 0's writer, or the machine's relay (relay.h), drains it. Emitting never blocks, allocates or calls the kernel:
  * when the ring is full, the record is counted as lost, and a GAP record says so later. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* See source.h. */
 #include <stdlib.h>
 
 #include "engine/base/words.h"

@@ -1,5 +1,5 @@
-/* The interface of a kind of source. A new kind, such as an importer or a simulator, is a struct source_kind and a function that
- * opens it with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
+/* The interface of a kind of source. A new kind, such as the stream of a running job (engine/import/stream.c), is a struct source_kind
+ * and a function that opens it with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
  * kinds share: it takes blocks of records apart, checks them, and drops records that only_standing or after_ns exclude. */
 #pragma once
 

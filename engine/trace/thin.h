@@ -1,13 +1,13 @@
 /* Which records a slow viewer does not get. It takes the number of bytes that wait for the viewer and one record after the
- * other; it says of each whether the viewer gets it. A viewer is never cut off for being slow, and the engine never waits for
- * one: while too much waits, whole kinds of records are left out. Details of operations go first, then steps, then the rest.
+ * other; it says of each whether the viewer gets it. A slow viewer is never cut off, and the engine does not wait for it
+ * (but for one that asked for every record, viewers.h): while too much waits, whole kinds of records are left out. Details of operations go first, then steps, then the rest.
  *
  *     thin_takes(&thin, record)                          false: left out, and counted
  *     thin_settle(&thin, waiting, latest, now, add, me)  after each batch: decides for the next one
  *
  * When a kind is sent again, thin_settle() first adds the latest record of each thing that changed meanwhile (latest_records.h), each
  * once, and then a GAP record over the time that is missing. A reader that folds them has the present state of the run, and
- * knows what it does not know. Another GAP, of 0 records since its own time, stands where the missing time begins. */
+ * the GAP tells it which time is missing. An empty GAP (0 records) stands where that time begins. */
 #pragma once
 
 #include <stdbool.h>

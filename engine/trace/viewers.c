@@ -1,3 +1,4 @@
+/* See viewers.h. */
 #include "engine/trace/viewers.h"
 
 #include <errno.h>

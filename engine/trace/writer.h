@@ -1,5 +1,5 @@
 /* The writer of a run: one thread that drains every lane's ring in time order, in chunks, to a file and to the viewers
- * connected to a Unix socket (mode 0600; the lines of the first viewer that may drive are commands; others watch). A
+ * connected to a Unix socket (mode 0600; the first viewer that asks to drive may send commands; the others only watch). A
  * viewer that attaches in mid-run first gets the run header, the last schedules and the memory of every category. A
  * viewer that reads too slowly is sent fewer records (thin.h); the file has all of them. A full disk ends the file with
  * one warning, never the run. */

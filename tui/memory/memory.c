@@ -115,11 +115,11 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
         return;
     }
     const struct run_mark *mark = &of->mark[of->marks - 1];
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process, step %u: Pss %s, pool %s", mark->step,
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process at step %u: Pss %s; pools of all tiers %s", mark->step,
                         format_bytes_bare(pss, units, mark->pss_bytes),
                         format_bytes_bare(reserved, units, mark->reserved_bytes));
     if (x + 52 < canvas.at.columns)
-        draw_format(canvas, x, y, STYLE_DIM, " reserved; %s with all it shares (RSS)",
+        draw_format(canvas, x, y, STYLE_DIM, "; %s with all it shares (RSS)",
                     format_bytes_bare(rss, units, mark->rss_bytes));
 }
 
@@ -178,7 +178,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     struct memory_scale scales[TIERS];
     memory_scales(scales, scene->model);
     int y = draw_tables(canvas, scene, rank, scales);
-    draw_text(canvas, 1, y, STYLE_DIM, "now: in tensors. peak: most since start or switch. reserved: held by the pool");
+    draw_text(canvas, 1, y, STYLE_DIM,
+              canvas.at.columns < 110 ? "now: in tensors · peak: since start or switch · at peak: then · reserved: pool"
+                                      : "now: in tensors · peak: most since start or switch · at peak: what it was then · "
+                                        "planned: peak by the schedule · reserved: held by the pool");
     draw_process(canvas, y + 1, scene, rank);
     y += WORDS_ROWS;
     y += draw_ranks(canvas, y, canvas.at.rows - y - CURVE_ROWS_LEAST * tiers_used(scales), scene, rank, scales);

@@ -233,10 +233,13 @@ static void draw_unit_sizes(struct canvas canvas, int y, int unit, const struct 
 
 static void draw_unit_state(struct canvas canvas, int y, int unit, const struct picture *picture)
 {
-    static const char *const gradient[] = {"no gradient yet", "gradient written, not reduced", "gradient in flight",
-                                           "gradient reduced"};
-    static const char *const update[] = {"not updated yet", "being updated", "updated", "updated, refresh in flight",
-                                         "updated and refreshed"};
+    static const char *const gradient[2][4] = {
+        {"no gradient yet", "gradient written, not reduced", "gradient in flight", "gradient reduced"},
+        {"no G yet", "G not reduced", "G in flight", "G reduced"}};
+    static const char *const update[2][5] = {
+        {"not updated yet", "being updated", "updated", "updated, refresh in flight", "updated and refreshed"},
+        {"O old", "O updating", "O new", "O new, refreshing", "O new, refreshed"}};
+    const bool brief = canvas.at.columns < 100;
     const struct unit_cell *cell = &picture->cells[unit];
     char text[OP_TEXT_ROOM];
     int x = draw_format(canvas, 1, y, STYLE_TEXT, "on rank %d: %s", picture->rank,
@@ -244,7 +247,7 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
     if (cell->used_by >= 0)
         x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",
                         op_text(text, picture->scene->model, picture->at.plan, cell->used_by));
-    draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[cell->gradient], update[cell->update]);
+    draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[brief][cell->gradient], update[brief][cell->update]);
 }
 
 /* Of the chosen unit, on all ranks together. Returns the next row. */
@@ -279,9 +282,11 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
                         knobs->quantized_weights ? "%d unit%s gathered, %d more in flight: "
                                                  : "%d unit%s gathered, %d of them in flight: ",
                         sum.units, plural(sum.units), sum.in_flight);
-    draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L now %s", format_count(elems, (uint64_t)sum.elems),
+    draw_format(canvas, x, y, STYLE_TEXT, "%s elements, %s", format_count(elems, (uint64_t)sum.elems),
                 memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "stage3_max_live_parameters %s, stage3_prefetch_bucket_size %s",
+    draw_format(canvas, 1, y + 1, STYLE_TEXT,
+                canvas.at.columns < 100 ? "stage3_max_live_parameters %s · stage3_prefetch_bucket_size %s"
+                                        : "limits: %s elements (stage3_max_live_parameters) · %s ahead (stage3_prefetch_bucket_size)",
                 format_count(most, (uint64_t)knobs->max_live_parameters),
                 format_count(ahead, (uint64_t)knobs->prefetch_bucket_elems));
 }

@@ -121,7 +121,7 @@ void draw_slot_legend(struct canvas canvas, int y)
     x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "P: gathered, G: not reduced");
     x = draw_meaning(canvas, x, y + 1, SLOT_FLIGHT, "in flight");
     draw_meaning(canvas, x, y + 1, SLOT_USED, "in use");
-    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "from the step before");
+    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "not updated yet");
     x = draw_meaning(canvas, x, y + 2, SLOT_TAIL, "small, kept gathered");
     draw_meaning(canvas, x, y + 2, SLOT_AWAY, "not here");
 }

@@ -10,7 +10,7 @@ uint64_t span_end(const struct scene *scene, const struct span *span)
     return span->ended_ns ? span->ended_ns : shown_now(scene);
 }
 
-/* Of what an operation depends on: what ended last. -1: not known. */
+/* The dependency of `span` that ended last; -1: not known. */
 static int last_met(const struct scene *scene, const struct schedule *schedule, int rank, const struct span *span)
 {
     const struct op *op = &schedule->ops[span->op];
@@ -60,7 +60,7 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
 
 /* ---- one column ------------------------------------------------------------------------------------------------------ */
 
-/* Of few marks at a time: what is said of one counts once it has been seen. */
+/* A column has few marks; mark[m] is valid once bit m of `seen` is set. */
 struct shares {
     uint64_t seen; /* bit per mark */
     struct share {
@@ -228,8 +228,7 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
     }
 }
 
-/* What lies before the first record or after the newest one is no one's idleness: it is not there. Nor is a rank, while the
- * run goes on without it. */
+/* Columns before the first or after the newest record are blank, and so are those in which the run had no such rank. */
 void timeline_columns(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                       const struct window *window)
 {

@@ -58,14 +58,31 @@ static void draw_row(struct canvas canvas, int y, int row, int rows, const struc
     }
 }
 
-/* Lines come first and the stack over them, so that a line is seen wherever the stack ends below it. */
-static void draw_line(struct canvas canvas, uint64_t bytes, uint64_t full, enum style style, uint32_t sign,
-                      const char *name)
+/* Lines come first and the stack over them, so that a line is seen wherever the stack ends below it; then names, where their place is
+ * still a line. */
+static const struct line {
+    enum style style;
+    uint32_t sign;
+    const char *name;
+} plan_line = {STYLE_PLANNED, 0x2500, " plan "}, budget_line = {STYLE_WARN, 0x2550, " budget "};
+
+static int row_of(struct canvas canvas, uint64_t bytes, uint64_t full)
 {
-    int rows = canvas.at.rows, row = full ? (int)((double)bytes / (double)full * rows) : 0;
-    const int y = rows - 1 - (row < rows ? row : rows - 1);
-    draw_fill(canvas, 0, y, canvas.at.columns, style, sign);
-    draw_right(canvas, canvas.at.columns - 2, y, style, name);
+    const int rows = canvas.at.rows, row = full ? (int)((double)bytes / (double)full * rows) : 0;
+    return rows - 1 - (row < rows ? row : rows - 1);
+}
+
+static void draw_line(struct canvas canvas, int y, const struct line *line)
+{
+    draw_fill(canvas, 0, y, canvas.at.columns, line->style, line->sign);
+}
+
+static void name_line(struct canvas canvas, int y, const struct line *line)
+{
+    const int columns = utf8_columns(line->name), at = canvas.at.columns - 2 - columns;
+    for (int x = at; x < at + columns; x++)
+        if (x < 0 || surface_at(canvas.surface, canvas.at.x + x, canvas.at.y + y)->character != line->sign) return;
+    draw_text(canvas, at, y, line->style, line->name);
 }
 
 static void draw_stack(struct canvas canvas, const struct run_instant instants[], uint64_t full)
@@ -145,9 +162,12 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum t
     if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
         draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(text, scene->state->units, scale.full > 0, scale.full));
     if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
-    if (scale.has_planned) draw_line(plot, scale.planned, scale.full, STYLE_PLANNED, 0x2500, " plan ");
-    if (scale.is_budget) draw_line(plot, scale.budget, scale.full, STYLE_WARN, 0x2550, " budget ");
+    const int plan_y = row_of(plot, scale.planned, scale.full), budget_y = row_of(plot, scale.budget, scale.full);
+    if (scale.has_planned) draw_line(plot, plan_y, &plan_line);
+    if (scale.is_budget) draw_line(plot, budget_y, &budget_line);
     draw_stack(plot, instants, scale.full);
+    if (scale.has_planned) name_line(plot, plan_y, &plan_line);
+    if (scale.is_budget) name_line(plot, budget_y, &budget_line);
     int cursor = timeline_cursor(scene, window, columns);
     for (int y = 0; cursor >= 0 && y < plot.at.rows; y++) draw_over(plot, cursor, y, STYLE_CURSOR, 0x2502);
 }

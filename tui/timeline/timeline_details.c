@@ -65,7 +65,7 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     struct stall_reason before = timeline_wait(scene, rank, span), inside = stall_inside(span);
     char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
     op_label(label, scene->model, span->schedule, before.op);
-    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "did not wait");
+    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(time, before.ns), label,
              stall_letter(before.why), stall_name(before.why));
@@ -192,11 +192,11 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     char time[FORMAT_ROOM];
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT,
-         facts->canvas.at.columns < 120 ? "others busy %.0f %%" : "compute idle, others busy %.0f %%",
+         facts->canvas.at.columns < 120 ? "other lanes %.0f %%" : "compute idle, other lanes busy %.0f %%",
          percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
-    fact(facts, STYLE_STRONG, "overlap %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "hidden %.1f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(time, t->communication_ns - t->overlapped_ns));
 }
 

@@ -43,7 +43,7 @@ static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene,
     return number >= 0 && utf8_columns(out) < room;
 }
 
-/* The longest name that leaves some of the box's filling to be seen, else its letter. Into two columns fits no name but that. */
+/* The longest name that leaves a column of the pattern free, else the letter; boxes of one or two columns have only the letter. */
 static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, int rank, enum lane lane,
                      const struct column *column)
 {
@@ -108,11 +108,9 @@ static void draw_cursor(struct canvas canvas, const struct scene *scene, const s
 void timeline_draw_lane(struct canvas canvas, const struct scene *scene, const struct window *window, int rank,
                         enum lane lane)
 {
-    static const char *const names[LANES] = {"comp", "comm", "d2h",  "h2d",  "host", "nvrd",
-                                              "nvwr", "com2", "com2", "com3", "hos2"};
     struct column columns[COLUMNS_MAX];
     int count = columns_of(columns, canvas, scene, window, rank, lane), begin = 0;
-    draw_text(canvas, 4, 0, STYLE_DIM, names[lane]);
+    draw_text(canvas, 4, 0, STYLE_DIM, lane_short_name(lane));
     for (int i = 1; i <= count; i++) {
         if (i < count && columns[i].mark == columns[begin].mark && columns[i].span == columns[begin].span) continue;
         draw_box(canvas, TIMELINE_GUTTER + begin, &columns[begin], i - begin, scene, rank, lane,

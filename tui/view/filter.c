@@ -35,7 +35,7 @@ static bool read_lane(struct filter *filter, const char *word)
 {
     uint32_t lanes = 0;
     for (enum lane lane = 0; lane < LANES; lane++)
-        if (!strncasecmp(lane_name(lane), word, strlen(word))) lanes |= 1u << lane;
+        if (!strncasecmp(lane_name(lane), word, strlen(word)) || !strcasecmp(lane_short_name(lane), word)) lanes |= 1u << lane;
     if (lanes) filter->lanes = lanes;
     return lanes != 0;
 }

@@ -9,7 +9,7 @@ static void draw_step_head(struct canvas canvas)
     static const struct {
         const char *name;
         int columns;
-    } head[] = {{"step", 7},    {"stage", 6}, {"loss", 9}, {"norm", 9}, {"time", 10},
+    } head[] = {{"step", 7},    {"stage", 6}, {"loss", 9}, {"gradnorm", 9}, {"time", 10},
                 {"exposed", 8}, {"fwd", 7},   {"bwd", 7},  {"upd", 7},  {"lr", 10}};
     struct pen pen = pen_at(canvas, 0, 1);
     for (size_t i = 0; i < sizeof head / sizeof head[0]; i++) pen_right(&pen, head[i].columns, STYLE_DIM, head[i].name);
@@ -53,7 +53,11 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const struct run_model *model = scene->model;
     int rows = canvas.at.rows - 2, y = 2;
     int skip = scrolled(scene->state->row[VIEW_STEPS], model->step_count, rows);
-    draw_title(canvas, 0, focused, "steps");
+    draw_title(canvas, 0, focused,
+               canvas.at.columns < 60 ? "steps"
+               : canvas.at.columns < 100
+                   ? "steps: time of the slowest rank; shares of it, means over ranks"
+                   : "steps: time of the slowest rank; exposed communication and compute, shares of it, means over ranks");
     draw_step_head(canvas);
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {
         if (!run_step_is_whole(&model->steps[i]) || skip-- > 0) continue;

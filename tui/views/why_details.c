@@ -121,7 +121,7 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
     char title[128];
     const int rows = canvas.at.rows;
     int y = 1;
-    snprintf(title, sizeof title, "%s: %s", name, tenant->knob);
+    snprintf(title, sizeof title, "%s, set by %s", name, tenant->knob);
     draw_title(canvas, 0, false, title);
     if (canvas.at.columns > READABLE) canvas = canvas_part(canvas, 0, 0, READABLE, rows);
     if (rows >= tenant->term_count + tenant->change_count + 3) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);

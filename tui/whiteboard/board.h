@@ -1,6 +1,6 @@
 /* The whiteboard: what a lecturer draws to explain ZeRO. Ranks are columns. Each unit has a row, and in each column a *tile*
- * with its parameters, gradients and optimizer state, to scale: one byte a parameter is `scale` columns wide. A rank's shard
- * stands where it lies in the whole, so the columns laid over each other make the full row.
+ * with its parameters, gradients and optimizer state, to scale: `scale` is the width in columns of one byte per parameter.
+ * Each rank's shard is drawn at its position in the unit, so the shards of all ranks together fill the row.
  *
  * Below the tiles: what moves between ranks and tiers now, gathered copies, gradient buckets, saved activations, memory bars;
  * then the operations of the step so far on an axis of moments (begins and ends in order), and a sentence about the newest

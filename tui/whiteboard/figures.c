@@ -80,7 +80,7 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     char ways[5][128], *way = ways[0], whole[64], brief[64], together[64] = "";
     if (all_passing) snprintf(together, sizeof together, " + %s %.2f", letters, (double)all_passing / parameters);
     snprintf(brief, sizeof brief, " (%s)", formula);
-    snprintf(whole, sizeof whole, strchr(formula, '/') ? " (%s = %.2f)" : " (%s)", formula, planned);
+    snprintf(whole, sizeof whole, strchr(formula, '/') ? " (%s ranks = %.2f)" : " (%s)", formula, planned);
     snprintf(ways[0], sizeof *ways, "%s%s", whole, one_by_one);
     snprintf(ways[1], sizeof *ways, "%s%s", whole, together);
     snprintf(ways[2], sizeof *ways, "%s%s", brief, together);
@@ -125,5 +125,5 @@ void board_head(struct canvas canvas, int y, const struct board_rank *of, const 
     const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
     if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);
     if (board->column - board->tile > 11 && alone)
-        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "planned");
+        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "P+G+O plan");
 }

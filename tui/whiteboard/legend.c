@@ -15,7 +15,7 @@ static const struct sign {
     const char *shown, *ascii, *brief, *help;
 } signs[] = {
     {0x2588, "█", "PGO", "kept", "kept on this rank"},
-    {0x2584, "▄", "-", "last step's", "kept, but still as the step before left it"},
+    {0x2584, "▄", "-", "not updated", "kept, but still as the step before left it"},
     {0x2593, "▓", "#", "in use", "in use by the operation that runs"},
     {0x2591, "░", ":", "coming", "on its way: being gathered or reduced"},
     {0x2592, "▒", "LB", "copy, unreduced", "a gathered copy; of gradients: not all reduced yet"},
@@ -23,7 +23,7 @@ static const struct sign {
     {LIT, "▇", "lit", "worked on", "lit, and P, G or O behind the tile: the newest operation works on it"},
     {BAR_LINE, "┃", "|", "planned peak", "in the bar of a tier: its budget, or else the planned peak"},
     {0x258c, "▌▐", "", "half kept", "kept on this rank: half a column"},
-    {0x2596, "▖▗", "", "half, last step's", "half a column that is still as the step before left it"},
+    {0x2596, "▖▗", "", "half, not updated", "half a column that is still as the step before left it"},
     {'+', "+", "+", "small tensors", "small tensors that stay gathered"},
     {0x2595, "▕", "", "small tensors", "small tensors that stay gathered: less than a quarter of a column"},
     {NODE_EDGE, "║", "|", "node", "the edge of a node; below it what moves in the node"},

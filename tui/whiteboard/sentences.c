@@ -29,6 +29,7 @@ static const char *const reasons[] = {
 int board_array_of(const struct op *op)
 {
     const char *array = sentences[op->kind].array;
+    if (!array) return -1; /* operations of another program have no sentences */
     const char letter = array[*array && array[1] && (op->phase == PHASE_OPTIMIZER || op->bucket >= 0)];
     for (int i = 0; letter && i < BOARD_ARRAYS; i++)
         if (category_letter(board_categories[i]) == letter) return i;
