@@ -13,8 +13,8 @@
  *
  * Types: dtype is DTYPE_F32, DTYPE_BF16 or DTYPE_F16; it is the type of every `void *` argument. Arithmetic is in fp32, rounded once
  * (to nearest even) where a result is stored. In zerolab's own kernels an element's bits depend neither on its position and
- * alignment nor on the number of threads: the last elements of a row are masked lanes of the same arithmetic, and the shape fixes the
- * order of sums. In products the bits may depend on the number of threads (oneDNN), never on the run.
+ * alignment nor on the number of threads: the last elements of a row use the same vector instructions with a mask, and the shape fixes
+ * the order of sums. In products the bits may depend on the number of threads (oneDNN), never on the run.
  *
  * Shapes are given with each call; N is B*T rows. `accumulate` adds to the old values, with one rounding of the sum. */
 #pragma once

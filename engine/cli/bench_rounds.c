@@ -123,7 +123,7 @@ static void turn_to(struct bench_rank *rank, enum audience audience)
 {
     const enum pen pen = pen_of[audience];
     const bool large = audience == AUDIENCE_LARGE_VIEW;
-    zero_listen(rank->zero, pen == PEN_NONE ? NULL : rank->rings[pen], false);
+    zero_set_rings(rank->zero, pen == PEN_NONE ? NULL : rank->rings[pen], false);
     if (rank->number == 0 && pen == PEN_VIEW) bench_view_resize(&rank->bench->view, large ? 200 : 80, large ? 60 : 24);
 }
 
@@ -268,7 +268,7 @@ static int open_rank(struct bench_rank *rank)
     if (!status) status = comm_barrier(rank->comm, rank->err); /* a run begins before anyone's plan */
     if (status) return status;
     for (enum pen pen = PEN_FILE; pen < PENS; pen++) {
-        zero_listen(rank->zero, rank->rings[pen], true);
+        zero_set_rings(rank->zero, rank->rings[pen], true);
         if (rank->gpu) record_gpu(rank->rings[pen][ZERO_RING_CONTROL], rank->number, rank->gpu);
     }
     return STATUS_OK;

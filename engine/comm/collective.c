@@ -1,5 +1,5 @@
-/* The collectives on tensors, in three phases: arrive, move, leave. This file moves data between near ranks, which read
- * it in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
+/* The collectives on tensors: begin the device barrier, arrive (a barrier of threads), end the device barrier, transfer, leave. This file
+ * moves data between near ranks, which read it in place. The wire moves the data of far ranks; pass.c moves data that no other rank can read. */
 #include <string.h>
 
 #include "engine/base/clock.h"
@@ -155,7 +155,7 @@ static int reduce(struct comm *comm, enum dtype dtype, enum dtype to, const stru
  * data needs no barrier: no other rank reads or counts it. */
 static int leave(struct comm *comm, struct comm_stat *stat)
 {
-    int status = !passes(comm) ? comm_meet(comm, stat) : node_has_failed(comm->node) ? STATUS_RUN : STATUS_OK;
+    int status = !passes(comm) ? comm_device_barrier(comm, stat) : node_has_failed(comm->node) ? STATUS_RUN : STATUS_OK;
     struct node_seat *seat = &comm->node->seat[comm->layout.rank];
     for (int link = 0; !status && link < 2; link++)
         stat->sent_bytes[link] = atomic_exchange(&seat->sent_bytes[link], 0);
@@ -165,14 +165,14 @@ static int leave(struct comm *comm, struct comm_stat *stat)
 
 /* Between the last barrier and the end of its sends, a thread must not wait: device operations of other ranks may wait
  * for operations that this thread has not sent yet (meet.c). */
-static int move(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
+static int transfer_parts(struct comm *comm, enum comm_call call, enum dtype dtype, enum dtype to, const struct comm_part *parts,
                 int count, bool accumulate, struct comm_stat *stat)
 {
     if (call == CALL_GATHER) return gather(comm, dtype, parts, count, false);
     if (call == CALL_REDUCE) return reduce(comm, dtype, to, parts, count, false, accumulate);
     int status = reduce(comm, dtype, dtype, parts, count, true, false);
     /* The results overwrite this rank's sources, so all ranks must have read them first; passed sources have been sent. */
-    if (!status && !passes(comm)) status = comm_meet(comm, stat);
+    if (!status && !passes(comm)) status = comm_device_barrier(comm, stat);
     return status ? status : gather(comm, dtype, parts, count, true);
 }
 
@@ -186,11 +186,11 @@ static int collective(struct comm *comm, enum comm_call call, enum dtype dtype, 
     const uint64_t digest = digest_parts(dtype, parts, count, flags ^ (int)to << 8);
     memset(comm->link_ns, 0, sizeof comm->link_ns);
     comm_begin_reading(comm);
-    int status = comm_result(comm, comm_come(comm), err);
+    int status = comm_result(comm, comm_device_barrier_begin(comm), err);
     if (!status) status = comm_arrive(comm, call, digest, healthy, NULL, 0, 0, stat, err);
     if (!status && stat->healthy) {
-        status = comm_met(comm, stat);
-        if (!status) status = move(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
+        status = comm_device_barrier_end(comm, stat);
+        if (!status) status = transfer_parts(comm, call, dtype, to, parts, count, flags & COMM_ACCUMULATE, stat);
         if (!status) status = leave(comm, stat);
         status = comm_result(comm, status, err);
     }

@@ -1,10 +1,9 @@
 /* Collectives between ranks. The interface counts elements of a dtype, not bytes.
  *
  * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until
- * all ranks have arrived, reads their segments in place, and waits until all have read. A process group (comm_set_group()) takes part by
- * itself. Ranks that one zerolab process
- * started share memory with all others, also across virtual nodes. Ranks that mpirun started use MPI between (virtual)
- * nodes. Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once.
+ * all ranks have arrived, reads their segments in place, and waits until all have read. A call can be limited to a process group
+ * (comm_set_group()); other ranks do not wait for it. Ranks that one zerolab process started share memory with all others, also across
+ * virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes. Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once.
  * So the bits of an element do not depend on its position or on how the parts were cut.
  *
  * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
@@ -17,7 +16,8 @@
  *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, parts, n, 0, true, &stat, err)
  *     comm_close(comm)
  *
- * Only one thread of a rank (its communication lane) may be inside a collective at a time. Waiting threads sleep on a futex.
+ * Only one thread of a rank may be inside a collective at a time: during a step its communication lane, between steps the rank's own
+ * thread. Waiting threads sleep on a futex.
  *
  * Failure: a rank that lacks a buffer still enters the collective, with healthy = false. Then no rank moves data, all
  * ranks learn of it (stat.healthy), and none is left waiting. After a rank has died, collectives return STATUS_RUN and
@@ -175,7 +175,7 @@ void comm_room(struct comm *comm, void *room, uint64_t bytes);
 void comm_scale(struct comm *comm, float before, float after);
 
 /* The group, with this rank in it, that takes part in later collectives on tensors; NULL: all ranks, as at the start. Owners of parts
- * are members of it. Other groups of its kind may be in another call meanwhile. No devices: they meet among all ranks. */
+ * are members of it. Other groups of its kind may be in another call meanwhile. Not available with devices, whose barriers include all ranks. */
 void comm_set_group(struct comm *comm, const struct process_group *group);
 
 /* A gather leaves out a part whose destination is NULL: this rank does not need it. */

@@ -94,10 +94,10 @@ static inline int comm_barrier_of_call(struct comm *comm, uint64_t *waited_ns)
 }
 
 /* meet.c: a barrier inside a collective that also orders device operations: those enqueued before it, on any device, run before
- * those enqueued after it. comm_meet() is the whole barrier; comm_come() and comm_met() are its halves before and after comm_arrive(). */
-int comm_come(struct comm *comm);
-int comm_met(struct comm *comm, struct comm_stat *stat);
-int comm_meet(struct comm *comm, struct comm_stat *stat);
+ * those enqueued after it. comm_device_barrier() is the whole barrier; comm_device_barrier_begin() and comm_device_barrier_end() are its halves before and after comm_arrive(). */
+int comm_device_barrier_begin(struct comm *comm);
+int comm_device_barrier_end(struct comm *comm, struct comm_stat *stat);
+int comm_device_barrier(struct comm *comm, struct comm_stat *stat);
 /* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device meetings that
  * is until comm_close() (`at_last`). STATUS_RUN: a device operation failed, and all ranks were told. */
 void comm_begin_reading(struct comm *comm);

@@ -24,7 +24,7 @@ static int number(uint64_t meeting)
     return (int)(meeting % COMM_MEETINGS);
 }
 
-int comm_come(struct comm *comm)
+int comm_device_barrier_begin(struct comm *comm)
 {
     const struct comm_device_ops *device_ops = comm->device_ops;
     struct error own;
@@ -35,7 +35,7 @@ int comm_come(struct comm *comm)
     return status ? comm_failed(comm, &own) : STATUS_OK;
 }
 
-int comm_met(struct comm *comm, struct comm_stat *stat)
+int comm_device_barrier_end(struct comm *comm, struct comm_stat *stat)
 {
     const struct comm_device_ops *device_ops = comm->device_ops;
     struct error own;
@@ -44,11 +44,11 @@ int comm_met(struct comm *comm, struct comm_stat *stat)
     return device_ops->meet(device_ops->user, number(comm->meetings - 1), &own) ? comm_failed(comm, &own) : STATUS_OK;
 }
 
-int comm_meet(struct comm *comm, struct comm_stat *stat)
+int comm_device_barrier(struct comm *comm, struct comm_stat *stat)
 {
-    int status = comm_come(comm);
+    int status = comm_device_barrier_begin(comm);
     if (!status) status = comm_barrier_of_call(comm, &stat->peers_ns);
-    return status ? status : comm_met(comm, stat);
+    return status ? status : comm_device_barrier_end(comm, stat);
 }
 
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err)

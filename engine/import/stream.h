@@ -1,6 +1,6 @@
-/* What a running job writes of itself as lines of JSON (docs/STREAM.md; tools/zerolab_torch.py), as a source of records: of files that grow or
- * have ended, or of a Unix socket to which the job connects. Lines of all ranks are merged by time: a record comes HOLD_NS after its
- * time, or when no line has come for that long. The job is never waited for, and never asked anything. */
+/* A source of records that reads the JSON lines a running job writes (docs/STREAM.md; tools/zerolab_torch.py), from files that may still
+ * grow, or from a Unix socket to which the job connects. Lines of all ranks are merged by time: a record comes HOLD_NS after its
+ * time, or when no line has come for that long. The reader never blocks the job and sends it nothing. */
 #pragma once
 
 #include "engine/import/job.h"

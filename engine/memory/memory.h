@@ -2,12 +2,12 @@
  *
  * Every category of a tier has its own address range, reserved when the rank starts and committed as it is used. The
  * schedule says where a buffer lies in its range (a static plan: see docs/design/schedule.md), so taking memory never
- * searches, never fragments, and is the same on every rank. The shared categories (P, G, B, H; L on demand) lie one after another
- * in one memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
+ * searches, never fragments, and is the same on every rank. The shared categories (parameters, gradients, buckets, secondary;
+ * gathered on demand) lie one after another in one memfd, the *symmetric segment*: the same offset is the same buffer on every rank, and peers map it through
  * /proc/PID/fd (it leaves no file behind). The others are private memory.
  *
  *     live      bytes taken and not given back
- *     reserved  bytes committed (touched pages), live or not; reserved - live is category F of the views
+ *     reserved  bytes committed (touched pages), live or not; reserved - live is what views call "reserved, free"
  *
  * A take fails when live bytes would exceed the budget (0: none): that is "out of memory", an outcome the engine handles,
  * and it depends on the plan's bytes alone. Committed pages that hold no live bytes are returned before the budget would be

@@ -1,7 +1,7 @@
-/* Copies and clears bytes of a rank's memory. Where all tiers are memory of this machine, the calling thread does it; where the
- * device tier is a device, the stream of the calling lane. Addresses may be of either.
- *
- * Requests run in order and asynchronously; all have ended when mover_finish() returns. A mover belongs to one thread at a
+/* Copies and clears bytes of a rank's memory. Without a device the calling thread copies, and the call returns when the copy
+ * is done. With a device the lane's stream copies, in order and asynchronously; all requests have ended when mover_finish() returns.
+ * Addresses may be of the device or the host.
+ * A mover belongs to one thread at a
  * time. Errors: STATUS_RUN, from the device. */
 #pragma once
 

@@ -1,10 +1,10 @@
-/* What an architecture gives: its units with their tensors, how a step uses the units, what is saved and computed meanwhile. The
+/* Describes an architecture: its units and tensors, the order in which a step uses the units, and what it saves for backward. The
  * plan and everything after it ask this table, so nothing else names kinds of units, tensors or activations
- * (but for printed formulas, the profile of FLOPs, and files of weights). GPT-2 is its only row
- * (gpt2.h, gpt2.c), which has its relatives too; the arithmetic of its uses stands in engine/gpt.
+ * (but for printed formulas, the profile of FLOPs, and files of weights). GPT-2 is the only one (gpt2.h, gpt2.c); its row also describes
+ * LLaMA, Qwen2, OPT and BLOOM. The arithmetic of its uses is in engine/gpt.
  *
- * A model is a chain of uses: single units, blocks that repeat, single units, and at its end a second use of the first unit (an output
- * layer that is tied to the embedding) or, where the shape gives it tensors, a unit of its own. A use whose unit has no tensors at
+ * A model is a chain of uses: single units, repeated blocks, single units, the output layer. The output layer is tied to the first
+ * unit, which is then used twice, or is a unit of its own. A use whose unit has no tensors at
  * this shape is left out. Every use but the last has an output of [B * T, hidden] in the model's dtype, which
  * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
  * and keeps another. */

@@ -2,9 +2,8 @@
  * reduce_bucket_size elements is full (DeepSpeed's rule: a tensor that would overflow the bucket flushes it first; a tensor
  * larger than the bucket is one by itself). Nothing is copied: a bucket is a list of pieces of the units' gradients. A unit's
  * own gradient buffer, where it has one, goes back with the flush that holds its last piece. With overlap_comm the
- * planner puts a flush behind the next compute operation, so that one bucket is in flight while the next fills. Without
- * overlap_comm it puts the flush before that operation; the flush then waits for the operation that filled the bucket, also
- * when that operation made the tensor that did not fit.
+ * planner writes a flush after the next compute operation, so one bucket is in flight while the next fills. Without it the flush
+ * comes directly after the operation that closed the bucket, and waits for it.
  * Internal to engine/plan. */
 #pragma once
 

@@ -3,7 +3,7 @@
  *   order      an operation depends only on operations earlier in the list, so lane order, data and memory edges together
  *              are acyclic: in-order lanes cannot deadlock
  *   use        a buffer is used only between its take and its give, as seen from the operation that uses it
- *   activation what a use reads was made for it: by the use before, by its own forward, or by that forward run again
+ *   activation every activation that a use reads was written by the previous use, by the unit's forward, or by its recomputation
  *   access     operations that touch the same bytes, one of them writing, have a certain order
  *   memory     every take waits for every give to its tier that is earlier in the list, so live bytes never exceed those of
  *              the list's order; buffers that share addresses never live together

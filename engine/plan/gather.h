@@ -1,7 +1,7 @@
 /* Stage 3's gathers: which unit is gathered when, how far ahead, and when it is let go (ZeRO, section 5.3; DeepSpeed's
  * parameter coordinator). The walk over a step is known in advance, so the rules are exact:
  *
- *   fetch     before a use whose unit is not gathered, gather it;
+ *   demand    before a use whose unit is not gathered, gather it;
  *   prefetch  then go on along the walk and gather units ahead, until stage3_prefetch_bucket_size elements are on their
  *             way for this use (the unit that reaches the size is the last; 0: none), as long as the gathered elements
  *             stay within stage3_max_live_parameters;
@@ -13,8 +13,8 @@
  * the partition: each of its ranks keeps a part. Later gathers of the step read that copy, so they stay within a node; the last of
  * them gives it back.
  *
- * Where shards lie in the host tier, a gather is preceded by a copy of the own one to the device, written one gather
- * earlier: so copies, gathers and uses of three units run beside each other (ZeRO-Infinity, section 6.2). Where they lie on
+ * If shards lie in the host tier, each rank first copies its own shard to the device. The planner writes this copy one gather
+ * earlier, so the copy, the gather and the use of three units overlap (ZeRO-Infinity, section 6.2). Where they lie on
  * NVMe, that copy is preceded by a read, written one gather earlier still, or more as far as offload_param.buffer_count
  * buffers of buffer_size elements allow.
  *

@@ -1,4 +1,4 @@
-/* The model as the plan sees it: the units of an architecture (architecture.h) at some sizes, and their tensors, no numbers inside.
+/* The model for the plan: its units (architecture.h) and their tensors, as shapes and offsets without values.
  *
  * A unit is what is gathered and released together: the embeddings (unit 0, used twice: the output layer is tied to it),
  * each block, the final norm. At every stage a unit is one flat array, its tensors in the order of its architecture, padded at

@@ -1,5 +1,5 @@
 /* One step, from the first token to the last refreshed parameter. Read schedule_build() first, then follow one use of a
- * unit through write_use(). What a stage of ZeRO does differently comes from stage_rules.h, most of it in planner_init(). */
+ * unit through write_walk_step(). What a stage of ZeRO does differently comes from stage_rules.h, most of it in planner_init(). */
 #include "engine/plan/schedule.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void write_reduction(struct planner *planner, const struct walk_step *ste
     if (step->place == 0) buckets_close(&planner->buckets);
 }
 
-static void write_use(struct planner *planner, int at)
+static void write_walk_step(struct planner *planner, int at)
 {
     const struct walk_step *step = &planner->walk.steps[at];
     const bool overlap = planner->builder.schedule->knobs.overlap_comm;
@@ -154,7 +154,7 @@ int schedule_build(struct schedule *schedule, const struct schedule_input *input
                                   .nothing_pending = input->nothing_pending};
     if (check_hops(schedule, err) || check_buffers(schedule, input, err)) return STATUS_USAGE;
     if (planner_init(&planner, schedule, input) == STATUS_OK) {
-        for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_use(&planner, at);
+        for (int at = 0; at < planner.walk.length && !planner.builder.failed; at++) write_walk_step(&planner, at);
         buckets_write(&planner.buckets, planner_serial(&planner, planner.last_compute));
         gradients_leave(&planner, schedule->op_count);
         gradients_arrive(&planner);

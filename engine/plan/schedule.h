@@ -5,13 +5,13 @@
  * Lanes take their operations in the order of the list and never out of order. An operation starts when every dependency
  * has ended. Memory is part of the schedule: an operation takes its buffers when it starts and gives others back when it
  * ends, and "take this only after that was given back" is a dependency like any other. Reading the list from top to bottom
- * gives the *canonical* order; because each take waits for every give to its tier that stands before it in the list, the memory live at any instant
- * of any interleaving is at most what the canonical order has live at some point (proof in docs/design/schedule.md), so the
- * measured peak cannot exceed the planned one, and a buffer's address can be fixed here.
+ * gives the *canonical* order. Each take waits for every earlier give to its tier. So no interleaving holds more memory than the peak
+ * of the canonical order (proof in docs/design/schedule.md), the measured peak cannot exceed the planned one, and every buffer can have
+ * a fixed address.
  *
  * Buffers: the lasting ones (parameters, gradients, optimizer state: the layout) live between steps; the others belong to
- * the step. The extent of a buffer says which part of its unit it holds (a unit is its tensors in one array, model.h). A
- * shard and a secondary part differ by rank; every other extent is the same on all ranks. */
+ * the step. The extent of a buffer says which part of its unit it holds (a unit is its tensors in one array,
+ * model.h). Shards, secondary parts and node pieces differ by rank; the other extents are the same on all ranks. */
 #pragma once
 
 #include <stdbool.h>

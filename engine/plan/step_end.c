@@ -64,7 +64,7 @@ static void write_tail_refresh(struct planner *planner)
     planner->last_comm = builder_end_gather(builder);
 }
 
-/* All-reduced in another type than they are kept in: back to their lasting place. */
+/* Gradients that were all-reduced in another type are converted back into their lasting buffers. */
 static void bring_back(struct planner *planner)
 {
     struct builder *builder = &planner->builder;
@@ -75,7 +75,7 @@ static void bring_back(struct planner *planner)
     }
 }
 
-/* Where the gradients lie. */
+/* Writes one norm operation for each tier that holds gradients. */
 static void write_norm(struct planner *planner)
 {
     struct builder *builder = &planner->builder;

@@ -1,5 +1,5 @@
-/* Updates, and the way of what they give: to the device where they ran on the host, to the host where its parameters were updated
- * on the device, to all ranks where these hold them whole or in part.
+/* Writes the updates, and the copies of updated parameters: to the device after host updates, to the host where parameters are kept
+ * there, and to all ranks that hold them whole or in part (refresh).
  *
  * A delayed update (ZeRO-Offload, section 5.2) stands at both ends of a step. At its beginning the host begins to update with
  * the gradients of the step before, which lie in the host tier, beside forward and backward; at its end, when nobody uses the

@@ -2,8 +2,9 @@
  * scratch, is told where its parameters and its input lie, gives back buffers that no later operation uses, and is ended. */
 #include "engine/plan/planner.h"
 
-/* ---- gradients, for the backward now begun: each sets a buffer, and takes it where it is new. That of a unit: where backward writes
- * it, and the types it takes on its way to the reduction. Those of activations pass from one use to the next ---- */
+/* ---- gradient buffers of the backward being written. Each function sets a buffer in the operation and takes it if it is new. Backward
+ * writes a unit's gradient, which is then converted to the type of the reduction. Gradients of activations go from one use to the
+ * next ---- */
 
 static int gradient_of_channels(struct planner *planner, const char *name)
 {

@@ -6,8 +6,8 @@
  * of the blocks inside; before the backward of a segment its blocks are walked forward again. With attention recomputation
  * every block keeps its output and its MLP part, and makes its attention part again just before its backward.
  *
- * Where MLPs are tiled, the use of a block is followed by those of its tiles, which between them make its output, and its
- * backward stands behind theirs. A tile is made again just before its backward, unless the block's output is needed too.
+ * With tiled MLPs the block's forward comes first, then its tiles, which together produce the block's output. In backward the tiles
+ * come first. A tile is recomputed just before its backward, unless the block's output is needed too.
  * Internal to engine/plan. */
 #pragma once
 

@@ -3,7 +3,7 @@
  * are times that slow motion or a slow rank stretches.)
  *
  * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at that of the kernels
- * between products. The two sums stand for the kernels of an operation, which run one after the other. The optimizer, norms and casts
+ * between products. Both terms are added, because the kernels of an operation run one after the other. The optimizer, norms and casts
  * have no FLOPs: they are bound by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
@@ -18,8 +18,8 @@
  * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and
  * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way.
  *
- * Directly, as the engine does, each rank reads of all. It takes what the rank takes that sends most: alpha + bytes x beta of the
- * slower link, once. Copies between tiers take the same; the ranks of a node share its disks. */
+ * With direct collectives, as in the engine, each rank reads from all others. The time is that of the rank that sends most: alpha +
+ * bytes x beta of the slower link. A copy between tiers has the same formula; the ranks of a node share its disks. */
 #pragma once
 
 #include "engine/plan/schedule.h"

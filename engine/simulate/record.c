@@ -86,7 +86,7 @@ static void put_plan(struct recorder *recorder)
     const struct cost_input *cost = &recorder->input->cost;
     const struct planned_step planned = {recorder->schedule, cost->model, SCHEDULE_NUMBER};
     struct taking taking = {recorder, 0};
-    const struct record_taker taker = {take, &taking};
+    const struct record_output taker = {take, &taking};
     records_of_schedule(&planned, &taker);
     records_of_memory(&planned, &taker);
     for (; taking.rank < recorder->input->recorded; taking.rank++) {

@@ -1,7 +1,7 @@
 /* Simulates training steps: a schedule and hardware give the times of every operation. It is the executor's rule without the
  * work: lanes take operations in the order of the list, an operation starts when its dependencies have ended, a collective's
  * time begins when the last rank of its group has come. All ranks begin a step together, when the last one has ended the step
- * before: rank 0's order of a step is a collective of all.
+ * before, because rank 0's order for it is a broadcast.
  *
  * Ranks that behave alike are simulated once. A *class* is a set of ranks that no difference tells apart: none in speed, none
  * in the shape of their groups, none in the classes of the ranks in these groups (colour refinement, as in the test for

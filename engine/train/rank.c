@@ -215,7 +215,7 @@ static int finish_part(struct rank *rank, struct error *err)
     return status ? status : comm_barrier(rank->comm, err);
 }
 
-int rank_live(struct rank *rank, struct error *err)
+int rank_run(struct rank *rank, struct error *err)
 {
     struct order order = {.kind = ORDER_STEP};
     int status = rank_open(rank, err);

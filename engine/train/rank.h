@@ -73,7 +73,7 @@ struct rank {
 };
 
 /* Runs the rank from opening to closing, on an open comm, which it closes. */
-int rank_live(struct rank *rank, struct error *err);
+int rank_run(struct rank *rank, struct error *err);
 
 /* Carries out a command that changes the run or asks it for something. Collective. 0: director_applied() was called,
  * before the effects were recorded. Else the command is refused: err says why, nothing has changed, and the caller
@@ -93,7 +93,7 @@ int rank_sample(struct rank *rank, const struct command *command, int64_t tokens
 
 /* ---- what the files of a rank share: its loop of orders (rank.c), its opening (rank_open.c), its trace (rank_trace.c) ---- */
 
-/* Collective. After a failure rank_live() closes the parts that were opened. */
+/* Collective. After a failure rank_run() closes the parts that were opened. */
 int rank_open(struct rank *rank, struct error *err);
 /* Closes the checkpoint or file of weights to begin from, if the state has been made from it. */
 void rank_close_source(struct rank *rank);

@@ -156,7 +156,7 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next_o
     director_at_gate(rank->rank0.director, rank->steps_done, next_op, (uint32_t)schedule->op_count, what);
 }
 
-static int open_engine(struct rank *rank, struct error *err)
+static int open_zero(struct rank *rank, struct error *err)
 {
     struct zero_options options = {.config = &rank->config,
                                    .comm = rank->comm,
@@ -219,7 +219,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status && rank->rank == 0) introduce(rank);
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_monitor(rank, err);
-    if (!status) status = open_engine(rank, err);
+    if (!status) status = open_zero(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
     if (!status && comm_machines(rank->comm) > 1) tell_host(rank);
     if (!status) status = comm_barrier(rank->comm, err); /* all ranks have read their part of the source */

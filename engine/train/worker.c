@@ -88,7 +88,7 @@ static int open_gpu(struct workplace *place, struct comm *comm, struct gpu **gpu
 }
 
 /* A rank that is a process. */
-static int live_alone(struct workplace *place, struct comm *comm, struct error *err)
+static int run_process_rank(struct workplace *place, struct comm *comm, struct error *err)
 {
     struct gpu *gpu = NULL;
     struct gpu_rank *own = NULL;
@@ -100,7 +100,7 @@ static int live_alone(struct workplace *place, struct comm *comm, struct error *
     if (status) return status;
     struct rank rank = {
         .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = own};
-    status = rank_live(&rank, err);
+    status = rank_run(&rank, err);
     if (status) gpu_give_up(gpu);
     gpu_rank_close(own);
     gpu_close(gpu);
@@ -157,19 +157,19 @@ int worker_process(const char *folder)
     if (!status) status = comm_open_mpi(&comm, is_here ? place.config.topology.ranks_per_node : 0, &err);
     if (!status) status = meet(&place, comm, is_here ? place.config.topology.ranks : outer.ranks, &err);
     if (status) return leave(&place, status, &err);
-    status = live_alone(&place, comm, &err);
+    status = run_process_rank(&place, comm, &err);
     if (status && !folder) sleep(STAYS_S);
     return leave(&place, status, folder ? &err : NULL);
 }
 
 /* In a child of the supervisor. */
-static int live_supervised(void *user, struct comm_group *group, int number)
+static int run_supervised_rank(void *user, struct comm_group *group, int number)
 {
     struct workplace *place = user;
     struct error err;
     struct comm *comm;
     int status = comm_open_process(&comm, group, number, &err);
-    if (!status) status = live_alone(place, comm, &err);
+    if (!status) status = run_process_rank(place, comm, &err);
     comm_group_free(group);
     return leave(place, status, &err);
 }
@@ -182,7 +182,7 @@ int worker_ranks(const char *folder)
     int status = enter(&place, folder, &err);
     const struct config *config = &place.config;
     if (!status)
-        status = supervise(config->topology.ranks, config->topology.ranks_per_node, live_supervised, &place, &err);
+        status = supervise(config->topology.ranks, config->topology.ranks_per_node, run_supervised_rank, &place, &err);
     return leave(&place, status, &err);
 }
 
@@ -271,7 +271,7 @@ static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct erro
     const struct workplace *place = user;
     struct rank rank = {
         .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
-    return rank_live(&rank, err);
+    return rank_run(&rank, err);
 }
 
 int worker_threads(const char *folder)

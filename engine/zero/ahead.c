@@ -9,7 +9,7 @@
 
 static int begin_of(const struct executor *executor, const struct op *op)
 {
-    return 2 * executor->ops[op_number(executor, op)].place;
+    return 2 * executor->ops[op_index(executor, op)].place;
 }
 
 static int end_of(const struct executor *executor, const struct op *op)
@@ -19,7 +19,7 @@ static int end_of(const struct executor *executor, const struct op *op)
 
 static struct flight *flight_of(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
-    return &lane->flights[executor->ops[op_number(executor, op)].place];
+    return &lane->flights[executor->ops[op_index(executor, op)].place];
 }
 
 /* ---- the device ---- */
@@ -27,7 +27,7 @@ static struct flight *flight_of(struct executor *executor, struct lane_state *la
 /* A failed device reports an error for every request, also for operations that ended well. So the message does not blame this one. */
 static void device_failed(struct executor *executor, const struct op *op, struct error *err)
 {
-    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_number(executor, op), op_name(op->kind, op->use),
+    error_prefix(err, "lane %s, operation %u (%s)%s", lane_name(op->lane), op_index(executor, op), op_name(op->kind, op->use),
                  executor->lanes[op->lane].stream ? " or what was sent after it" : "");
     lane_break(executor, err);
 }
@@ -74,7 +74,7 @@ static int await(struct executor *executor, struct lane_state *lane, struct lane
 static void wait_for_all_before(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     const struct schedule *schedule = executor->schedule;
-    int before = (int)op_number(executor, op) - 1; /* of this lane */
+    int before = (int)op_index(executor, op) - 1; /* of this lane */
     while (before >= 0 && schedule->ops[before].lane != lane->lane) before--;
     if (before >= 0) wait_until_reached(&executor->ops[before].done);
     for (int d = 0; d < op->dependency_count; d++) wait_until_reached(&executor->ops[op->dependency[d].op].done);
@@ -112,7 +112,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
 {
     struct flight *flight = flight_of(executor, lane, op);
     struct error err;
-    if (flight->op) wait_until_reached(&executor->ops[op_number(executor, flight->op)].done);
+    if (flight->op) wait_until_reached(&executor->ops[op_index(executor, flight->op)].done);
     *flight = (struct flight){.op = op, .stat = {.healthy = true}, .waited_on = -1};
     int status = await_dependencies(executor, lane, op, &err);
     flight->skipped = lane_skips(executor, op);
@@ -121,7 +121,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
         flight->skipped = true;
         device_failed(executor, op, &err);
     }
-    say_reached(&executor->ops[op_number(executor, op)].sent);
+    say_reached(&executor->ops[op_index(executor, op)].sent);
 }
 
 void lane_send(struct executor *executor, struct lane_state *lane)
@@ -173,7 +173,7 @@ static uint64_t follow(struct executor *executor, struct lane_state *lane, struc
 static void end_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
     struct flight *flight = flight_of(executor, lane, op);
-    wait_until_reached(&executor->ops[op_number(executor, op)].sent);
+    wait_until_reached(&executor->ops[op_index(executor, op)].sent);
     meet_dependencies(executor, lane, flight);
     const uint64_t ended_ns = flight->skipped ? flight->ready_ns : follow(executor, lane, flight);
     lane_conclude(executor, lane, op, ended_ns, ended_ns);

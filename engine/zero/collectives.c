@@ -71,7 +71,7 @@ static void scale_reduction(struct zero *zero, const struct schedule *schedule, 
     else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * part));
 }
 
-static int call(struct zero *zero, const struct op *op, enum dtype dtype, enum dtype to, int count, bool healthy,
+static int call_comm(struct zero *zero, const struct op *op, enum dtype dtype, enum dtype to, int count, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
     const int flags = op->accumulate ? COMM_ACCUMULATE : 0;
@@ -94,7 +94,7 @@ static void add_stat(struct comm_stat *sum, const struct comm_stat *stat)
     sum->healthy &= stat->healthy;
 }
 
-static int move(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
+static int run_collective(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
     const struct piece *piece = op->piece_count ? &schedule->pieces[op->first_piece] : NULL;
@@ -109,7 +109,7 @@ static int move(struct zero *zero, const struct schedule *schedule, const struct
     for (int round = 0; round < op_rounds(schedule, op) && !status; round++) {
         struct comm_stat moved;
         const int count = cut_pieces(zero, schedule, op, round, zero->parts);
-        status = call(zero, op, dtype, to, count, healthy, &moved, err);
+        status = call_comm(zero, op, dtype, to, count, healthy, &moved, err);
         add_stat(stat, &moved);
     }
     comm_set_group(zero->comm, NULL);
@@ -142,7 +142,7 @@ static void conclude(struct zero *zero, const struct schedule *schedule)
 static int agree(struct zero *zero, const struct schedule *schedule, bool healthy, struct comm_stat *stat,
                  struct error *err)
 {
-    const bool good = healthy && zero_foresee_update(zero, schedule);
+    const bool good = healthy && zero_update_fits(zero, schedule);
     struct agreement mine = {0, zero->step.spoiled_blocks ? INFINITY : 0, !good};
     for (int m = 0; m < schedule->micro_steps; m++) mine.loss += (double)zero->mailbox.losses[m];
     mine.loss /= schedule->micro_steps;
@@ -158,7 +158,7 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
 {
     struct comm_stat moved = {.healthy = true};
     int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
-                                      : move(zero, schedule, op, healthy, &moved, err);
+                                      : run_collective(zero, schedule, op, healthy, &moved, err);
     const enum traffic kind = op_traffic(op->kind);
     zero->trace.traffic[kind].count++;
     for (int link = 0; link < 2; link++) zero->trace.traffic[kind].sent_bytes[link] += moved.sent_bytes[link];

@@ -115,7 +115,7 @@ static int prepare(struct executor *executor, const struct schedule *schedule, b
     executor->agreement = schedule_agreement(schedule);
     executor->take.failed = false;
     executor->status = STATUS_OK;
-    executor->stood_ns = 0;
+    executor->gate_ns = 0;
     atomic_store(&executor->failed, 0);
     atomic_store(&executor->broken, 0);
     atomic_store(&executor->drop_rest, 0);
@@ -141,12 +141,12 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
     for (uint32_t left; (left = atomic_load(&executor->running)) > 0;) futex_wait(&executor->running, left, 0);
     result->failed = atomic_load(&executor->failed);
     result->take = executor->take;
-    result->stood_ns = executor->stood_ns;
+    result->gate_ns = executor->gate_ns;
     if (executor->status && err) *err = executor->error;
     return executor->status;
 }
 
-void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES])
+void executor_set_rings(struct executor *executor, struct trace_ring *const rings[LANES])
 {
     memcpy(executor->host.rings, rings, sizeof executor->host.rings);
 }

@@ -1,5 +1,5 @@
 /* Runs schedules. Every lane runs its operations in order. The compute lane is the caller's thread; each other lane has its own
- * thread, started when the first schedule needs it (executor_host.alone: the communication lane has none). Lanes wait for each
+ * thread, started when the first schedule needs it (executor_host.single_rank: the communication lane has none). Lanes wait for each
  * other on futexes and never spin.
  *
  * Lanes that are streams of a device may run ahead of it: an operation is sent when all its dependencies have been sent, and the
@@ -24,8 +24,8 @@ struct executor;
 
 struct op_stat {
     uint64_t peers_ns, arrival_ns; /* time waited for other ranks; the part until the last rank arrived */
-    uint64_t meeting;              /* on GPUs: the collective's first meeting and their number; after the collective, */
-    int meetings;                  /* comm_waited() turns them into the two times above */
+    uint64_t meeting;              /* GPUs: number of the collective's first device meeting */
+    int meetings;                  /* how many; comm_waited() turns both into the two times above */
     uint64_t sent_bytes[LINKS];
     uint64_t link_ns[LINKS];       /* time in which each link was in use; all 0: not measured */
     struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: there was none */
@@ -57,7 +57,7 @@ struct executor_host {
     void (*ended)(void *user, const struct op *op, uint64_t took_ns, const uint64_t link_ns[LINKS]);
     struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;
-    bool alone; /* one rank and no device: the compute lane's thread runs the communication lane too, which never waits */
+    bool single_rank; /* one rank and no device: the compute lane's thread runs the communication lane too, which never waits */
     const struct config_link *links; /* by enum link; bandwidth 0: not paced */
     const double *device_flops;      /* floating-point operations per second of a paced device; NULL or 0: not paced */
     /* Stepping by operations, and a held rank. gate NULL: none. The others may be NULL too. */
@@ -79,7 +79,7 @@ struct take_failure take_failure_of(const struct memory *memory, int op, const s
 struct executor_result {
     bool failed;
     struct take_failure take; /* take.failed: a take failed on this rank, not (only) on a peer */
-    uint64_t stood_ns;        /* time that the compute lane waited at the closed gate */
+    uint64_t gate_ns;        /* time that the compute lane waited at the closed gate */
 };
 
 int executor_create(struct executor **out, const struct executor_host *host, struct error *err);
@@ -96,7 +96,7 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 
 /* The rings that take the records of later runs. */
-void executor_tell(struct executor *executor, struct trace_ring *const rings[LANES]);
+void executor_set_rings(struct executor *executor, struct trace_ring *const rings[LANES]);
 
 /* Drops the rest of the step: later operations marked droppable are skipped. Called by an operation. */
 void executor_drop_rest(struct executor *executor);

@@ -66,13 +66,13 @@ struct executor {
     struct take_failure take; /* written by the first lane that fails */
     struct error error;       /* written by the first lane that breaks */
     int status;
-    uint64_t stood_ns; /* written by the compute lane */
+    uint64_t gate_ns; /* written by the compute lane */
 
     _Atomic uint32_t generation, running; /* start and end of runs, for the lane threads */
     _Atomic int quit;
 };
 
-static inline uint32_t op_number(const struct executor *executor, const struct op *op)
+static inline uint32_t op_index(const struct executor *executor, const struct op *op)
 {
     return (uint32_t)(op - executor->schedule->ops);
 }
@@ -99,7 +99,7 @@ static inline bool wait_until_reached(_Atomic uint32_t *word)
 /* Whether the lane's operations run on the thread of the compute lane. */
 static inline bool is_callers(const struct executor *executor, enum lane lane)
 {
-    return lane == LANE_COMPUTE || (lane == LANE_COMM && executor->host.alone);
+    return lane == LANE_COMPUTE || (lane == LANE_COMM && executor->host.single_rank);
 }
 
 /* lane.c: runs all operations of the lane, one after the other. */

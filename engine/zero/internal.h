@@ -91,9 +91,9 @@ struct zero {
         bool spoiled_blocks;   /* something that was quantized was not finite: blocks hold 0 in its place */
         float gradient_factor; /* clipping, known after the agreement */
         struct take_failure swap_failure;   /* of the NVMe tier, before the update */
-        struct take_failure update_failure; /* foreseen by zero_foresee_update() */
+        struct take_failure update_failure; /* foreseen by zero_update_fits() */
         uint64_t waited_ns; /* since the last step */
-        uint64_t stood_ns;  /* waited at the gate in the last run */
+        uint64_t gate_ns;  /* waited at the gate in the last run */
     } step;
 
     struct { /* values already written to the trace */
@@ -153,7 +153,7 @@ void zero_clean_mailbox(struct zero *zero);
 void zero_release_mailbox(struct zero *zero);
 
 /* runs_ahead.c: computes whole_bytes, once for the schedules in force; whether lanes may run ahead of the device in schedule `which`. */
-void zero_weigh_whole(struct zero *zero);
+void zero_compute_whole_bytes(struct zero *zero);
 bool zero_runs_ahead(struct zero *zero, int which);
 
 /* delayed.c: whether the schedules in force delay updates, and whether they should begin to; zero_note_pending() says after a step
@@ -238,12 +238,12 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
 /* shortage.c, between steps: ranks exchange whether a take failed. *failed: true on every rank if one did; *shortage then describes
  * the failure of the lowest rank on which a take failed. */
 int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
-/* shortage.c: zero_weigh_updates() computes update_peak_bytes, once for the schedules in force. zero_foresee_update(), before an
+/* shortage.c: zero_compute_update_peaks() computes update_peak_bytes, once for the schedules in force. zero_update_fits(), before an
  * agreement: false if the update does not fit the budgets or the device; update_failure says why. */
-void zero_weigh_updates(struct zero *zero);
-bool zero_foresee_update(struct zero *zero, const struct schedule *schedule);
+void zero_compute_update_peaks(struct zero *zero);
+bool zero_update_fits(struct zero *zero, const struct schedule *schedule);
 
-/* records.c: all trace records except those of operations. */
+/* records.c: the trace records of a rank; those of its operations are in executor_parts.h. */
 void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
 void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on the ring of the calling lane */

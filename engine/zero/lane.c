@@ -36,7 +36,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
             if (watches && !host->alive(host->user)) gate_raise(host->gate, GATE_OPEN); /* so that lanes find the failure */
         }
     }
-    if (since_ns && is_callers(executor, lane)) executor->stood_ns += clock_ns() - since_ns;
+    if (since_ns && is_callers(executor, lane)) executor->gate_ns += clock_ns() - since_ns;
 }
 
 /* The first lane that stands reports it; the first that goes on reports that. */
@@ -92,10 +92,10 @@ struct take_failure take_failure_of(const struct memory *memory, int op, const s
     return failure;
 }
 
-/* After the agreement a step cannot be dropped; zero_foresee_update() has checked before that the update fits. */
+/* After the agreement a step cannot be dropped; zero_update_fits() has checked before that the update fits. */
 static void take_failed(struct executor *executor, const struct op *op, const struct buffer *buffer, struct error *err)
 {
-    const int number = (int)op_number(executor, op);
+    const int number = (int)op_index(executor, op);
     if (number > executor->agreement) {
         error_prefix(err, "step %u, in the midst of the update, whose state is lost", executor->step);
         lane_break(executor, err);
@@ -167,16 +167,16 @@ static uint64_t run_and_record(struct executor *executor, struct flight *flight)
 void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns,
                    uint64_t when_ns)
 {
-    const uint32_t number = op_number(executor, op);
+    const uint32_t number = op_index(executor, op);
     give_buffers(executor, op, when_ns);
     executor->ops[number].ended_ns = lane->ended_ns = ended_ns;
     say_reached(&executor->ops[number].done);
 }
 
-static void run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
+static void lane_run_op(struct executor *executor, struct lane_state *lane, const struct op *op)
 {
-    pass_gate(executor, lane->lane, op_number(executor, op));
-    if (gate_holds(executor->host.gate, executor->host.rank)) stand_held(executor, lane->lane, op_number(executor, op));
+    pass_gate(executor, lane->lane, op_index(executor, op));
+    if (gate_holds(executor->host.gate, executor->host.rank)) stand_held(executor, lane->lane, op_index(executor, op));
     struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
     lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : run_and_record(executor, &flight), 0);
@@ -188,7 +188,7 @@ void lane_run(struct executor *executor, struct lane_state *lane)
     for (int i = 0; i < executor->schedule->op_count; i++) {
         const struct op *op = &executor->schedule->ops[i];
         const bool also = lane->lane == LANE_COMPUTE && is_callers(executor, op->lane);
-        if (op->lane == lane->lane || also) run_op(executor, &executor->lanes[op->lane], op);
+        if (op->lane == lane->lane || also) lane_run_op(executor, &executor->lanes[op->lane], op);
     }
     pass_gate(executor, lane->lane, (uint32_t)executor->schedule->op_count);
 }

@@ -69,7 +69,7 @@ static int open_parts(struct zero *zero, struct error *err)
     if (status) return status;
     memory_observe(zero->memory, zero_record_memory, zero);
     struct executor_host host = {.user = zero,
-                                 .alone = zero->ranks == 1 && !zero->device,
+                                 .single_rank = zero->ranks == 1 && !zero->device,
                                  .memory = zero->memory,
                                  .run = zero_run_op,
                                  .ended = op_ended,
@@ -149,8 +149,8 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero->plan.number += SCHEDULES;
     zero->plan.errors_since = -1;
     memset(&zero->plan.ahead, 0, sizeof zero->plan.ahead);
-    zero_weigh_updates(zero);
-    zero_weigh_whole(zero);
+    zero_compute_update_peaks(zero);
+    zero_compute_whole_bytes(zero);
     zero->window_bytes = zero_window_bytes(&zero->plan.schedules[PURPOSE_TRAIN]);
     footprint_of(&zero->plan.footprint, &zero->plan.schedules[PURPOSE_TRAIN]);
     zero_record_plan(zero);

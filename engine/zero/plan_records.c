@@ -8,12 +8,12 @@
 #include "engine/plan/footprint.h"
 #include "engine/plan/schedule_io.h"
 
-static void put(const struct record_taker *taker, struct trace_record record)
+static void put(const struct record_output *taker, struct trace_record record)
 {
     taker->take(taker->user, &record);
 }
 
-void records_of_schedule(const struct planned_step *step, const struct record_taker *taker)
+void records_of_schedule(const struct planned_step *step, const struct record_output *taker)
 {
     char *json = schedule_to_json(step->schedule);
     if (!json) return;
@@ -25,7 +25,7 @@ void records_of_schedule(const struct planned_step *step, const struct record_ta
     free(json);
 }
 
-void records_of_memory(const struct planned_step *step, const struct record_taker *taker)
+void records_of_memory(const struct planned_step *step, const struct record_output *taker)
 {
     struct footprint of, *footprint = &of;
     struct trace_record record = {.kind = TRACE_PREDICTED};
@@ -51,7 +51,7 @@ void records_of_memory(const struct planned_step *step, const struct record_take
     }
 }
 
-void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_taker *taker)
+void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_output *taker)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
     double theory = traffic_theory_bytes(step->model, step->schedule);

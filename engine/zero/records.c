@@ -1,4 +1,4 @@
-/* A rank's trace records besides those of operations: the plan, memory, steps, traffic. */
+/* Writes a rank's trace records: plan, memory, steps and traffic on the control and memory rings, operations on the ring of their lane. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,7 +85,7 @@ void zero_record_budgets(struct zero *zero)
     }
 }
 
-static void take(void *user, struct trace_record *record)
+static void emit_of_plan(void *user, struct trace_record *record)
 {
     struct zero *zero = user;
     record->rank = (uint16_t)zero->rank;
@@ -96,26 +96,26 @@ static void take(void *user, struct trace_record *record)
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
-    const struct record_taker taker = {take, zero};
+    const struct record_output output = {emit_of_plan, zero};
     /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
         const struct planned_step step = {&zero->plan.schedules[which], &zero->model,
                                           zero->plan.number + (uint32_t)which};
         if (step.schedule->op_count == 0) continue;
-        if (zero->rank == 0) records_of_schedule(&step, &taker);
+        if (zero->rank == 0) records_of_schedule(&step, &output);
         if (which != PURPOSE_TRAIN && which != SCHEDULE_NOTHING_PENDING) continue;
-        records_of_traffic(&step, zero->rank, comm_layout(zero->comm)->ranks_per_node, &taker); /* differs by rank */
-        if (zero->rank == 0) records_of_memory(&step, &taker);
+        records_of_traffic(&step, zero->rank, comm_layout(zero->comm)->ranks_per_node, &output); /* differs by rank */
+        if (zero->rank == 0) records_of_memory(&step, &output);
     }
     zero_record_budgets(zero);
 }
 
 /* Peaks are recorded only when they change, so new rings need all of them once. */
-void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew)
+void zero_set_rings(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew)
 {
     static struct trace_ring *const nobody[ZERO_RINGS];
     memcpy(zero->trace.rings, rings ? rings : nobody, sizeof zero->trace.rings);
-    executor_tell(zero->executor, zero->trace.rings);
+    executor_set_rings(zero->executor, zero->trace.rings);
     memset(zero->trace.peak_bytes, 0, sizeof zero->trace.peak_bytes);
     if (anew) zero_record_plan(zero);
 }
@@ -224,7 +224,7 @@ static void emit_op(const struct executor *executor, const struct flight *flight
 void executor_record_begin(const struct executor *executor, const struct flight *flight)
 {
     struct trace_record record = {.kind = TRACE_OP_BEGIN, .rank = executor->host.rank, .time_ns = flight->started_ns};
-    record.op_begin = (struct trace_of_op_begin){executor->number, executor->step, op_number(executor, flight->op),
+    record.op_begin = (struct trace_of_op_begin){executor->number, executor->step, op_index(executor, flight->op),
                                                  flight->issued_ns};
     emit_op(executor, flight, &record);
 }
@@ -236,7 +236,7 @@ void executor_record_end(const struct executor *executor, const struct flight *f
     struct trace_record record = {.kind = TRACE_OP_END, .rank = executor->host.rank, .time_ns = ended_ns};
     record.op_end = (struct trace_of_op_end){.schedule = executor->number,
                                              .step = executor->step,
-                                             .op = op_number(executor, flight->op),
+                                             .op = op_index(executor, flight->op),
                                              .issued_ns = flight->issued_ns,
                                              .ready_ns = flight->ready_ns,
                                              .started_ns = flight->started_ns,
@@ -255,7 +255,7 @@ void executor_record_io(const struct executor *executor, const struct flight *fl
     struct trace_record record = {.kind = TRACE_IO, .rank = executor->host.rank, .time_ns = clock_ns()};
     record.io = (struct trace_of_io){.schedule = executor->number,
                                      .step = executor->step,
-                                     .op = op_number(executor, flight->op),
+                                     .op = op_index(executor, flight->op),
                                      .direct = stat->io_direct,
                                      .requests = (uint32_t)stat->io.blocks,
                                      .bytes = stat->io.bytes,

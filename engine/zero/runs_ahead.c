@@ -31,7 +31,7 @@ static bool is_paced(const struct zero *zero)
 }
 
 /* Counts whole pages of each category from its start, so that no page has to be returned to make room for another category. */
-void zero_weigh_whole(struct zero *zero)
+void zero_compute_whole_bytes(struct zero *zero)
 {
     memset(zero->plan.whole_bytes, 0, sizeof zero->plan.whole_bytes);
     for (int which = 0; has_streams(zero) && which < SCHEDULES; which++) {

@@ -80,7 +80,7 @@ static int walk_step_end(const struct schedule *schedule, const int64_t limit[TI
     return -1;
 }
 
-void zero_weigh_updates(struct zero *zero)
+void zero_compute_update_peaks(struct zero *zero)
 {
     const struct buffer *none;
     for (int s = 0; s < SCHEDULES; s++)
@@ -135,7 +135,7 @@ static bool fits_device(struct zero *zero, const struct schedule *schedule)
     return reserve_update(zero, schedule);
 }
 
-bool zero_foresee_update(struct zero *zero, const struct schedule *schedule)
+bool zero_update_fits(struct zero *zero, const struct schedule *schedule)
 {
     memory_snapshot(zero->memory, &zero->step.update_failure.memory);
     return fits_budgets(zero, schedule) && fits_device(zero, schedule);

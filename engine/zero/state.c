@@ -1,4 +1,4 @@
-/* The lasting state: parameters, gradients, optimizer state, as the layout of the schedule in force says. */
+/* Builds and checks the schedules (zero_plan()); then the lasting state: parameters, gradients, optimizer state, as the layout of the schedule in force says. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 /* ---- running a schedule ---- */
 
 /* Slow motion applies to training only; evaluation and sampling run at full speed. True: the run is slowed. */
-static bool set_pace(struct zero *zero, enum purpose purpose)
+static bool set_slow_motion(struct zero *zero, enum purpose purpose)
 {
     const double straggler = zero->config->topology.slow_rank == zero->rank ? SLOW_RANK_FACTOR : 1;
     const double slow = zero->config->topology.slow_motion;
@@ -32,7 +32,7 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
 {
     struct executor_result result = {0};
     const int which = schedule_for(zero, purpose);
-    const bool slowed = set_pace(zero, purpose);
+    const bool slowed = set_slow_motion(zero, purpose);
     zero->step.purpose = purpose;
     zero->step.spoiled_blocks = false;
     zero->step.swap_failure.failed = zero->step.update_failure.failed = false;
@@ -41,7 +41,7 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
         executor_run(zero->executor, &zero->plan.schedules[which], zero->plan.number + (uint32_t)which,
                      (uint32_t)zero->progress.steps + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
     *failed = result.failed;
-    zero->step.stood_ns = result.stood_ns;
+    zero->step.gate_ns = result.gate_ns;
     if (status || !result.failed) return status;
     const struct take_failure none = {.op = -1}, *mine = zero->step.swap_failure.failed     ? &zero->step.swap_failure
                                                          : zero->step.update_failure.failed ? &zero->step.update_failure
@@ -122,8 +122,8 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
     if (status) return status;
     describe(zero, failed, result);
     if (result->outcome != ZERO_DONE || result->skipped) zero->plan.errors_since = -1; /* what it left is of no update */
-    result->total_ns = clock_ns() - begin_ns - zero->step.stood_ns;
-    zero->step.waited_ns += zero->step.stood_ns;
+    result->total_ns = clock_ns() - begin_ns - zero->step.gate_ns;
+    zero->step.waited_ns += zero->step.gate_ns;
     const bool gives_up = result->outcome == ZERO_DONE && count_step(zero, result);
     zero_record_step_end(zero, result, number, zero->step.waited_ns);
     zero->step.waited_ns = 0;

@@ -119,7 +119,7 @@ void zero_spoil(struct zero *zero);
 
 /* Replaces the rank's trace rings; NULL: records nothing. anew: the rings are empty, so the plan is recorded first. Between steps;
  * not collective. */
-void zero_listen(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew);
+void zero_set_rings(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS], bool anew);
 
 /* *loss: mean over at most `samples` held-out samples of all ranks together, rounded down to whole batches (B x ranks samples).
  * *tokens: how many tokens were read. STATUS_USAGE: less than one batch. STATUS_RUN: also when memory ran out. */

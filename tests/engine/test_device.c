@@ -144,11 +144,11 @@ static void foresee_on_full_device(struct zero *zero, int rank, int step)
     if (step != 2) return;
     memory_trim(zero->memory); /* what the first step left */
     far_room_bytes = 0;
-    assert_false(zero_foresee_update(zero, schedule));
+    assert_false(zero_update_fits(zero, schedule));
     assert_string_equal(zero->step.update_failure.text, "the device is full");
     assert_true(zero->step.update_failure.op > schedule_agreement(schedule));
     far_room_bytes = FAR_ROOM_BYTES;
-    assert_true(zero_foresee_update(zero, schedule));
+    assert_true(zero_update_fits(zero, schedule));
 }
 
 /* What an update needs is had before it begins. */

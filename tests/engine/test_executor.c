@@ -111,7 +111,7 @@ static struct bench *bench_open(int stage, bool overlap, bool alone)
                                  .gate = &bench->gate,
                                  .at_gate = at_gate,
                                  .held = held,
-                                 .alone = alone};
+                                 .single_rank = alone};
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);
     give_or_take_lasting(bench, true);
     memory_reset_peaks(bench->memory);
@@ -337,13 +337,13 @@ static void test_a_step_by_operations_runs_them_in_the_order_of_the_list(void **
             gate_close(&bench->gate, bench->at_once);
             struct executor_result result = step(bench, STATUS_OK);
             assert_int_equal(bench->stood, (count + at_once - 1) / at_once - (count % at_once != 0));
-            assert_true(result.stood_ns > 0);
+            assert_true(result.gate_ns > 0);
             assert_int_equal(bench->violations, 0);
             assert_int_equal(bench->ran[LANE_COMPUTE] + bench->ran[LANE_COMM], count);
             assert_true(excess(bench) <= 0);
             gate_raise(&bench->gate, GATE_OPEN);
         }
-        assert_true(step(bench, STATUS_OK).stood_ns == 0);
+        assert_true(step(bench, STATUS_OK).gate_ns == 0);
         bench_close(bench);
     }
 }

@@ -67,7 +67,7 @@ check "every file that design pages name is there" \
 check "every function that they name is there" \
     missing function <(named '[a-z0-9_]+\(\)') <(grep -rohE '[a-z0-9_]+\(' engine kernels tui | tr -d '(' | sort -u)
 
-# "`write_norm()`, `step_end.c`", "`rank_live()` (`engine/train/rank.c`)", "`find_room()` in `apply_command.c`".
+# "`write_norm()`, `step_end.c`", "`rank_run()` (`engine/train/rank.c`)", "`find_room()` in `apply_command.c`".
 in_their_files() {
     local name file
     ! grep -ohzE '`[a-z0-9_]+\(\)`,?[[:space:]]+(in[[:space:]]+)?\(?`[a-z0-9_/]+\.(c|h)`' $design | tr '\n\0' ' \n' | sort -u |
