@@ -2,8 +2,10 @@
  * becomes the nearest integer to x / scale, so its error is at most scale / 2. (DeepSpeed's scale is 2a / 2^bits for the largest
  * magnitude a; there +a itself saturates, with an error of a whole scale.)
  *
- * A scale keeps 17 significant bits. Then integer x scale is exact in fp32, and so is the error x - integer x scale: every instruction
- * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. */
+ * A scale keeps 14 significant bits. Then integer x scale is exact in fp32, and so is the error x - integer x scale: every instruction
+ * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. Nor has a 16-bit
+ * element an error above scale / 2: twice the element, and the middle of two integers (an odd number below 2^8) x scale (14 bits), are
+ * equal or differ by 2^-22 of them, further than the rounding of x / scale (2^-23) can move it. */
 
 enum { QUANT_STEP = 2 * VEC_LANES };
 
@@ -16,7 +18,8 @@ INLINE float quantize_scale(float highest, int bits)
     float scale = highest / most;
     uint32_t as_bits;
     __builtin_memcpy(&as_bits, &scale, sizeof scale);
-    if (as_bits >= 1u << 17) as_bits &= ~127u;
+    const int kept = 14, present = as_bits < 1u << 23 ? 32 - __builtin_clz(as_bits | 1) : 24;
+    if (present > kept) as_bits &= ~0u << (present - kept);
     else if (scale * most < highest) as_bits++; /* a tiny denormal that was rounded down: integers would exceed `most` */
     __builtin_memcpy(&scale, &as_bits, sizeof scale);
     return scale;
@@ -60,8 +63,8 @@ INLINE float quantize_peak(enum dtype dtype, const void *x, int64_t n)
 /* What to find out of a block: the sums; the largest error too; or that, with errors above scale / 2 corrected. */
 enum care { CARE_SUMS, CARE_LARGEST, CARE_EXACT };
 
-/* The integers of sixteen elements. The rounding of x / scale may put some beyond scale / 2. */
-INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, float inverse, enum care care)
+/* The integers of sixteen elements, as floats. The rounding of x / scale may put some beyond scale / 2. */
+INLINE vec quantize_vector(struct quantized *sums, vec x, float scale, float inverse, enum care care)
 {
     const vec u = vec_mul(x, vec_set(inverse)), minus = vec_set(-scale);
     vec q = vec_round(u);
@@ -74,17 +77,17 @@ INLINE vec_integers quantize_vector(struct quantized *sums, vec x, float scale, 
     const vec rest = vec_sub(u, q);
     sums->errors = vec_fused(rest, rest, sums->errors);
     if (care != CARE_SUMS) sums->largest = vec_larger(sums->largest, vec_fma(q, minus, x));
-    return vec_integers_of(q);
+    return q;
 }
 
 INLINE void quantize_step(struct quantized *sums, int bits, enum dtype dtype, const void *x, int64_t i, int64_t left,
                           float scale, float inverse, enum care care, void *integers)
 {
-    const int64_t more = left > VEC_LANES ? left - VEC_LANES : 0;
-    const vec_integers first = quantize_vector(sums, load(dtype, x, i, left), scale, inverse, care),
-                       second = quantize_vector(sums, load(dtype, x, i + VEC_LANES, more), scale, inverse, care);
-    if (bits == 8) vec_store_bytes(integers, first, second);
-    else vec_store_nibbles(integers, first, second);
+    vec pair[2];
+    load_pair(dtype, x, i, left, pair);
+    const vec even = quantize_vector(sums, pair[0], scale, inverse, care), odd = quantize_vector(sums, pair[1], scale, inverse, care);
+    if (bits == 8) vec_store_bytes(integers, vec_fma(odd, vec_set(256), even));
+    else vec_store_nibbles(integers, vec_fma(even, vec_set(16), odd));
 }
 
 INLINE struct quantized quantize_elements(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
@@ -135,24 +138,24 @@ INLINE float quantize_block_scale(int bits, enum dtype dtype, const void *x, int
 }
 
 /* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns their *unit.
- * In int4, a 16-bit element has no error above scale / 2: it is in the middle of two integers, or further from there than the
- * rounding of x / scale can move it. So its error matters only where it may be the largest of all blocks. */
+ * Of 16-bit elements the error matters only where it may be the largest of all blocks. */
 INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
                             float inverse, float *some, float *scale_to, uint8_t *integers, struct quantize_error *error)
 {
-    float unit = 1;
+    float unit = 1, largest = 0;
     bool usual = scale == 0 || (scale >= 0x1p-126f && scale - scale == 0);
     struct quantized sums;
-    if (usual) {
-        if (bits == 4 && dtype != DTYPE_F32 && scale / 2 <= error->largest)
-            sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_SUMS, integers);
-        else sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_LARGEST, integers);
-        usual = vec_largest(sums.largest) <= scale / 2;
+    if (usual && dtype != DTYPE_F32 && scale / 2 <= error->largest)
+        sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_SUMS, integers);
+    else {
+        if (usual) sums = quantize_elements(bits, dtype, x, n, scale, inverse, CARE_LARGEST, integers);
+        if (!usual || vec_largest(sums.largest) > scale / 2)
+            sums = quantize_with_care(bits, dtype, x, n, some, &scale, &unit, integers, &error->not_finite);
+        largest = vec_largest(sums.largest);
     }
-    if (!usual) sums = quantize_with_care(bits, dtype, x, n, some, &scale, &unit, integers, &error->not_finite);
     *scale_to = scale * unit;
-    const double largest = (double)vec_largest(sums.largest) * unit, square = (double)*scale_to * *scale_to;
-    if (largest > error->largest) error->largest = largest;
+    const double square = (double)*scale_to * *scale_to;
+    if ((double)largest * unit > error->largest) error->largest = (double)largest * unit;
     error->squares += square * vec_sum(sums.errors);
     error->of_squares += square * vec_sum(sums.squares);
     return unit;
@@ -254,6 +257,7 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     vec sum[4] = {vec_set(0), vec_set(0), vec_set(0), vec_set(0)};
     for (int s = 0; s < a->count; s++) { /* of 64 elements without a loop, so that their sums stay in registers */
         const uint8_t *at_block = (const uint8_t *)a->sources[s] + offset;
+        if (a->count > 1) fetch_ahead(DTYPE_F32, at_block + i * bits / 8, 0);
         dequantize_pair(bits, at_block, i, n, care, vec_set(factors[s]), sum);
         dequantize_pair(bits, at_block, i + 2 * VEC_LANES, n, care, vec_set(factors[s]), sum + 2);
     }

@@ -14,9 +14,9 @@
  *
  *     vec_load_bytes(x, pair)   2^24 x 32 int8: pair[0] has the even elements, pair[1] the odd ones
  *     vec_load_nibbles(x, pair) 2^28 x 32 int4, the even ones in the high halves of bytes
- *     vec_join(pair)            elements 0-15 and 16-31 instead
- *     vec_integers_of(a)        a, integral, as small integers, of which two vectors are stored at a time:
- *     vec_store_bytes(y, a, b)  as 32 int8; vec_store_nibbles(y, a, b): as 32 int4
+ *     vec_join(pair)            elements 0-15 and 16-31 instead; vec_split(pair): the opposite
+ *     vec_store_bytes(y, a)     as 32 int8: a is 256 x each odd element + the even one before it
+ *     vec_store_nibbles(y, a)   as 32 int4: a is 16 x each even element + the odd one after it
  *
  * A tail is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
  * range it stands. */
@@ -52,6 +52,20 @@ INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
     if (dtype == DTYPE_BF16) vec_store_bf16_part((uint16_t *)y + i, a, n);
     else if (dtype == DTYPE_F16) vec_store_f16_part((uint16_t *)y + i, a, n);
     else vec_store_part((float *)y + i, a, n);
+}
+
+/* Of elements [i, i + 32) of x, cut at n, the even and the odd ones. */
+INLINE void load_pair(enum dtype dtype, const void *x, int64_t i, int64_t n, vec pair[2])
+{
+#ifdef VECTOR_AVX2
+    if (dtype == DTYPE_BF16 && n >= 2 * VEC_LANES) {
+        vec_load_bf16_pair((const uint16_t *)x + i, pair);
+        return;
+    }
+#endif
+    pair[0] = load(dtype, x, i, n);
+    pair[1] = load(dtype, x, i + VEC_LANES, n > VEC_LANES ? n - VEC_LANES : 0);
+    vec_split(pair);
 }
 
 /* Stores 32 elements, even and odd, none of which is NaN. */

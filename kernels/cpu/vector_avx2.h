@@ -4,7 +4,6 @@
 
 typedef struct { __m256 low, high; } vec;
 typedef struct { __m256d part[4]; } vec_double;
-typedef __m256i vec_integers; /* 16-bit, elements 0-3, 8-11, 4-7, 12-15 */
 
 enum { TILE_ROWS = 4, TILE_VECS = 1 }; /* of the attention micro-kernel: 8 accumulators of 16 registers */
 
@@ -205,6 +204,27 @@ INLINE void vec_join(vec pair[2])
     pair[0] = first;
 }
 
+INLINE __m256 halves_of(__m256 a, __m256 b, int odd)
+{
+    const __m256 lanes = odd ? _mm256_shuffle_ps(a, b, 0xdd) : _mm256_shuffle_ps(a, b, 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(lanes), 0xd8));
+}
+
+INLINE void vec_split(vec pair[2])
+{
+    const vec even = {halves_of(pair[0].low, pair[0].high, 0), halves_of(pair[1].low, pair[1].high, 0)};
+    pair[1] = (vec){halves_of(pair[0].low, pair[0].high, 1), halves_of(pair[1].low, pair[1].high, 1)};
+    pair[0] = even;
+}
+
+INLINE void vec_load_bf16_pair(const uint16_t *x, vec pair[2])
+{
+    const __m256i low = _mm256_loadu_si256((const __m256i *)x), high = _mm256_loadu_si256((const __m256i *)x + 1),
+                  top = _mm256_set1_epi32((int)0xffff0000);
+    pair[0] = (vec){_mm256_castsi256_ps(_mm256_slli_epi32(low, 16)), _mm256_castsi256_ps(_mm256_slli_epi32(high, 16))};
+    pair[1] = (vec){_mm256_castsi256_ps(_mm256_and_si256(low, top)), _mm256_castsi256_ps(_mm256_and_si256(high, top))};
+}
+
 /* Of numbers, even and odd. */
 INLINE void vec_store_bf16_pair(uint16_t *y, const vec pair[2])
 {
@@ -249,25 +269,25 @@ INLINE void vec_load_nibbles(const void *x, vec pair[2])
     pair[1] = next_of(low, high, 4);
 }
 
-static inline vec_integers vec_integers_of(vec a)
+/* As 16-bit integers: lanes 0-3, 8-11, 4-7, 12-15. */
+INLINE __m256i words_of(vec a)
 {
     return _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));
 }
 
-static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+/* The lower of two elements, which may be negative, borrows from the upper: a bias prevents it, and xor takes it back. */
+static inline void vec_store_bytes(void *y, vec a)
 {
-    const __m256i packed = _mm256_packs_epi16(a, b);
-    const __m128i low = _mm256_castsi256_si128(packed), high = _mm256_extracti128_si256(packed, 1);
-    _mm_storeu_si128(y, _mm_unpacklo_epi32(low, high));
-    _mm_storeu_si128((__m128i *)y + 1, _mm_unpackhi_epi32(low, high));
+    const __m256i bias = _mm256_set1_epi16(128), both = _mm256_xor_si256(_mm256_add_epi16(words_of(a), bias), bias);
+    _mm256_storeu_si256(y, _mm256_permute4x64_epi64(both, 0xd8));
 }
 
-static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
+static inline void vec_store_nibbles(void *y, vec a)
 {
-    const __m256i bytes = _mm256_and_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8(15)),
-                  pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x0110)), /* 16 x even + odd */
-                  packed = _mm256_packus_epi16(pairs, pairs);
-    _mm_storeu_si128(y, _mm_unpacklo_epi16(_mm256_castsi256_si128(packed), _mm256_extracti128_si256(packed, 1)));
+    const __m128i bias = _mm_set1_epi8(8);
+    const __m256i words = words_of(a), bytes = _mm256_packs_epi16(words, words);
+    const __m128i both = _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));
+    _mm_storeu_si128(y, _mm_xor_si128(_mm_add_epi8(both, bias), bias));
 }
 
 static inline vec_double vec_double_zero(void)

@@ -3,7 +3,6 @@
 
 typedef __m512 vec;
 typedef struct { __m512d low, high; } vec_double;
-typedef __m128i vec_integers;
 
 enum { TILE_ROWS = 4, TILE_VECS = 4 }; /* of the attention micro-kernel: 16 accumulators of 32 registers */
 
@@ -71,6 +70,15 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+static inline void vec_split(vec pair[2])
+{
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    const vec first = _mm512_permutex2var_ps(pair[0], even, pair[1]);
+    pair[1] = _mm512_permutex2var_ps(pair[0], odd, pair[1]);
+    pair[0] = first;
+}
+
 static inline void vec_join(vec pair[2])
 {
     const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
@@ -94,19 +102,15 @@ static inline void vec_load_nibbles(const void *x, vec pair[2])
     pair[1] = _mm512_cvtepi32_ps(_mm512_slli_epi32(both, 4));
 }
 
-static inline vec_integers vec_integers_of(vec a) { return _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a)); }
-
-static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+/* The lower of two elements, which may be negative, borrows from the upper: a bias prevents it, and xor takes it back. */
+INLINE __m512i unborrowed(vec a, int bias)
 {
-    _mm256_storeu_si256(y, _mm256_set_m128i(b, a));
+    const __m512i all = _mm512_set1_epi32(bias);
+    return _mm512_xor_si512(_mm512_add_epi32(_mm512_cvtps_epi32(a), all), all);
 }
 
-static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
-{
-    const __m256i bytes = _mm256_and_si256(_mm256_set_m128i(b, a), _mm256_set1_epi8(15)),
-                  pairs = _mm256_maddubs_epi16(bytes, _mm256_set1_epi16(0x0110)); /* 16 x even + odd */
-    _mm_storeu_si128(y, _mm256_cvtepi16_epi8(pairs));
-}
+static inline void vec_store_bytes(void *y, vec a) { _mm256_storeu_si256(y, _mm512_cvtepi32_epi16(unborrowed(a, 128))); }
+static inline void vec_store_nibbles(void *y, vec a) { _mm_storeu_si128(y, _mm512_cvtepi32_epi8(unborrowed(a, 8))); }
 
 static inline vec_double vec_double_zero(void)
 {

@@ -7,7 +7,6 @@ typedef float vec __attribute__((vector_size(VEC_LANES * 4)));
 typedef double vec_double __attribute__((vector_size(VEC_LANES * 8)));
 typedef uint32_t vec_bits __attribute__((vector_size(VEC_LANES * 4)));
 typedef int32_t vec_ints __attribute__((vector_size(VEC_LANES * 4)));
-typedef int8_t vec_integers __attribute__((vector_size(VEC_LANES)));
 typedef uint16_t vec_halves __attribute__((vector_size(VEC_LANES * 2)));
 
 enum { TILE_ROWS = 4, TILE_VECS = 1 };
@@ -162,6 +161,14 @@ static inline void vec_join(vec pair[2])
     pair[0] = first;
 }
 
+static inline void vec_split(vec pair[2])
+{
+    const vec_ints even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+    const vec first = __builtin_shuffle(pair[0], pair[1], even);
+    pair[1] = __builtin_shuffle(pair[0], pair[1], even + 1);
+    pair[0] = first;
+}
+
 static inline void vec_load_bytes(const void *x, vec pair[2])
 {
     for (int i = 0; i < 2 * VEC_LANES; i++) pair[i % 2][i / 2] = 0x1p24f * ((const int8_t *)x)[i];
@@ -173,20 +180,18 @@ static inline void vec_load_nibbles(const void *x, vec pair[2])
         pair[i % 2][i / 2] = 0x1p28f * ((int8_t)(((const uint8_t *)x)[i / 2] << i % 2 * 4) >> 4);
 }
 
-static inline vec_integers vec_integers_of(vec a) { return __builtin_convertvector(a, vec_integers); }
-
-static inline void vec_store_bytes(void *y, vec_integers a, vec_integers b)
+/* The lower of two elements, which may be negative, borrows from the upper: a bias prevents it, and xor takes it back. */
+static inline void vec_store_bytes(void *y, vec a)
 {
-    memcpy(y, &a, sizeof a);
-    memcpy((char *)y + sizeof a, &b, sizeof b);
+    const vec_halves both = __builtin_convertvector((__builtin_convertvector(a, vec_ints) + 128) ^ 128, vec_halves);
+    memcpy(y, &both, sizeof both);
 }
 
-static inline void vec_store_nibbles(void *y, vec_integers a, vec_integers b)
+static inline void vec_store_nibbles(void *y, vec a)
 {
-    for (int i = 0; i < VEC_LANES; i++) {
-        const vec_integers from = i < VEC_LANES / 2 ? a : b;
-        ((uint8_t *)y)[i] = (uint8_t)((from[2 * i % VEC_LANES] & 15) << 4 | (from[2 * i % VEC_LANES + 1] & 15));
-    }
+    typedef uint8_t bytes __attribute__((vector_size(VEC_LANES)));
+    const bytes both = __builtin_convertvector((__builtin_convertvector(a, vec_ints) + 8) ^ 8, bytes);
+    memcpy(y, &both, sizeof both);
 }
 
 static inline vec_double vec_double_zero(void) { return (vec_double){0}; }
