@@ -171,6 +171,15 @@ static inline void array_free(struct array *array)
 }
 
 /* How far what was found is from what is expected. */
+/* How far neighbours are apart, at most, for their size; in fp32 sums are long and count for more. */
+static inline double unit(enum dtype dtype)
+{
+    return dtype == DTYPE_BF16 ? 0x1p-7 : dtype == DTYPE_F16 ? 0x1p-10 : dtype == DTYPE_F32 ? 1e-5 : 0;
+}
+
+/* How many of them a single element may be away; what is wrong altogether is further, and would not be seen among millions. */
+enum { UNITS_OF_ELEMENT = 64 };
+
 struct distance {
     double whole;   /* size of the difference over the size of what is expected */
     double largest; /* of any element: its difference over its size and the usual size of an element */

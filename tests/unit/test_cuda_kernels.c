@@ -411,15 +411,6 @@ static void fill(struct array *array, const struct operand *operand, const struc
         for (int64_t i = 0; i < array->n; i++) ((float *)array->initial)[i] = fabsf(((float *)array->initial)[i]);
 }
 
-/* How far neighbours are apart, at most, for their size; in fp32 sums are long and count for more. */
-static double unit(enum dtype dtype)
-{
-    return dtype == DTYPE_BF16 ? 0x1p-7 : dtype == DTYPE_F16 ? 0x1p-10 : dtype == DTYPE_F32 ? 1e-5 : 0;
-}
-
-/* How many of them a single element may be away; what is wrong altogether is further, and would not be seen among millions. */
-enum { UNITS_OF_ELEMENT = 64 };
-
 /* One not-a-number is like another. */
 static bool same_bits(const struct array *array, const char *a, const char *b)
 {
