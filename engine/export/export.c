@@ -30,7 +30,7 @@ bool export_is_folder(const struct export_format *format)
 const char *export_format_names(void)
 {
 #define X(name, id, help) ", " name
-    return 2 + EXPORT_FORMATS(X);
+    return &(EXPORT_FORMATS(X))[2];
 #undef X
 }
 

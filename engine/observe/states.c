@@ -26,7 +26,7 @@ struct coder {
 static void code(struct coder *coder, void *value, size_t bytes)
 {
     if (coder->out) coder->failed |= !bytes_append(coder->out, value, bytes);
-    else if (coder->failed |= bytes > coder->left) memset(value, 0, bytes);
+    else if ((coder->failed |= bytes > coder->left)) memset(value, 0, bytes);
     else memcpy(value, coder->at, bytes), coder->at += bytes, coder->left -= bytes;
 }
 

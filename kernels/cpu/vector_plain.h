@@ -155,17 +155,15 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
 
 static inline void vec_join(vec pair[2])
 {
-    const vec_ints low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-    const vec first = __builtin_shuffle(pair[0], pair[1], low);
-    pair[1] = __builtin_shuffle(pair[0], pair[1], low + 8);
+    const vec first = __builtin_shufflevector(pair[0], pair[1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    pair[1] = __builtin_shufflevector(pair[0], pair[1], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     pair[0] = first;
 }
 
 static inline void vec_split(vec pair[2])
 {
-    const vec_ints even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-    const vec first = __builtin_shuffle(pair[0], pair[1], even);
-    pair[1] = __builtin_shuffle(pair[0], pair[1], even + 1);
+    const vec first = __builtin_shufflevector(pair[0], pair[1], 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    pair[1] = __builtin_shufflevector(pair[0], pair[1], 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
     pair[0] = first;
 }
 

@@ -333,7 +333,7 @@ static const cJSON *launch_of(const cJSON *events, double correlation)
 static void add_step(struct temporal *sum, const cJSON *events, const cJSON *step)
 {
     const int room = cJSON_GetArraySize(events);
-    struct intervals of[3] = {{NULL}}; /* compute, communication, all that moves */
+    struct intervals of[3] = {0}; /* compute, communication, all that moves */
     struct temporal one;
     const cJSON *event;
     for (int k = 0; k < 3; k++) of[k].at = calloc((size_t)room, sizeof *of[k].at);

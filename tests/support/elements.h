@@ -20,15 +20,24 @@ static inline uint16_t float_to_bf16(float value)
     return (uint16_t)((bits + (bits >> 16 & 1) + 0x7fff) >> 16);
 }
 
-static inline float element_at(enum dtype dtype, const void *x, int64_t i)
+/* The compiler's own type and conversions; clang 14 has them only as instructions. */
+#if defined __clang__ && __clang_major__ < 15
+typedef __fp16 half_float;
+#define CONVERTS_HALVES __attribute__((target("f16c")))
+#else
+typedef _Float16 half_float;
+#define CONVERTS_HALVES
+#endif
+
+CONVERTS_HALVES static inline float element_at(enum dtype dtype, const void *x, int64_t i)
 {
-    if (dtype == DTYPE_F16) return (float)((const _Float16 *)x)[i];
+    if (dtype == DTYPE_F16) return (float)((const half_float *)x)[i];
     return dtype == DTYPE_BF16 ? bf16_to_float(((const uint16_t *)x)[i]) : ((const float *)x)[i];
 }
 
-static inline void element_put(enum dtype dtype, void *x, int64_t i, float value)
+CONVERTS_HALVES static inline void element_put(enum dtype dtype, void *x, int64_t i, float value)
 {
-    if (dtype == DTYPE_F16) ((_Float16 *)x)[i] = (_Float16)value; /* the compiler's own conversion */
+    if (dtype == DTYPE_F16) ((half_float *)x)[i] = (half_float)value;
     else if (dtype == DTYPE_BF16) ((uint16_t *)x)[i] = float_to_bf16(value);
     else ((float *)x)[i] = value;
 }

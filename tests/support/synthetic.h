@@ -408,7 +408,8 @@ static inline void synthetic_start(struct synthetic *run, int ranks, int stage, 
     synthetic_state(run, 0, RUN_STARTING, "reading the text");
     for (int rank = 0; rank < ranks; rank++) {
         synthetic_put(run, rank, (struct trace_record){.kind = TRACE_BUDGET, .budget = {TIER_DEVICE, budget_bytes}});
-        synthetic_put(run, rank, (struct trace_record){.kind = TRACE_PROCESS, .process = {1000u + (uint32_t)rank, 90000000, 0, 95000000}});
+        const struct trace_of_process process = {.pid = 1000u + (uint32_t)rank, .rss_bytes = 90000000, .peak_rss_bytes = 95000000};
+        synthetic_put(run, rank, (struct trace_record){.kind = TRACE_PROCESS, .process = process});
     }
     if (stage < 0) return;
     run->time_ns += 1500000 * SYNTHETIC_US;

@@ -13,7 +13,7 @@
 static struct setup setup_of(const char *const *sets, int count)
 {
     struct config config;
-    struct setup setup;
+    struct setup setup = {0};
     struct error err;
     if (config_load(&config, "configs/nano.json", sets, count, &err) || setup_init(&setup, &config, &err))
         fail_msg("%s", err.text);

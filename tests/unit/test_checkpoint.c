@@ -144,7 +144,7 @@ static void what_was_put_comes_out_at_any_sharding(void **state)
 
 static void flip(const char *path, off_t at)
 {
-    uint8_t byte;
+    uint8_t byte = 0;
     int fd = open(path, O_RDWR);
     assert_true(fd >= 0 && pread(fd, &byte, 1, at) == 1);
     byte ^= (uint8_t)(1 << at % 8);

@@ -311,7 +311,7 @@ static void record(struct told *told, const struct config *config, const struct 
     struct error err;
     struct simulation *simulation;
     struct recorder *recorder;
-    struct source *source;
+    struct source *source = NULL;
     struct trace_record from;
     char path[] = "/tmp/zerolab-simulated-XXXXXX";
     const struct simulation_input input = {.cost = {&setup->schedule, &setup->model, hardware, NODE},
