@@ -12,7 +12,7 @@ enum transfer_way {
     TRANSFER_BROADCAST, /* copies `from` of rank `peer` to every rank's `to`, its own too; `from` may be `to` */
     TRANSFER_GATHER,    /* copies `bytes` at each rank's `from` to every rank's `to`, in rank order; `from` may be its place there */
     TRANSFER_SUM,       /* adds the elements at all ranks' `from`, in an order of the library's, to rank `peer`'s `to`; may be its `from` */
-    TRANSFER_SUM_PARTS, /* the same for `bytes` of each rank, which lie at `from` in rank order; `to` may be the own part there */
+    TRANSFER_SUM_RANGES, /* the same for `bytes` of each rank, which lie at `from` in rank order; `to` may be the own part there */
 };
 
 enum { TRANSFER_ALIGN = 64 }; /* each part of a message starts at a multiple of this number of bytes */

@@ -3,17 +3,18 @@
  * The ranks of a node share memory: each maps the symmetric segments (memory.h) of all others. A collective waits until
  * all ranks have arrived, reads their segments in place, and waits until all have read. A call can be limited to a process group
  * (comm_set_group()); other ranks do not wait for it. Ranks that one zerolab process started share memory with all others, also across
- * virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes. Reductions add in fp32 in rank order, divide by the number of ranks (or as comm_scale() says), and round once.
- * So the bits of an element do not depend on its position or on how the parts were cut.
+ * virtual nodes. Ranks that mpirun started use MPI between (virtual) nodes. Reductions add in fp32 in rank order, divide by the
+ * number of ranks (or as comm_scale() says), and round once. So the bits of an element do not depend on its position or on how the
+ * ranges were cut.
  *
- * A collective moves *parts*: ranges that have one owner each. A gather of a unit has one part per rank (its shard); a
- * bucket of several pieces has more parts, of unequal size. All ranks of a call pass the same parts in the
+ * A collective moves *ranges* of elements, each with one owner. A gather of a unit has one range per rank (its shard); a
+ * bucket of several pieces has more ranges, of unequal size. All ranks of a call pass the same ranges in the
  * same order.
  *
  *     struct comm *comm;                                     // every rank:
  *     comm_group_create + comm_open_thread, or comm_group_create_shared + comm_open_process, or comm_open_mpi(&comm, ...)
  *     comm_attach(comm, memory)                              // peers map each other's symmetric segment
- *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, parts, n, 0, true, &stat, err)
+ *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, ranges, n, 0, true, &stat, err)
  *     comm_close(comm)
  *
  * Only one thread of a rank may be inside a collective at a time: during a step its communication lane, between steps the rank's own
@@ -40,7 +41,7 @@ struct memory;
 struct mover;
 struct reduce_factors;
 
-struct comm_part {
+struct comm_range {
     int owner;         /* rank that holds it (gather) or receives it (reduce) */
     int64_t elems;
     uint64_t source;   /* offset in the symmetric segment: of the owner (gather), of every rank (reduce) */
@@ -149,7 +150,7 @@ struct comm_device_ops {
     int (*meet)(void *user, int meeting, struct error *err);
     int (*waited)(void *user, int meeting, uint64_t *ns, struct error *err);
     int (*pass)(void *user, const struct transfer *transfers, int count, struct error *err); /* NULL: sources are read in place */
-    bool adds; /* pass also adds; then bits depend on how parts are cut, and comm_room() is not needed */
+    bool adds; /* pass also adds; then bits depend on how ranges are cut, and comm_room() is not needed */
     void (*give_up)(void *user);
     int (*look)(void *user, struct error *err); /* NULL: threads of one process, or no `pass` */
     /* NULL: threads, or `pass`. peers: by rank; the own one is left alone. */
@@ -174,19 +175,19 @@ void comm_room(struct comm *comm, void *room, uint64_t bytes);
  * is multiplied by `after`. Defaults: 1 and 1 / ranks. Every rank must pass the same values. */
 void comm_scale(struct comm *comm, float before, float after);
 
-/* The group, with this rank in it, that takes part in later collectives on tensors; NULL: all ranks, as at the start. Owners of parts
+/* The group, with this rank in it, that takes part in later collectives on tensors; NULL: all ranks, as at the start. Owners of ranges
  * are members of it. Other groups of its kind may be in another call meanwhile. Not available with devices, whose barriers include all ranks. */
 void comm_set_group(struct comm *comm, const struct process_group *group);
 
-/* A gather leaves out a part whose destination is NULL: this rank does not need it. */
-int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
+/* A gather leaves out a range whose destination is NULL: this rank does not need it. */
+int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool healthy, struct comm_stat *stat, struct error *err);
 /* STATUS_USAGE: a partition of so many ranks has ranks of two nodes, which the error names. */
 int comm_partitions(const struct comm *comm, int partition, struct error *err);
 /* Sources are in `dtype`, the owners' results in `to`. kernels_reduce() describes the rounding. */
-int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
-/* Reduces every part to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
+/* Reduces every range to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
  * destination is ignored). */
-int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool healthy, struct comm_stat *stat, struct error *err);
+int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool healthy, struct comm_stat *stat, struct error *err);
 
 /* An all-gather of control data: every rank passes `bytes` (at most 4096) in `mine` and receives all ranks' in `all`, in rank order. */
 int comm_exchange(struct comm *comm, const void *mine, void *all, size_t bytes, struct comm_stat *stat, struct error *err);

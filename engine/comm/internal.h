@@ -21,9 +21,9 @@ struct comm_peer { int node, machine, pid; char host[64]; };
 struct comm_wire {
     /* The first member on each node calls it: fills the node block's messages with those of members on other nodes. */
     int (*exchange)(struct comm *comm, size_t payload_bytes);
-    /* in_place: each part's destination is its source offset in this rank's segment. */
-    int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
-    int (*reduce)(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+    /* in_place: each range's destination is its source offset in this rank's segment. */
+    int (*gather)(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place);
+    int (*reduce)(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, bool in_place, bool accumulate);
     void (*announce)(struct comm *comm); /* tells the far ranks of this node's failure */
     void (*look)(struct comm *comm);     /* fails the node if far ranks say so, or a peer has died */
 };
@@ -104,8 +104,8 @@ void comm_begin_reading(struct comm *comm);
 int comm_end_reading(struct comm *comm, bool at_last);
 
 /* pass.c: gathers and reductions with device_ops->pass. They only enqueue work; mover_finish() waits for it. */
-int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
-int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place);
+int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, bool in_place, bool accumulate);
 
 /* Hands memory of comm_share() over to the group, which frees it at its end, because other threads may still read it. */
 void comm_group_keep(struct comm_group *group, int rank, void *memory, size_t bytes);
@@ -134,8 +134,8 @@ static inline void comm_share_time(struct comm *comm, uint64_t ns)
     }
 }
 
-/* Where this rank stores a part: at its destination or, if in_place, at the source offset in this rank's own segment. */
-static inline unsigned char *comm_place(const struct comm *comm, const struct comm_part *part, bool in_place)
+/* Where this rank stores a range: at its destination or, if in_place, at the source offset in this rank's own segment. */
+static inline unsigned char *comm_place(const struct comm *comm, const struct comm_range *range, bool in_place)
 {
-    return in_place ? comm->base[comm->layout.rank] + part->source : part->destination;
+    return in_place ? comm->base[comm->layout.rank] + range->source : range->destination;
 }

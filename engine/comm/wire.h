@@ -29,7 +29,7 @@ struct wire {
     MPI_Request *request;              /* two for each node, and one for each far rank in each group */
     int64_t chunk_bytes;               /* equal on every rank */
     unsigned char *chunk[WIRE_GROUPS]; /* the far ranks' sources of a chunk to reduce; allocated by the first reduction */
-    unsigned char *unwanted;           /* chunks of parts that this rank does not need; allocated by the first */
+    unsigned char *unwanted;           /* chunks of ranges that this rank does not need; allocated by the first */
     bool announced;
     struct error announcement;
 };
@@ -53,8 +53,8 @@ static inline int wire_leave(struct wire *wire, int result)
 int wire_open(struct comm *comm, struct error *err);
 void wire_release(struct wire *wire);
 
-int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place);
-int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count, bool in_place, bool accumulate);
+int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place);
+int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, bool in_place, bool accumulate);
 
 /* Returns 0 for MPI_SUCCESS; else fails the node with MPI's message and returns STATUS_RUN. */
 int wire_check(struct comm *comm, int mpi_status);

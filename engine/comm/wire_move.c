@@ -1,7 +1,7 @@
-/* Tensor data between nodes, by direct exchange. Gather: the owner of a part sends it to every far rank. Reduce: every far
+/* Tensor data between nodes, by direct exchange. Gather: the owner of a range sends it to every far rank. Reduce: every far
  * rank sends its source to the owner, which adds all N sources in rank order. So the sums have the same bits as on one node.
  *
- * Data moves in chunks. All transfers of a collective have one order, the same on every rank: by part, then chunk, then
+ * Data moves in chunks. All transfers of a collective have one order, the same on every rank: by range, then chunk, then
  * peer. Each rank starts its own sends and its own receives in that order, with a few in flight at a time. So the first
  * transfer in the order that has not finished is always in flight at both ends, and there is no deadlock. Messages
  * between two ranks match by their order alone. */
@@ -18,7 +18,7 @@ struct move {
     struct comm *comm;
     struct wire *wire;
     enum dtype dtype, to; /* of the sources; of the results of a reduction */
-    const struct comm_part *parts;
+    const struct comm_range *ranges;
     int count;
     bool in_place, accumulate;
     bool used; /* there was something to send or to receive */
@@ -26,34 +26,34 @@ struct move {
     struct patience patience;
 };
 
-/* Elements [first, first + elems) of a part. */
+/* Elements [first, first + elems) of a range. */
 struct chunk {
-    const struct comm_part *part;
+    const struct comm_range *range;
     int64_t first, elems;
 };
 
 struct cursor {
-    int part;
+    int range;
     int64_t first;
 };
 
-/* The next chunk of the parts that this rank owns (`owned`), or of the parts that far ranks own. */
+/* The next chunk of the ranges that this rank owns (`owned`), or of the ranges that far ranks own. */
 static bool next_chunk(const struct move *move, struct cursor *at, bool owned, struct chunk *chunk)
 {
     const struct comm_layout *layout = &move->comm->layout;
-    for (; at->part < move->count; *at = (struct cursor){at->part + 1, 0}) {
-        const struct comm_part *part = &move->parts[at->part];
-        bool ours = part->owner == layout->rank, far = move->comm->peer[part->owner].node != layout->node;
-        if ((owned ? !ours : !far) || at->first >= part->elems) continue;
-        int64_t rest = part->elems - at->first;
-        *chunk = (struct chunk){part, at->first, rest < move->chunk_elems ? rest : move->chunk_elems};
+    for (; at->range < move->count; *at = (struct cursor){at->range + 1, 0}) {
+        const struct comm_range *range = &move->ranges[at->range];
+        bool ours = range->owner == layout->rank, far = move->comm->peer[range->owner].node != layout->node;
+        if ((owned ? !ours : !far) || at->first >= range->elems) continue;
+        int64_t rest = range->elems - at->first;
+        *chunk = (struct chunk){range, at->first, rest < move->chunk_elems ? rest : move->chunk_elems};
         at->first += chunk->elems;
         return true;
     }
     return false;
 }
 
-/* A sequence of transfers. A chunk of an own part goes to every far rank in turn; a chunk of a far rank's part has one peer. */
+/* A sequence of transfers. A chunk of an own range goes to every far rank in turn; a chunk of a far rank's range has one peer. */
 struct stream {
     bool owned, sends, ended;
     int peer; /* next far rank that the current chunk goes to */
@@ -74,7 +74,7 @@ static bool next_transfer(const struct move *move, struct stream *stream, int *p
 {
     int peers = stream->owned ? move->wire->far_now_count : 1;
     if (stream->peer == 0 && !next_chunk(move, &stream->at, stream->owned, &stream->chunk)) return false;
-    *peer = stream->owned ? move->wire->far_now[stream->peer] : stream->chunk.part->owner;
+    *peer = stream->owned ? move->wire->far_now[stream->peer] : stream->chunk.range->owner;
     stream->peer = (stream->peer + 1) % peers;
     return true;
 }
@@ -86,12 +86,12 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
     move->used = true;
     int64_t offset = dtype_array_bytes(move->dtype, chunk->first), bytes = dtype_array_bytes(move->dtype, chunk->elems);
     if (!stream->sends) {
-        unsigned char *to = comm_place(comm, chunk->part, move->in_place);
+        unsigned char *to = comm_place(comm, chunk->range, move->in_place);
         to = to ? to + offset : move->wire->unwanted + (request - stream->request) * move->wire->chunk_bytes;
         return wire_check(comm, WIRE_CALL(move->wire, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
                                                                 move->wire->world, request)));
     }
-    const unsigned char *from = comm->base[comm->layout.rank] + chunk->part->source + offset;
+    const unsigned char *from = comm->base[comm->layout.rank] + chunk->range->source + offset;
     comm_count_sent(comm, comm->layout.rank, LINK_INTER, (uint64_t)bytes);
     return wire_check(comm, WIRE_CALL(move->wire, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
                                                             move->wire->world, request)));
@@ -153,7 +153,7 @@ static void note_far_members(struct comm *comm)
     }
 }
 
-static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place,
+static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place,
                            bool accumulate)
 {
     note_far_members(comm);
@@ -161,7 +161,7 @@ static struct move move_of(struct comm *comm, enum dtype dtype, const struct com
         .comm = comm,
         .wire = comm->wire_state,
         .dtype = dtype,
-        .parts = parts,
+        .ranges = ranges,
         .count = count,
         .in_place = in_place,
         .accumulate = accumulate,
@@ -170,24 +170,24 @@ static struct move move_of(struct comm *comm, enum dtype dtype, const struct com
     };
 }
 
-/* Where parts go that this rank does not need, so that their owners can send the same to all. */
-static int make_unwanted(struct comm *comm, const struct comm_part *parts, int count, bool in_place)
+/* Where ranges go that this rank does not need, so that their owners can send the same to all. */
+static int make_unwanted(struct comm *comm, const struct comm_range *ranges, int count, bool in_place)
 {
     struct wire *wire = comm->wire_state;
     for (int i = 0; i < count && !in_place && !wire->unwanted; i++) {
-        if (parts[i].destination) continue;
+        if (ranges[i].destination) continue;
         wire->unwanted = malloc((size_t)WINDOW * (size_t)wire->chunk_bytes);
         if (!wire->unwanted) return no_memory(comm);
     }
     return 0;
 }
 
-int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *parts, int count, bool in_place)
+int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place)
 {
-    struct move move = move_of(comm, dtype, parts, count, in_place, false);
+    struct move move = move_of(comm, dtype, ranges, count, in_place, false);
     struct stream out = stream_of(true, true), in = stream_of(false, false);
     const uint64_t since_ns = clock_ns();
-    int status = make_unwanted(comm, parts, count, in_place);
+    int status = make_unwanted(comm, ranges, count, in_place);
     while (!status && !(stream_over(&out) && stream_over(&in))) {
         bool moved = false;
         status = stream_advance(&move, &out, &moved);
@@ -200,7 +200,7 @@ int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_part *par
     return status;
 }
 
-/* Chunks of this rank's own parts, WIRE_GROUPS at a time. A group holds one chunk and is complete when the sources of
+/* Chunks of this rank's own ranges, WIRE_GROUPS at a time. A group holds one chunk and is complete when the sources of
  * all far ranks have arrived. Groups are filled and reduced in turn. */
 struct groups {
     struct cursor at;
@@ -251,12 +251,12 @@ static void group_reduce(struct move *move, const struct groups *groups)
             sources[m] = group_chunk(move, groups->finished, f++);
             continue;
         }
-        sources[m] = comm->base[r] + chunk->part->source + offset;
+        sources[m] = comm->base[r] + chunk->range->source + offset;
         if (r != comm->layout.rank)
             comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
     }
     unsigned char *destination =
-        comm_place(comm, chunk->part, move->in_place) + dtype_array_bytes(move->to, chunk->first);
+        comm_place(comm, chunk->range, move->in_place) + dtype_array_bytes(move->to, chunk->first);
     const uint64_t since_ns = clock_ns();
     kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
                    move->accumulate);
@@ -291,10 +291,10 @@ static int make_chunks(struct comm *comm)
     return 0;
 }
 
-int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_part *parts, int count,
+int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count,
                 bool in_place, bool accumulate)
 {
-    struct move move = move_of(comm, dtype, parts, count, in_place, accumulate);
+    struct move move = move_of(comm, dtype, ranges, count, in_place, accumulate);
     move.to = to;
     struct stream out = stream_of(false, true);
     struct groups groups = {0};

@@ -56,24 +56,24 @@ static int measure_messages(struct comm *comm, struct figures *figures, struct e
 static int measure_moves(struct comm *comm, struct figures *figures, struct error *err)
 {
     struct memory *memory;
-    struct memory_ranges ranges = {0};
+    struct memory_ranges addresses = {0};
     struct comm_stat stat;
-    ranges.bytes[TIER_DEVICE][CATEGORY_PARAMETERS] = ranges.bytes[TIER_DEVICE][CATEGORY_GATHERED] = 2 * MOVE_BYTES;
-    int status = memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, NULL, err);
+    addresses.bytes[TIER_DEVICE][CATEGORY_PARAMETERS] = addresses.bytes[TIER_DEVICE][CATEGORY_GATHERED] = 2 * MOVE_BYTES;
+    int status = memory_create(&memory, &addresses, (uint64_t[TIERS]){0}, NULL, err);
     if (status) return status;
     status = memory_take(memory, TIER_DEVICE, CATEGORY_PARAMETERS, 0, 2 * MOVE_BYTES, err);
     if (!status) status = memory_take(memory, TIER_DEVICE, CATEGORY_GATHERED, 0, 2 * MOVE_BYTES, err);
     if (!status) status = comm_attach(comm, memory, err);
-    struct comm_part parts[2];
+    struct comm_range ranges[2];
     for (int r = 0; r < 2 && !status; r++)
-        parts[r] = (struct comm_part){
+        ranges[r] = (struct comm_range){
             .owner = r,
             .elems = MOVE_BYTES / 4,
             .source = memory_symmetric_offset(memory, CATEGORY_PARAMETERS) + (uint64_t)r * MOVE_BYTES,
             .destination = (char *)memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0) + (size_t)r * MOVE_BYTES};
     for (int i = 0; i < MOVES && !status; i++) {
         const uint64_t began_ns = clock_ns();
-        status = comm_all_gather(comm, DTYPE_F32, parts, 2, true, &stat, err);
+        status = comm_all_gather(comm, DTYPE_F32, ranges, 2, true, &stat, err);
         const double rate = MOVE_BYTES / (double)(clock_ns() - began_ns);
         if (rate > figures->gigabytes_per_s) figures->gigabytes_per_s = rate;
     }

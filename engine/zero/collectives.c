@@ -1,4 +1,4 @@
-/* The communication lane: makes the parts of a collective from the pieces of an operation. A piece is cut where the owner of its
+/* The communication lane: makes the ranges of a collective from the pieces of an operation. A piece is cut where the owner of its
  * elements changes (op_owner()). Also runs the agreement of a step. */
 #include <math.h>
 
@@ -36,7 +36,7 @@ static void *destination_of(const struct zero *zero, const struct schedule *sche
 
 /* Reductions deliver to the owner only; other ranks have no destination. */
 static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op, int round,
-                      struct comm_part *parts)
+                      struct comm_range *ranges)
 {
     const bool gathers = op->kind == OP_GATHER || op->kind == OP_REFRESH;
     int count = 0;
@@ -48,7 +48,7 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
             if (next > end) next = end;
             if (owner < 0) continue;
             bool here = gathers || owner == zero->rank;
-            parts[count++] = (struct comm_part){.owner = owner,
+            ranges[count++] = (struct comm_range){.owner = owner,
                                                 .elems = next - at,
                                                 .source = symmetric_place(zero, schedule, piece, owner, at),
                                                 .destination = here ? destination_of(zero, schedule, piece, at) : NULL};
@@ -63,12 +63,12 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
 static void scale_reduction(struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct config_zero *knobs = &schedule->knobs;
-    const float ranks = (float)zero->ranks, part = (float)op_ranks(schedule, op) / ranks,
+    const float ranks = (float)zero->ranks, range = (float)op_ranks(schedule, op) / ranks,
                 predivide = knobs->gradient_predivide_factor;
     if (op->group == GROUP_REPLICAS || op->group == GROUP_ACROSS || schedule_quantizes_gradients(schedule))
-        comm_scale(zero->comm, 1, 1 / (ranks * part));
-    else if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1 / part);
-    else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * part));
+        comm_scale(zero->comm, 1, 1 / (ranks * range));
+    else if (knobs->prescale_gradients) comm_scale(zero->comm, 1 / ranks, 1 / range);
+    else comm_scale(zero->comm, 1 / predivide, predivide / (ranks * range));
 }
 
 static int call_comm(struct zero *zero, const struct op *op, enum dtype dtype, enum dtype to, int count, bool healthy,
@@ -77,9 +77,9 @@ static int call_comm(struct zero *zero, const struct op *op, enum dtype dtype, e
     const int flags = op->accumulate ? COMM_ACCUMULATE : 0;
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
-        return comm_reduce_scatter(zero->comm, dtype, to, zero->parts, count, flags, healthy, stat, err);
-    case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->parts, count, healthy, stat, err);
-    default: return comm_all_gather(zero->comm, dtype, zero->parts, count, healthy, stat, err);
+        return comm_reduce_scatter(zero->comm, dtype, to, zero->ranges, count, flags, healthy, stat, err);
+    case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->ranges, count, healthy, stat, err);
+    default: return comm_all_gather(zero->comm, dtype, zero->ranges, count, healthy, stat, err);
     }
 }
 
@@ -108,7 +108,7 @@ static int run_collective(struct zero *zero, const struct schedule *schedule, co
     scale_reduction(zero, schedule, op);
     for (int round = 0; round < op_rounds(schedule, op) && !status; round++) {
         struct comm_stat moved;
-        const int count = cut_pieces(zero, schedule, op, round, zero->parts);
+        const int count = cut_pieces(zero, schedule, op, round, zero->ranges);
         status = call_comm(zero, op, dtype, to, count, healthy, &moved, err);
         add_stat(stat, &moved);
     }
@@ -183,12 +183,12 @@ int zero_spread(struct zero *zero, const struct schedule *owners, const struct b
     for (int s = 0; s < zero->ranks; s++) {
         const int64_t at = s * slice;
         const bool wanted = at >= first && at < end;
-        zero->parts[s] =
-            (struct comm_part){.owner = slice_owner(owners, s),
+        zero->ranges[s] =
+            (struct comm_range){.owner = slice_owner(owners, s),
                                .elems = slice,
                                .source = source,
                                .destination = wanted ? place + (at - first) * dtype_bytes(to->dtype) : NULL};
     }
-    int status = comm_all_gather(zero->comm, to->dtype, zero->parts, zero->ranks, true, &stat, err);
+    int status = comm_all_gather(zero->comm, to->dtype, zero->ranges, zero->ranks, true, &stat, err);
     return status ? status : mover_finish(zero->movers[LANE_COMM], err);
 }

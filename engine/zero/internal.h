@@ -53,7 +53,7 @@ struct zero {
     uint64_t window_bytes;        /* of the window for arrays on NVMe: array_io.c */
     uint64_t save_offset;         /* in the host's staging range: the I/O buffers of saves, then the snapshot */
     struct host_mailbox mailbox;
-    struct comm_part *parts;      /* scratch of the communication lane */
+    struct comm_range *ranges;    /* scratch of the communication lane */
     struct sampler sampler;
 
     struct { /* in force from the start, or a switch, to the next switch */

@@ -97,9 +97,9 @@ static int make_room_for_parts(struct zero *zero, const struct schedule schedule
             int parts = schedules[purpose].ops[i].piece_count * zero->ranks;
             if (parts > most) most = parts;
         }
-    struct comm_part *room = realloc(zero->parts, (size_t)most * sizeof *room);
+    struct comm_range *room = realloc(zero->ranges, (size_t)most * sizeof *room);
     if (!room) return error_set(err, STATUS_RUN, "no memory for a list of %d parts", most);
-    zero->parts = room;
+    zero->ranges = room;
     return STATUS_OK;
 }
 
@@ -242,6 +242,6 @@ void zero_close(struct zero *zero)
     free(zero->step.agreed);
     zero_release_mailbox(zero);
     free(zero->pending.done);
-    free(zero->parts);
+    free(zero->ranges);
     free(zero);
 }

@@ -273,7 +273,7 @@ static ncclResult_t send_one(struct communicator *c, const struct transfer *t)
     case TRANSFER_SEND: return nccl->ncclSend(t->from, bytes, ncclUint8, t->peer, c->handle, stream);
     case TRANSFER_RECEIVE: return nccl->ncclRecv(t->to, bytes, ncclUint8, t->peer, c->handle, stream);
     case TRANSFER_SUM: return nccl->ncclReduce(t->from, t->to, bytes / width, type_of(t->dtype), ncclSum, t->peer, c->handle, stream);
-    case TRANSFER_SUM_PARTS:
+    case TRANSFER_SUM_RANGES:
         return nccl->ncclReduceScatter(t->from, t->to, bytes / width, type_of(t->dtype), ncclSum, c->handle, stream);
     case TRANSFER_BROADCAST: return nccl->ncclBroadcast(t->from, t->to, bytes, ncclUint8, t->peer, c->handle, stream);
     default: return nccl->ncclAllGather(t->from, t->to, bytes, ncclUint8, c->handle, stream);

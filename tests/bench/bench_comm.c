@@ -28,7 +28,7 @@ struct bench {
     int unit_bytes, shard_bytes;
     struct memory *memory;
     int rank;
-    struct comm_part parts[RANKS];
+    struct comm_range ranges[RANKS];
     unsigned char *source, *result; /* ours: the unit in the symmetric segment, and a private unit */
     unsigned char *send, *receive;  /* MPI's */
 };
@@ -41,16 +41,16 @@ static void stop(const char *what)
 
 static void ours_gather(struct bench *b, enum dtype dtype)
 {
-    for (int r = 0; r < RANKS; r++) b->parts[r].elems = b->shard_bytes / dtype_bytes(dtype);
-    for (int r = 0; r < RANKS; r++) b->parts[r].destination = b->result + r * b->shard_bytes;
-    if (comm_all_gather(b->comm, dtype, b->parts, RANKS, true, NULL, NULL)) stop("all-gather failed");
+    for (int r = 0; r < RANKS; r++) b->ranges[r].elems = b->shard_bytes / dtype_bytes(dtype);
+    for (int r = 0; r < RANKS; r++) b->ranges[r].destination = b->result + r * b->shard_bytes;
+    if (comm_all_gather(b->comm, dtype, b->ranges, RANKS, true, NULL, NULL)) stop("all-gather failed");
 }
 
 static void ours_reduce(struct bench *b, enum dtype dtype)
 {
-    for (int r = 0; r < RANKS; r++) b->parts[r].elems = b->shard_bytes / dtype_bytes(dtype);
-    b->parts[b->rank].destination = b->result;
-    if (comm_reduce_scatter(b->comm, dtype, dtype, b->parts, RANKS, 0, true, NULL, NULL)) stop("reduce-scatter failed");
+    for (int r = 0; r < RANKS; r++) b->ranges[r].elems = b->shard_bytes / dtype_bytes(dtype);
+    b->ranges[b->rank].destination = b->result;
+    if (comm_reduce_scatter(b->comm, dtype, dtype, b->ranges, RANKS, 0, true, NULL, NULL)) stop("reduce-scatter failed");
 }
 
 static void mpi_gather(struct bench *b, enum dtype dtype)
@@ -137,7 +137,7 @@ static void compare_all(struct bench *b, int unit_bytes)
     b->unit_bytes = unit_bytes;
     b->shard_bytes = unit_bytes / RANKS;
     for (int r = 0; r < RANKS; r++)
-        b->parts[r] = (struct comm_part){.owner = r, .source = at + (uint64_t)r * (uint64_t)b->shard_bytes};
+        b->ranges[r] = (struct comm_range){.owner = r, .source = at + (uint64_t)r * (uint64_t)b->shard_bytes};
     if (b->rank == 0)
         printf("%d MiB in all, %d MiB a rank, %d ranks, median of %d\n", b->unit_bytes >> 20, b->shard_bytes >> 20,
                RANKS, REPEATS);

@@ -182,7 +182,7 @@ static void parts_disagree(struct comm *comm, struct memory *memory, uint64_t *r
     (void)result;
     struct trial trial;
     trial_draw(&trial, comm, memory, 3);
-    trial.parts[0].elems += comm_layout(comm)->rank == 1;
+    trial.ranges[0].elems += comm_layout(comm)->rank == 1;
     CHECK(trial_run(&trial, comm, true, NULL, NULL) == STATUS_RUN, "nobody noticed");
 }
 

@@ -209,9 +209,9 @@ static void look(void *user, int unused)
     const unsigned char *own = memory_symmetric_base(round->rank->memory);
     (void)unused;
     for (int p = 0; p < trial->count; p++) {
-        const struct comm_part *part = &trial->parts[p];
-        const void *at = trial->kind == TRIAL_ALL_REDUCE ? own + part->source : part->destination;
-        for (int64_t i = 0; i < part->elems; i++) {
+        const struct comm_range *range = &trial->ranges[p];
+        const void *at = trial->kind == TRIAL_ALL_REDUCE ? own + range->source : range->destination;
+        for (int64_t i = 0; i < range->elems; i++) {
             uint32_t bits;
             const float value = element_get(trial->dtype, at, i);
             memcpy(&bits, &value, sizeof bits);

@@ -185,15 +185,15 @@ static void the_bits_of_ranks_that_read_each_other(void **state)
 static void even_gather(struct comm *comm, struct memory *memory, uint64_t *result)
 {
     const struct comm_layout *layout = comm_layout(comm);
-    struct comm_part parts[RANKS_MOST];
+    struct comm_range ranges[RANKS_MOST];
     struct error err = {0};
     const uint64_t source = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
     float *own = (float *)((char *)memory_symmetric_base(memory) + source);
     float *whole = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
     for (int i = 0; i < EVEN_ELEMS; i++) own[i] = (float)(layout->rank * EVEN_ELEMS + i);
     for (int r = 0; r < layout->ranks; r++)
-        parts[r] = (struct comm_part){r, EVEN_ELEMS, source, whole + r * EVEN_ELEMS};
-    CHECK(!comm_all_gather(comm, DTYPE_F32, parts, layout->ranks, true, NULL, &err), "%s", err.text);
+        ranges[r] = (struct comm_range){r, EVEN_ELEMS, source, whole + r * EVEN_ELEMS};
+    CHECK(!comm_all_gather(comm, DTYPE_F32, ranges, layout->ranks, true, NULL, &err), "%s", err.text);
     for (int i = 0; i < layout->ranks * EVEN_ELEMS; i++) CHECK(whole[i] == (float)i, "element %d", i);
     *result = 1;
 }

@@ -23,7 +23,7 @@
         _exit(1);                                                                    \
     } while (0)
 
-enum { SCENARIO_BYTES = 8 << 20, PARTS_MAX = 32 };
+enum { SCENARIO_BYTES = 8 << 20, RANGES_MAX = 32 };
 
 static inline struct memory *scenario_memory(void)
 {
@@ -70,7 +70,7 @@ struct trial {
     enum dtype dtype;
     bool accumulate, in_place, exact;
     int count;
-    struct comm_part parts[PARTS_MAX];
+    struct comm_range ranges[RANGES_MAX];
     uint64_t seed;
 };
 
@@ -82,50 +82,50 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
     trial->accumulate = trial->kind == TRIAL_REDUCE && rng_u64(1, 3, round) % 2;
     trial->in_place = rng_u64(1, 4, round) % 2;
     trial->exact = rng_u64(1, 5, round) % 2;
-    trial->count = 1 + (int)(rng_u64(1, 6, round) % PARTS_MAX);
+    trial->count = 1 + (int)(rng_u64(1, 6, round) % RANGES_MAX);
     trial->seed = round;
     bool huge = round == 140; /* more than fits the caches: copied another way */
-    if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = PARTS_MAX;
+    if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = RANGES_MAX;
     uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
     unsigned char *own = memory_symmetric_base(memory), *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
     for (int i = 0; i < trial->count; i++) {
-        struct comm_part *part = &trial->parts[i];
+        struct comm_range *range = &trial->ranges[i];
         const uint64_t largest = round % 64 == 0 && i % 8 == 0 ? 40000 : 300;
         at += width * (rng_u64(round, 7, (uint64_t)i) % 9);
-        part->owner = (int)(rng_u64(round, 8, (uint64_t)i) % (uint64_t)ranks);
-        part->elems = huge ? 50000 - i : (int64_t)(rng_u64(round, 9, (uint64_t)i) % largest);
-        part->source = at;
-        part->destination = trial->in_place ? own + at : private + (at - memory_symmetric_offset(memory, CATEGORY_BUCKETS));
-        at += width * (uint64_t)part->elems;
+        range->owner = (int)(rng_u64(round, 8, (uint64_t)i) % (uint64_t)ranks);
+        range->elems = huge ? 50000 - i : (int64_t)(rng_u64(round, 9, (uint64_t)i) % largest);
+        range->source = at;
+        range->destination = trial->in_place ? own + at : private + (at - memory_symmetric_offset(memory, CATEGORY_BUCKETS));
+        at += width * (uint64_t)range->elems;
     }
 }
 
 /* What a rank contributes: small integers whose sums are exact, or any value the type can hold. */
-static inline float trial_value(const struct trial *trial, int rank, int part, int64_t i)
+static inline float trial_value(const struct trial *trial, int rank, int range, int64_t i)
 {
-    uint64_t bits = rng_u64(trial->seed, (uint64_t)(rank * PARTS_MAX + part), (uint64_t)i);
+    uint64_t bits = rng_u64(trial->seed, (uint64_t)(rank * RANGES_MAX + range), (uint64_t)i);
     return trial->exact ? (float)(int)(bits % 17) - 8 : rounded(trial->dtype, (float)(int32_t)bits * 0x1p-28f);
 }
 
-static inline float trial_expected(const struct trial *trial, int ranks, int part, int64_t i)
+static inline float trial_expected(const struct trial *trial, int ranks, int range, int64_t i)
 {
-    if (trial->kind == TRIAL_GATHER) return trial_value(trial, trial->parts[part].owner, part, i);
-    float sum = trial_value(trial, 0, part, i);
-    for (int r = 1; r < ranks; r++) sum += trial_value(trial, r, part, i);
+    if (trial->kind == TRIAL_GATHER) return trial_value(trial, trial->ranges[range].owner, range, i);
+    float sum = trial_value(trial, 0, range, i);
+    for (int r = 1; r < ranks; r++) sum += trial_value(trial, r, range, i);
     float mean = rounded(trial->dtype, sum * (1.0f / (float)ranks));
     if (!trial->accumulate) return mean;
-    float before = trial->in_place ? trial_value(trial, trial->parts[part].owner, part, i) : (float)(i % 5);
+    float before = trial->in_place ? trial_value(trial, trial->ranges[range].owner, range, i) : (float)(i % 5);
     return rounded(trial->dtype, before + mean);
 }
 
 static inline void trial_fill(const struct trial *trial, int rank, unsigned char *own)
 {
     for (int p = 0; p < trial->count; p++) {
-        const struct comm_part *part = &trial->parts[p];
-        bool gives = trial->kind != TRIAL_GATHER || part->owner == rank;
-        for (int64_t i = 0; i < part->elems; i++) {
-            if (!trial->in_place) element_set(trial->dtype, part->destination, i, (float)(i % 5));
-            element_set(trial->dtype, own + part->source, i, gives ? trial_value(trial, rank, p, i) : -1);
+        const struct comm_range *range = &trial->ranges[p];
+        bool gives = trial->kind != TRIAL_GATHER || range->owner == rank;
+        for (int64_t i = 0; i < range->elems; i++) {
+            if (!trial->in_place) element_set(trial->dtype, range->destination, i, (float)(i % 5));
+            element_set(trial->dtype, own + range->source, i, gives ? trial_value(trial, rank, p, i) : -1);
         }
     }
 }
@@ -135,12 +135,12 @@ static inline uint64_t trial_check(const struct trial *trial, const struct comm_
 {
     uint64_t hash = 0;
     for (int p = 0; p < trial->count; p++) {
-        const struct comm_part *part = &trial->parts[p];
-        if (trial->kind == TRIAL_REDUCE && part->owner != layout->rank) continue;
-        const void *at = trial->kind == TRIAL_ALL_REDUCE ? own + part->source : part->destination;
-        for (int64_t i = 0; i < part->elems; i++) {
+        const struct comm_range *range = &trial->ranges[p];
+        if (trial->kind == TRIAL_REDUCE && range->owner != layout->rank) continue;
+        const void *at = trial->kind == TRIAL_ALL_REDUCE ? own + range->source : range->destination;
+        for (int64_t i = 0; i < range->elems; i++) {
             float expected = trial_expected(trial, layout->ranks, p, i), got = element_get(trial->dtype, at, i);
-            CHECK(memcmp(&expected, &got, 4) == 0, "round %d kind %d %s part %d of %d, element %lld: %g, expected %g", (int)trial->seed,
+            CHECK(memcmp(&expected, &got, 4) == 0, "round %d kind %d %s range %d of %d, element %lld: %g, expected %g", (int)trial->seed,
                   trial->kind, dtype_name(trial->dtype), p, trial->count, (long long)i, (double)got, (double)expected);
             uint32_t bits;
             memcpy(&bits, &got, 4);
@@ -150,13 +150,13 @@ static inline uint64_t trial_check(const struct trial *trial, const struct comm_
     return hash;
 }
 
-/* The volume a ring would send: a gather sends each part to all others, a reduction sends it to its owner. */
+/* The volume a ring would send: a gather sends each range to all others, a reduction sends it to its owner. */
 static inline void trial_check_sent(const struct trial *trial, const struct comm_layout *layout, const struct comm_stat *stat)
 {
     uint64_t sent[2] = {0};
     for (int p = 0; p < trial->count; p++) {
-        uint64_t bytes = (uint64_t)trial->parts[p].elems * (uint64_t)dtype_bytes(trial->dtype);
-        int owner = trial->parts[p].owner;
+        uint64_t bytes = (uint64_t)trial->ranges[p].elems * (uint64_t)dtype_bytes(trial->dtype);
+        int owner = trial->ranges[p].owner;
         for (int r = 0; r < layout->ranks; r++) {
             enum link link = r / layout->ranks_per_node == layout->node ? LINK_INTRA : LINK_INTER;
             if (r == layout->rank) continue;
@@ -176,9 +176,9 @@ static inline void trial_check_links(const struct trial *trial, const struct com
     for (int p = 0; p < trial->count; p++)
         for (int r = 0; r < layout->ranks; r++) {
             const enum link link = r / layout->ranks_per_node == layout->node ? LINK_INTRA : LINK_INTER;
-            const int owner = trial->parts[p].owner;
+            const int owner = trial->ranges[p].owner;
             const bool gathers = trial->kind != TRIAL_REDUCE && owner == r, reduces = trial->kind != TRIAL_GATHER && owner == layout->rank;
-            if (r != layout->rank && (gathers || reduces)) brought[link] += (uint64_t)trial->parts[p].elems * (uint64_t)dtype_bytes(trial->dtype);
+            if (r != layout->rank && (gathers || reduces)) brought[link] += (uint64_t)trial->ranges[p].elems * (uint64_t)dtype_bytes(trial->dtype);
         }
     for (int link = 0; link < 2; link++) {
         if (brought[link] > 4096) CHECK(stat->link_ns[link] > 0, "round %d: link %d in use for no time", (int)trial->seed, link);
@@ -189,9 +189,9 @@ static inline void trial_check_links(const struct trial *trial, const struct com
 static inline int trial_run(const struct trial *trial, struct comm *comm, bool healthy, struct comm_stat *stat, struct error *err)
 {
     int flags = trial->accumulate ? COMM_ACCUMULATE : 0;
-    if (trial->kind == TRIAL_GATHER) return comm_all_gather(comm, trial->dtype, trial->parts, trial->count, healthy, stat, err);
-    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->dtype, trial->parts, trial->count, flags, healthy, stat, err);
-    return comm_all_reduce(comm, trial->dtype, trial->parts, trial->count, healthy, stat, err);
+    if (trial->kind == TRIAL_GATHER) return comm_all_gather(comm, trial->dtype, trial->ranges, trial->count, healthy, stat, err);
+    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->dtype, trial->ranges, trial->count, flags, healthy, stat, err);
+    return comm_all_reduce(comm, trial->dtype, trial->ranges, trial->count, healthy, stat, err);
 }
 
 /* Random collectives against the reference; the hash covers the bits of all results of all ranks. times_links: there are no devices, which
@@ -232,12 +232,12 @@ static inline void scenario_unhealthy(struct comm *comm, struct memory *memory)
             trial.kind = (int)kind;
             trial.in_place = trial.accumulate = false;
             trial_fill(&trial, layout->rank, own);
-            uint64_t bytes = trial.parts[trial.count - 1].source - trial.parts[0].source;
+            uint64_t bytes = trial.ranges[trial.count - 1].source - trial.ranges[0].source;
             unsigned char *before = malloc(bytes);
-            memcpy(before, own + trial.parts[0].source, bytes);
+            memcpy(before, own + trial.ranges[0].source, bytes);
             CHECK(!trial_run(&trial, comm, layout->rank != sick, &stat, &err), "%s", err.text);
             CHECK(!stat.healthy && stat.sent_bytes[0] + stat.sent_bytes[1] == 0, "rank %d sick", sick);
-            CHECK(memcmp(before, own + trial.parts[0].source, bytes) == 0, "data moved");
+            CHECK(memcmp(before, own + trial.ranges[0].source, bytes) == 0, "data moved");
             free(before);
             CHECK(!trial_run(&trial, comm, true, &stat, &err) && stat.healthy, "%s", err.text);
         }

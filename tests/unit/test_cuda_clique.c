@@ -99,7 +99,7 @@ static void sum_of(struct rank *rank, enum dtype dtype)
     for (int parts = 0; parts < 2; parts++) {
         must(rank, device_copy(rank->stream, at, up, bytes, &err), &err);
         if (parts)
-            pass(rank, &(struct transfer){TRANSFER_SUM_PARTS, 0, at, at + rank->number * EACH * width, EACH * (uint64_t)width, dtype}, 1);
+            pass(rank, &(struct transfer){TRANSFER_SUM_RANGES, 0, at, at + rank->number * EACH * width, EACH * (uint64_t)width, dtype}, 1);
         else pass(rank, &(struct transfer){TRANSFER_SUM, ranks - 1, at, at, bytes, dtype}, 1);
         must(rank, device_copy(rank->stream, down, at, bytes, &err), &err);
         must(rank, device_stream_wait(rank->stream, &err), &err);
