@@ -18,7 +18,7 @@
  *     vec_store_bytes(y, a)     as 32 int8: a is 256 x each odd element + the even one before it
  *     vec_store_nibbles(y, a)   as 32 int4: a is 16 x each even element + the odd one after it
  *
- * A tail is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
+ * The end of an array is a vector with fewer lanes: there are no scalar loops, so an element's arithmetic never depends on where in a
  * range it stands. */
 #pragma once
 

@@ -124,10 +124,10 @@ why 120x40 memory.rank0.device.planned_bytes         [0-3] +now +$bytes
 why 120x40 memory.rank0.device.planned_resting_bytes [0-3] +now$columns +$bytes
 why 120x40 traffic.planned_bytes                     [0-3] +now$columns$columns +$bytes
 timeline 120x40 rank0.compute_percent        compute ([0-9]+ %)
-timeline 120x40 rank0.exposed_percent        others busy ([0-9]+ %)
+timeline 120x40 rank0.exposed_percent        other lanes busy ([0-9]+ %)
 timeline 120x40 rank0.idle_percent           idle ([0-9]+ %)
-timeline 120x40 rank0.overlap_percent        overlap ([0-9.]+ %) - exposed
-timeline 120x40 rank0.exposed_ns             overlap [0-9.]+ % - exposed $time
+timeline 120x40 rank0.overlap_percent        communication hidden ([0-9.]+ %) - exposed
+timeline 120x40 rank0.exposed_ns             communication hidden [0-9.]+ % - exposed $time
 timeline 120x40 rank0.waited.peers_ns        [^ ]+ slowest rank $time
 timeline 120x40 memory.rank0.device.fullest_bytes fullest $bytes
 timeline 120x40 memory.rank0.device.planned_bytes plan $bytes
@@ -201,8 +201,8 @@ within_step() {
 whiteboard 200x60 now.live_bytes           rank 0 +$bytes
 shards 80x24 now.gathered                  ([0-9]+) units? gathered
 shards 80x24 now.gathered.in_flight        gathered, ([0-9]+) of them
-shards 80x24 now.gathered.bytes            L now $bytes
-shards 80x24 now.gathered.live_bytes       L now $bytes
+shards 80x24 now.gathered.bytes            in flight: [0-9,]+ elements, $bytes
+shards 80x24 now.gathered.live_bytes       in flight: [0-9,]+ elements, $bytes
 buckets 120x40 now.buckets.live_bytes      unreduced gradients now $bytes
 schedule 80x24 now.operations              rank [0-9]+: [0-9]+ of ([0-9]+) done
 schedule 80x24 now.operations.ended        rank [0-9]+: ([0-9]+) of
