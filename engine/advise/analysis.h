@@ -102,10 +102,9 @@ void analysis_put_section(struct figures *figures, const struct analysis_section
 void analysis_print(const struct analysis *analysis, FILE *out);
 char *analysis_json(const struct analysis *analysis);
 
-/* The last section of both reports: why each tier is as full as it is. */
-void analysis_print_why(const struct analysis *analysis, FILE *out);
-struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier); /* the caller deletes it; a JSON null: the tier is empty, or unknown */
-struct cJSON *analysis_waits_array(const struct analysis *analysis); /* the caller deletes it */
+/* The end of both: why each tier is as full as it is, and what a step waits for; and the page for it (engine/base/template.h). */
+void analysis_add_why(struct cJSON *facts, const struct analysis *analysis);
+extern const char analysis_why_page[];
 
 /* ---- two traces ---- */
 

@@ -8,7 +8,7 @@
 
 #include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/config/keys.h"
 
 /* ---- a figure ---- */
@@ -201,75 +201,6 @@ static bool worth_saying(const struct figure *left, const struct figure *right)
     return left->unit == FIGURE_STAGE || (left->known && left->value != 0) || (right->known && right->value != 0);
 }
 
-/* ---- text ---- */
-
-/* Measured peaks depend on how the lanes met, so they alone do not make two traces unequal. */
-static char sign_of(const struct figure *left, const struct figure *right)
-{
-    if (figure_same(left, right)) return ' ';
-    return figure_is_exact(left) ? '!' : left->unit == FIGURE_BYTES ? '~' : ' ';
-}
-
-static void print_row(FILE *out, const struct figure *left, const struct figure *right)
-{
-    char a[32], b[32], c[32];
-    struct figure difference = *left;
-    difference.known = left->known && right->known;
-    difference.value = right->value - left->value;
-    fprintf(out, "  %-28s %15s %15s  %c%14s\n", left->label, figure_show(a, left), figure_show(b, right),
-            sign_of(left, right), difference.known && figure_same(left, right) ? "=" : figure_show(c, &difference));
-}
-
-static void print_run(FILE *out, char side, const struct analysis *analysis)
-{
-    const struct run_header *header = &analysis->model->header;
-    char number[32];
-    fprintf(out, "%c: %s: %s", side, analysis->path, header->model_name[0] ? header->model_name : "unnamed model");
-    if (header->parameters > 0) fprintf(out, ", %s parameters", grouped(number, header->parameters));
-    if (header->precision[0]) fprintf(out, ", %s", header->precision);
-    if (header->ranks > 0) fprintf(out, ", %d rank%s", header->ranks, plural(header->ranks));
-    fputc('\n', out);
-}
-
-static void print_keys(FILE *out, const struct analysis *left, const struct analysis *right)
-{
-    struct key *keys;
-    const int count = keys_of(&keys, left, right);
-    if (count < 0) fputs("\nwhat was configured differently is not known\n", out);
-    else if (!count) fputs("\nconfigured alike\n", out);
-    else fprintf(out, "\n  %-46s %15s %15s\n", "configured differently", "A", "B");
-    for (int k = 0; k < count; k++)
-        fprintf(out, "  %-46s %15s %15s\n", keys[k].path, keys[k].value[0][0] ? keys[k].value[0] : "none",
-                keys[k].value[1][0] ? keys[k].value[1] : "none");
-    free(keys);
-}
-
-static bool print_pair(FILE *out, const struct analysis_pair *pair)
-{
-    struct both both;
-    const bool equal = read_both(&both, pair);
-    fprintf(out, "\n  %-28s %15s %15s  %15s\n", "", "A", "B", "B - A");
-    for (int i = 0; i < both.left.count; i++)
-        if (worth_saying(&both.left.at[i], &both.right.at[i])) print_row(out, &both.left.at[i], &both.right.at[i]);
-    return equal;
-}
-
-bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out)
-{
-    struct analysis_pair *pairs;
-    const int count = analysis_pairs(&pairs, left, right);
-    bool equal = count >= 0;
-    print_run(out, 'A', left);
-    print_run(out, 'B', right);
-    print_keys(out, left, right);
-    fputs("\nof a mean rank and step; !: planned or sent bytes, or counts, that differ; ~: measured peaks that do\n",
-          out);
-    for (int i = 0; i < count; i++) equal &= print_pair(out, &pairs[i]);
-    free(pairs);
-    fprintf(out, "\n%s\n", equal ? "all bytes and counts are equal" : "bytes or counts differ");
-    return equal;
-}
-
 /* ---- the figures that a screen highlights ---- */
 
 static bool has_step(const struct analysis_section *section, uint32_t step)
@@ -324,22 +255,43 @@ int analysis_differences(struct analysis_difference *out, int room, struct analy
     return count;
 }
 
-/* ---- JSON ---- */
+/* ---- as JSON and as text ---- */
+
+/* Measured peaks depend on how the lanes met, so they alone do not make two traces unequal. */
+static char sign_of(const struct figure *left, const struct figure *right)
+{
+    if (figure_same(left, right)) return ' ';
+    return figure_is_exact(left) ? '!' : left->unit == FIGURE_BYTES ? '~' : ' ';
+}
 
 static void add_row(cJSON *row, const struct figure *left, const struct figure *right)
 {
+    char a[32], b[32], c[32];
+    struct figure difference = *left;
+    difference.known = left->known && right->known;
+    difference.value = right->value - left->value;
     json_put(row, TEXT("figure", left->label), TEXT("unit", figure_unit_name(left)),
              NUMBER_IF("a", left->known, figure_in_unit(left)), NUMBER_IF("b", right->known, figure_in_unit(right)),
-             TRUTH("exact", figure_is_exact(left)), TRUTH("equal", figure_same(left, right)));
+             TRUTH("exact", figure_is_exact(left)), TRUTH("equal", figure_same(left, right)), TEXT(".a", figure_show(a, left)),
+             TEXT(".b", figure_show(b, right)), TEXT(".sign", ((char[2]){sign_of(left, right)})),
+             TEXT(".difference", difference.known && figure_same(left, right) ? "=" : figure_show(c, &difference)));
 }
 
-static void add_keys(cJSON *out, const struct analysis *left, const struct analysis *right)
+static void add_run(cJSON *run, const char *side, const struct analysis *analysis)
+{
+    const struct run_header *header = &analysis->model->header;
+    json_put(run, TEXT("side", side), TEXT("path", analysis->path), TEXT("model", header->model_name),
+             NUMBER_IF("parameters", header->parameters > 0, header->parameters), TEXT("precision", header->precision), NUMBER("ranks", header->ranks));
+}
+
+static void add_keys(cJSON *facts, const struct analysis *left, const struct analysis *right)
 {
     struct key *keys;
     const int count = keys_of(&keys, left, right);
-    cJSON *list = count < 0 ? cJSON_AddNullToObject(out, "configured") : cJSON_AddArrayToObject(out, "configured");
+    cJSON *list = count < 0 ? cJSON_AddNullToObject(facts, "configured") : cJSON_AddArrayToObject(facts, "configured");
     for (int k = 0; k < count; k++)
         json_put(json_item(list), TEXT("key", keys[k].path), TEXT("a", keys[k].value[0]), TEXT("b", keys[k].value[1]));
+    json_put(facts, TRUTH(".alike", count == 0));
     free(keys);
 }
 
@@ -366,18 +318,45 @@ static void add_losses(cJSON *out, const struct analysis *left, const struct ana
     free(losses);
 }
 
-char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal)
+static cJSON *facts_of(const struct analysis *left, const struct analysis *right, bool *equal)
 {
     struct analysis_pair *pairs;
     const int count = analysis_pairs(&pairs, left, right);
-    cJSON *out = cJSON_CreateObject();
-    json_put(out, NUMBER("version", 1), TEXT("a", left->path), TEXT("b", right->path));
-    add_keys(out, left, right);
-    cJSON *list = cJSON_AddArrayToObject(out, "sections");
+    cJSON *facts = json_object(NUMBER("version", 1), TEXT("a", left->path), TEXT("b", right->path));
+    cJSON *runs = cJSON_AddArrayToObject(facts, ".runs");
+    add_run(json_item(runs), "A", left);
+    add_run(json_item(runs), "B", right);
+    add_keys(facts, left, right);
+    cJSON *list = cJSON_AddArrayToObject(facts, "sections");
     *equal = count >= 0;
     for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, pair_rows(&pairs[i], equal));
     free(pairs);
-    add_losses(out, left, right);
-    cJSON_AddBoolToObject(out, "equal", *equal);
-    return json_lines(out);
+    add_losses(facts, left, right);
+    cJSON_AddBoolToObject(facts, "equal", *equal);
+    return facts;
+}
+
+static const char page[] =
+    "{#.runs}{side}: {path}: {model|unnamed model}{+parameters}, {parameters:,} parameters{/}{?precision}, {precision}{/}"
+    "{+ranks}, {ranks} rank{ranks:s}{/}\n{/}"
+    "{?.alike}\nconfigured alike\n{/}{!.alike}{!configured}\nwhat was configured differently is not known\n{/}{/}"
+    "{?configured}\n  configured differently                                       A               B\n{/}"
+    "{#configured}  {key:-46} {a:15|none} {b:15|none}\n{/}"
+    "\nof a mean rank and step; !: planned or sent bytes, or counts, that differ; ~: measured peaks that do\n"
+    "{#sections}\n                                             A               B            B - A\n"
+    "{#}  {figure:-28} {.a:15} {.b:15}  {.sign}{.difference:14}\n{/}{/}"
+    "\n{?equal}all bytes and counts are equal{/}{!equal}bytes or counts differ{/}\n";
+
+char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal)
+{
+    return json_lines(template_strip(facts_of(left, right, equal)));
+}
+
+bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out)
+{
+    bool equal;
+    cJSON *facts = facts_of(left, right, &equal);
+    template_print(out, page, facts);
+    cJSON_Delete(facts);
+    return equal;
 }

@@ -1,5 +1,6 @@
 /* The last section of an analysis: why the memory peak of the run's last schedule is as high as it is, and what would lower
  * it (engine/advise/why.h), for each tier that is used, of its fullest rank. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,6 @@
 #include "engine/advise/why.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "engine/config/keys.h"
 
@@ -31,7 +31,51 @@ static struct why *why_of(const struct run_model *model, enum tier tier)
     return NULL;
 }
 
-/* ---- text ---- */
+/* ---- changes ---- */
+
+/* For text only: what stands beside the amounts of a change, as much as fits there of its name and cost, and what below; of two commands
+ * each on a line of its own. */
+static void add_name(cJSON *object, const struct why_plan *now, const struct why_change *change, const char *name)
+{
+    enum { BESIDE = 32 };
+    char cost[100], command[160];
+    why_cost(cost, sizeof cost, now, &change->plan, write_bytes);
+    const bool beside = strlen(name) <= BESIDE, short_cost = strlen(cost) <= BESIDE;
+    json_put(object, TEXT(".beside", beside ? name : short_cost ? cost : ""), TEXT(".under", beside ? cost : ""),
+             TEXT(".below", beside || short_cost ? "" : cost));
+    cJSON *commands = cJSON_AddArrayToObject(object, ".commands");
+    for (const char *at = name, *end; !beside && *at; at = *end ? end + 2 : end) {
+        end = strstr(at, "; ");
+        if (!end) end = at + strlen(at);
+        snprintf(command, sizeof command, "%.*s", (int)(end - at), at);
+        json_put(json_item(commands), TEXT("command", command));
+    }
+}
+
+/* Null: equal. */
+static double more(uint64_t then, uint64_t now)
+{
+    return then == now ? NAN : (double)then - (double)now;
+}
+
+static cJSON *add_change(cJSON *object, const struct why_plan *now, const struct why_change *change, const char *name)
+{
+    const struct why_plan *plan = &change->plan;
+    json_put(object, TEXT("command", change->command), TEXT("text", change->text), TRUTH("restart", change->restart),
+             NUMBER("peak_bytes", plan->peak_bytes));
+    cJSON *peaks = cJSON_AddObjectToObject(object, "tier_peak_bytes");
+    for (enum tier tier = 0; tier < TIERS; tier++) json_put(peaks, NUMBER(tier_name(tier), plan->tier_peak_bytes[tier]));
+    json_put(object, NUMBER("sent_bytes_per_step", plan->sent_bytes),
+             NUMBER("sent_to_other_nodes_bytes_per_step", plan->across_bytes), NUMBER("collectives_per_step", plan->collectives),
+             NUMBER("bus_bytes_per_step", plan->bus_bytes), NUMBER("nvme_bytes_per_step", plan->nvme_bytes),
+             NUMBER("recomputed_products", plan->recomputed), NUMBER(".more_peak", more(plan->peak_bytes, now->peak_bytes)),
+             NUMBER(".more_sent", more(plan->sent_bytes, now->sent_bytes)),
+             NUMBER(".more_across", more(plan->across_bytes, now->across_bytes)));
+    add_name(object, now, change, name);
+    return object;
+}
+
+/* ---- why a tier is as full as it is ---- */
 
 /* Formulas multiply with a sign that not every terminal has. */
 static const char *plain(char *out, size_t room, const char *text)
@@ -46,21 +90,22 @@ static const char *plain(char *out, size_t room, const char *text)
     return out;
 }
 
-static void print_tenant(const struct why_tenant *tenant, FILE *out)
+static void add_tenant(cJSON *object, const struct why *why, const struct why_tenant *tenant)
 {
-    char a[32], b[32], knob[64], line[208];
+    char knob[64], what[80], formula[120];
     key_short_name(knob, sizeof knob, tenant->knob);
-    fprintf(out, "  %c %-12s %13s %13s  %s\n", category_letter(tenant->category), category_name(tenant->category),
-            tenant->measured ? grouped(a, (int64_t)tenant->bytes) : "n/a", grouped(b, (int64_t)tenant->planned_bytes),
-            knob);
-    for (int t = 0; t < tenant->term_count; t++) {
-        const struct why_term *term = &tenant->terms[t];
-        char what[80], formula[120];
-        snprintf(line, sizeof line, "%s%s%s", plain(what, sizeof what, term->what), term->formula[0] ? " = " : "",
-                 plain(formula, sizeof formula, term->formula));
-        fprintf(out, "    %14s  ", grouped(a, (int64_t)term->bytes));
-        words_print(out, 20, 22, line);
-    }
+    json_put(object, TEXT("category", category_name(tenant->category)), TEXT(".letter", ((char[2]){category_letter(tenant->category)})),
+             NUMBER_IF("bytes", tenant->measured, tenant->bytes), NUMBER("planned_bytes", tenant->planned_bytes),
+             TEXT("knob", tenant->knob ? tenant->knob : ""), TEXT(".knob", knob));
+    cJSON *terms = cJSON_AddArrayToObject(object, "terms");
+    for (int t = 0; t < tenant->term_count; t++)
+        json_put(json_item(terms), TEXT("what", tenant->terms[t].what), TEXT("formula", tenant->terms[t].formula),
+                 NUMBER("bytes", tenant->terms[t].bytes), TEXT(".what", plain(what, sizeof what, tenant->terms[t].what)),
+                 TEXT(".formula", plain(formula, sizeof formula, tenant->terms[t].formula)));
+    cJSON *changes = cJSON_AddArrayToObject(object, "changes");
+    for (int c = 0; c < tenant->change_count; c++)
+        if (tenant->changes[c].plan.known)
+            add_change(json_item(changes), &why->plan, &tenant->changes[c], tenant->changes[c].command);
 }
 
 /* What other tiers hold more at their peaks. */
@@ -73,34 +118,13 @@ static int64_t more_elsewhere(const struct why *why, const struct why_change *ch
     return bytes;
 }
 
-/* Beside the amounts what fits there of name and cost, the rest below; of two commands each on a line of its own. */
-static void print_name(const struct why_plan *now, const struct why_change *change, const char *name, FILE *out)
+static void add_offer(cJSON *list, const struct why *why, const struct why_change *change, const char *name)
 {
-    enum { AMOUNTS = 48, BESIDE = 32 };
-    char cost[100];
-    why_cost(cost, sizeof cost, now, &change->plan, write_bytes);
-    const bool beside = strlen(name) <= BESIDE, both = *cost && beside;
-    if (beside) fprintf(out, "  %s\n", name);
-    else if (*cost && strlen(cost) <= BESIDE) fprintf(out, "  %s\n", cost);
-    else fputc('\n', out);
-    if (both || strlen(cost) > BESIDE) fprintf(out, "%*s%s\n", both ? AMOUNTS : 6, "", cost);
-    for (const char *at = name, *end; !beside && *at; at = *end ? end + 2 : end) {
-        end = strstr(at, "; ");
-        if (!end) end = at + strlen(at);
-        fprintf(out, "      %.*s\n", (int)(end - at), at);
-    }
-}
-
-static void print_change(const struct why *why, const struct why_change *change, const char *name, FILE *out)
-{
-    char a[32], b[32], c[32];
-    if (!change->plan.known) return;
-    const int64_t more = (int64_t)change->plan.peak_bytes - (int64_t)why->plan.peak_bytes,
-                  elsewhere = more_elsewhere(why, change);
+    const int64_t elsewhere = more_elsewhere(why, change);
     const bool device = why->tier == TIER_DEVICE;
-    fprintf(out, "  %14s %14s %14s", grouped(a, (int64_t)change->plan.peak_bytes), more ? grouped(b, more) : "=",
-            !device && !elsewhere ? "=" : grouped(c, device ? (int64_t)change->plan.sent_bytes : elsewhere));
-    print_name(&why->plan, change, name, out);
+    if (change->plan.known)
+        json_put(add_change(json_item(list), &why->plan, change, name),
+                 NUMBER_IF("other", device || elsewhere, device ? (int64_t)change->plan.sent_bytes : elsewhere));
 }
 
 /* One knob may be the answer for several tenants. */
@@ -112,166 +136,103 @@ static bool said_before(const struct why *why, int tenant, int change)
     return false;
 }
 
-/* Knobs that lower the peak, then every stage with the other knobs as they are. */
-static void print_changes(const struct why *why, FILE *out)
+/* For text only: knobs that lower the peak, then every stage with the other knobs as they are. */
+static void add_offers(cJSON *list, const struct why *why)
 {
-    fprintf(out, "\n  %14s %14s %14s  by plan, with\n", "peak", "difference",
-            why->tier == TIER_DEVICE ? "sent a step" : "other tiers");
     for (int t = 0; t < why->tenant_count; t++)
         for (int c = 0; c < why->tenants[t].change_count; c++) {
             const struct why_change *change = &why->tenants[t].changes[c];
             if (change->plan.peak_bytes < why->plan.peak_bytes && command_stage(change->command) < 0 &&
                 !said_before(why, t, c))
-                print_change(why, change, change->command, out);
+                add_offer(list, why, change, change->command);
         }
     for (int stage = 0; stage < WHY_STAGES; stage++) {
         char name[24];
         snprintf(name, sizeof name, "stage=%d%s", stage, stage == why->stage ? " (as it is)" : "");
-        print_change(why, &why->stages[stage], name, out);
+        add_offer(list, why, &why->stages[stage], name);
     }
 }
 
-/* Of the device what its stage does to it, of the others who is there. */
-static void print_sentence(const struct why *why, FILE *out)
+static void add_tier(cJSON *facts, const char *name, const struct analysis *analysis, enum tier tier)
 {
+    struct why *why = why_of(analysis->model, tier);
+    if (!why) {
+        cJSON_AddNullToObject(facts, name);
+        return;
+    }
     char sentence[400] = "";
-    if (why->tier == TIER_DEVICE && why->stage > 0)
-        why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_bytes);
-    else if (why->tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_bytes);
-    if (!*sentence) return;
-    fprintf(out, "\n  ");
-    words_print(out, 2, 2, sentence);
-}
-
-static void print_tier(const struct why *why, FILE *out)
-{
-    char a[32];
-    fprintf(out, "\nWhy the %s tier is as full as it is at stage %d: rank %d, %s bytes\n", tier_name(why->tier),
-            why->stage, why->rank, why->measured ? grouped(a, (int64_t)why->peak_bytes) : "n/a");
-    fprintf(out, "  %-14s %13s %13s  owned by\n", "", "at the peak", "planned");
-    for (int t = 0; t < why->tenant_count; t++) print_tenant(&why->tenants[t], out);
-    print_sentence(why, out);
-    print_changes(why, out);
+    cJSON *object = cJSON_AddObjectToObject(facts, name);
+    json_put(object, NUMBER("rank", why->rank), TEXT("tier", tier_name(why->tier)), NUMBER("stage", why->stage),
+             NUMBER_IF("peak_bytes", why->measured, why->peak_bytes), NUMBER("planned_bytes", why->plan.peak_bytes),
+             TRUTH(".device", tier == TIER_DEVICE));
+    cJSON *tenants = cJSON_AddArrayToObject(object, "tenants"), *stages = cJSON_AddArrayToObject(object, "stages");
+    for (int t = 0; t < why->tenant_count; t++) add_tenant(json_item(tenants), why, &why->tenants[t]);
+    for (int stage = 0; stage < WHY_STAGES; stage++)
+        if (why->stages[stage].plan.known) add_change(json_item(stages), &why->plan, &why->stages[stage], "");
+    if (tier != TIER_DEVICE) why_tier_sentence(sentence, sizeof sentence, why, write_bytes);
+    else if (why->stage > 0) why_sentence(sentence, sizeof sentence, why, why->stage - 1, write_bytes);
+    json_put(object, TEXT(".sentence", sentence));
+    add_offers(cJSON_AddArrayToObject(object, ".offers"), why);
+    free(why);
 }
 
 /* ---- waits ---- */
 
-enum { STALLS_SHOWN = 4 };
-
-/* Of the last section, with their changes. Returns how many; *now: the present plan. */
-static int stalls_of(struct why_stall stalls[STALLS_SHOWN], struct why_plan *now, const struct analysis *analysis)
+/* Of the last section, with their changes. */
+static void add_waits(cJSON *list, const struct analysis *analysis)
 {
+    enum { STALLS_SHOWN = 4 };
+    struct why_stall stalls[STALLS_SHOWN];
+    struct why_plan now;
     struct totals sum;
     struct config config;
     struct error err;
+    char knob[64];
     const struct analysis_section *last = analysis->section_count ? &analysis->sections[analysis->section_count - 1] : NULL;
     const double parts = last ? analysis_sum(&sum, last, -1) : 0;
-    if (parts <= 0 || present_config(&config, analysis->model, &err)) return 0;
+    if (parts <= 0 || present_config(&config, analysis->model, &err)) return;
     int count = why_stalls(stalls, STALLS_SHOWN, &sum, parts);
     for (int s = 0; s < count; s++)
-        if (why_stall_changes(&stalls[s], now, &config, &err)) count = 0;
+        if (why_stall_changes(&stalls[s], &now, &config, &err)) count = 0;
     config_release(&config);
-    return count;
-}
-
-static void print_difference(FILE *out, uint64_t now, uint64_t then)
-{
-    char text[32];
-    const int64_t more = (int64_t)then - (int64_t)now;
-    if (more) grouped(text, more);
-    fprintf(out, " %14s", !more ? "=" : text);
-}
-
-static void print_stall(FILE *out, const struct why_stall *stall, const struct why_plan *now)
-{
-    char knob[64];
-    const int column = fprintf(out, "  %c %-12s %9.3f ms %5.1f %%  ", stall_letter(stall->stall), stall_name(stall->stall),
-                               stall->ns / 1e6, 100 * stall->share);
-    if (stall->knob) key_short_name(knob, sizeof knob, stall->knob), fprintf(out, "owned by %s\n%*s", knob, column, "");
-    words_print(out, column, column, stall->how);
-    if (stall->change_count) fprintf(out, "  %14s %14s %14s  by plan, with\n", "peak", "sent a step", "to other nodes");
-    for (int c = 0; c < stall->change_count; c++) {
-        const struct why_change *change = &stall->changes[c];
-        fputc(' ', out);
-        print_difference(out, now->peak_bytes, change->plan.peak_bytes);
-        print_difference(out, now->sent_bytes, change->plan.sent_bytes);
-        print_difference(out, now->across_bytes, change->plan.across_bytes);
-        print_name(now, change, change->command, out);
-    }
-}
-
-void analysis_print_why(const struct analysis *analysis, FILE *out)
-{
-    for (enum tier tier = 0; tier < TIERS; tier++) {
-        struct why *why = why_of(analysis->model, tier);
-        if (why) print_tier(why, out);
-        free(why);
-    }
-    struct why_stall stalls[STALLS_SHOWN];
-    struct why_plan now;
-    const int count = stalls_of(stalls, &now, analysis);
-    if (count) fprintf(out, "\nWhat a step waits for, and what makes another step of it\n");
-    for (int s = 0; s < count; s++) print_stall(out, &stalls[s], &now);
-}
-
-/* ---- JSON ---- */
-
-static void add_change(cJSON *out, const struct why_change *change)
-{
-    json_put(out, TEXT("command", change->command), TEXT("text", change->text), TRUTH("restart", change->restart),
-             NUMBER("peak_bytes", change->plan.peak_bytes));
-    cJSON *peaks = cJSON_AddObjectToObject(out, "tier_peak_bytes");
-    for (enum tier tier = 0; tier < TIERS; tier++)
-        json_put(peaks, NUMBER(tier_name(tier), change->plan.tier_peak_bytes[tier]));
-    json_put(out, NUMBER("sent_bytes_per_step", change->plan.sent_bytes),
-             NUMBER("sent_to_other_nodes_bytes_per_step", change->plan.across_bytes), NUMBER("collectives_per_step", change->plan.collectives),
-             NUMBER("bus_bytes_per_step", change->plan.bus_bytes),
-             NUMBER("nvme_bytes_per_step", change->plan.nvme_bytes),
-             NUMBER("recomputed_products", change->plan.recomputed));
-}
-
-static void add_tenant(cJSON *out, const struct why_tenant *tenant)
-{
-    json_put(out, TEXT("category", category_name(tenant->category)),
-             NUMBER_IF("bytes", tenant->measured, tenant->bytes), NUMBER("planned_bytes", tenant->planned_bytes),
-             TEXT("knob", tenant->knob ? tenant->knob : ""));
-    cJSON *terms = cJSON_AddArrayToObject(out, "terms");
-    for (int t = 0; t < tenant->term_count; t++)
-        json_put(json_item(terms), TEXT("what", tenant->terms[t].what), TEXT("formula", tenant->terms[t].formula),
-                 NUMBER("bytes", tenant->terms[t].bytes));
-    cJSON *changes = cJSON_AddArrayToObject(out, "changes");
-    for (int c = 0; c < tenant->change_count; c++)
-        if (tenant->changes[c].plan.known) add_change(json_item(changes), &tenant->changes[c]);
-}
-
-struct cJSON *analysis_why_object(const struct analysis *analysis, enum tier tier)
-{
-    struct why *why = why_of(analysis->model, tier);
-    if (!why) return cJSON_CreateNull();
-    cJSON *out = cJSON_CreateObject();
-    json_put(out, NUMBER("rank", why->rank), TEXT("tier", tier_name(why->tier)), NUMBER("stage", why->stage),
-             NUMBER_IF("peak_bytes", why->measured, why->peak_bytes), NUMBER("planned_bytes", why->plan.peak_bytes));
-    cJSON *tenants = cJSON_AddArrayToObject(out, "tenants");
-    for (int t = 0; t < why->tenant_count; t++) add_tenant(json_item(tenants), &why->tenants[t]);
-    cJSON *stages = cJSON_AddArrayToObject(out, "stages");
-    for (int stage = 0; stage < WHY_STAGES; stage++)
-        if (why->stages[stage].plan.known) add_change(json_item(stages), &why->stages[stage]);
-    free(why);
-    return out;
-}
-
-struct cJSON *analysis_waits_array(const struct analysis *analysis)
-{
-    struct why_stall stalls[STALLS_SHOWN];
-    struct why_plan now;
-    cJSON *out = cJSON_CreateArray();
-    const int count = stalls_of(stalls, &now, analysis);
     for (int s = 0; s < count; s++) {
-        cJSON *item = json_item(out);
-        json_put(item, TEXT("wait", stall_name(stalls[s].stall)), NUMBER("seconds_per_step", stalls[s].ns / 1e9),
-                 NUMBER("share", stalls[s].share), TEXT("knob", stalls[s].knob ? stalls[s].knob : ""));
+        const struct why_stall *stall = &stalls[s];
+        key_short_name(knob, sizeof knob, stall->knob ? stall->knob : "");
+        cJSON *item = json_put(json_item(list), TEXT("wait", stall_name(stall->stall)),
+                               NUMBER("seconds_per_step", stall->ns / 1e9), NUMBER("share", stall->share),
+                               TEXT("knob", stall->knob ? stall->knob : ""), TEXT(".knob", knob), TEXT(".how", stall->how),
+                               TEXT(".letter", ((char[2]){stall_letter(stall->stall)})));
         cJSON *changes = cJSON_AddArrayToObject(item, "changes");
-        for (int c = 0; c < stalls[s].change_count; c++) add_change(json_item(changes), &stalls[s].changes[c]);
+        for (int c = 0; c < stall->change_count; c++)
+            add_change(json_item(changes), &now, &stall->changes[c], stall->changes[c].command);
     }
-    return out;
 }
+
+void analysis_add_why(cJSON *facts, const struct analysis *analysis)
+{
+    add_tier(facts, "why", analysis, TIER_DEVICE);
+    add_tier(facts, "why_host", analysis, TIER_HOST);
+    add_tier(facts, "why_nvme", analysis, TIER_NVME);
+    add_waits(cJSON_AddArrayToObject(facts, "waits"), analysis);
+}
+
+/* ---- the page ---- */
+
+#define NAME                                                                                                           \
+    "{?.beside}  {.beside}{/}\n{?.under}                                                {.under}\n{/}"                 \
+    "{?.below}      {.below}\n{/}{#.commands}      {command}\n{/}"
+#define TIER                                                                                                           \
+    "\nWhy the {tier} tier is as full as it is at stage {stage}: rank {rank}, {peak_bytes:,} bytes\n"                  \
+    "                   at the peak       planned  owned by\n"                                                         \
+    "{#tenants}  {.letter} {category:-12} {bytes:13,} {planned_bytes:13,}  {.knob}\n"                                  \
+    "{#terms}    {bytes:14,}  {~:22}{.what}{?formula} = {.formula}{/}{/}{/}{/}"                                        \
+    "{?.sentence}\n  {~:2}{.sentence}{/}{/}"                                                                           \
+    "\n            peak     difference    {?.device}sent a step{/}{!.device}other tiers{/}  by plan, with\n"           \
+    "{#.offers}  {peak_bytes:14,} {.more_peak:14,|=} {other:14,|=}" NAME "{/}"
+const char analysis_why_page[] =
+    "{#why}" TIER "{/}{#why_host}" TIER "{/}{#why_nvme}" TIER "{/}"
+    "{?waits}\nWhat a step waits for, and what makes another step of it\n"
+    "{#waits}  {.letter} {wait:-12} {seconds_per_step:9.3m} ms {share:7.1%}  "
+    "{?knob}owned by {.knob}\n                                       {/}{~:39}{.how}{/}"
+    "{?changes}            peak    sent a step to other nodes  by plan, with\n{/}"
+    "{#changes}  {.more_peak:14,|=} {.more_sent:14,|=} {.more_across:14,|=}" NAME "{/}{/}{/}";
