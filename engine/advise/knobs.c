@@ -96,26 +96,11 @@ static void bind_all(struct knobs *knobs, const struct config *config)
     setup_release(&setup);
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-    return (hash ^ value) * 1099511628211u;
-}
-
-/* Changes come as events, schedules and budgets. */
-static uint64_t fingerprint(const struct run_model *model)
-{
-    uint64_t hash = mix(14695981039346656037u, model->training_schedule);
-    for (const char *at = model->header.config_json; *at; at++) hash = mix(hash, (unsigned char)*at);
-    for (int tier = 0; tier < TIERS && model->ranks; tier++) hash = mix(hash, model->rank[0].tier[tier].budget_bytes);
-    hash = mix(hash, (uint64_t)model->notice_count);
-    return mix(hash, model->notice_count ? model->notices[model->notice_count - 1].time_ns : 0) | 1;
-}
-
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err)
 {
     struct run run;
     if (!model->header.config_json) return error_set(err, STATUS_INPUT, "the trace does not hold its configuration");
-    uint64_t from = fingerprint(model);
+    const uint64_t from = present_fingerprint(model);
     if (knobs->made_from == from) return STATUS_OK;
     int status = present_config(&run.now, model, err);
     if (status) return status;

@@ -45,6 +45,25 @@ int present_changes(const struct run_model *model, struct present_change changes
 
 /* ---- all together ---- */
 
+static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
+    return hash;
+}
+
+uint64_t present_fingerprint(const struct run_model *model)
+{
+    const struct run_schedule *plan = run_training(model);
+    const uint64_t newest_ns = model->notice_count ? model->notices[model->notice_count - 1].time_ns : 0;
+    const uint64_t numbers[] = {(uint64_t)model->ranks, (uint64_t)model->notice_count, newest_ns, model->training_schedule};
+    uint64_t hash = mix(14695981039346656037u, numbers, sizeof numbers);
+    hash = mix(hash, model->header.config_json, strlen(model->header.config_json));
+    for (int tier = 0; tier < TIERS && model->ranks; tier++)
+        hash = mix(hash, &model->rank[0].tier[tier].budget_bytes, sizeof model->rank[0].tier[tier].budget_bytes);
+    if (plan && plan->has_ops) hash = mix(hash, &plan->ops.knobs, sizeof plan->ops.knobs);
+    return hash | 1;
+}
+
 /* Whether overlap_comm began as one that follows the stage: nobody gave it. Older traces do not say what was given; there it
  * follows if it looks so. */
 static bool overlap_follows(const struct run_model *model, const struct config *config)

@@ -6,6 +6,10 @@
 /* STATUS_INPUT: the trace has no configuration, or none that can be read. The caller releases it with config_release(). */
 int present_config(struct config *config, const struct run_model *model, struct error *err);
 
+/* Never 0; changes with what present_config() reads: the header's configuration, events, the schedule, budgets. The model has a
+ * configuration. */
+uint64_t present_fingerprint(const struct run_model *model);
+
 /* A key changed during the run, and the step before which it changed. Only changes whose events are kept are known. */
 struct present_change { char key[CONFIG_PATH_MAX], value[64]; uint32_t step; };
 

@@ -9,24 +9,6 @@
 #include "engine/advise/why_parts.h"
 #include "engine/base/words.h"
 
-/* ---- what the plans were made from ---- */
-
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) hash = (hash ^ ((const unsigned char *)data)[i]) * 1099511628211u;
-    return hash;
-}
-
-static uint64_t fingerprint(const struct run_model *model, const struct run_schedule *plan, int rank, enum tier tier)
-{
-    const char *config = model->header.config_json;
-    const int64_t newest = model->notice_count ? (int64_t)model->notices[model->notice_count - 1].time_ns : 0;
-    const int64_t numbers[] = {rank, tier, model->ranks, model->notice_count, newest, plan->number, plan->ops.op_count};
-    uint64_t hash = mix(14695981039346656037u, numbers, sizeof numbers);
-    hash = mix(hash, &plan->ops.knobs, sizeof plan->ops.knobs);
-    return mix(hash, config, strlen(config)) | 1;
-}
-
 /* ---- the plan ---- */
 
 /* From the schedule that the trace holds: what was planned then. */
@@ -129,7 +111,7 @@ int why_peak(struct why *why, const struct run_model *model, int rank, enum tier
         return error_set(err, STATUS_INPUT, "the trace does not hold the configuration of its run");
     if (!plan || !plan->has_ops) return error_set(err, STATUS_INPUT, "no schedule of a training step is known yet");
     if (rank < 0 || rank >= model->ranks) return error_set(err, STATUS_USAGE, "there is no rank %d", rank);
-    uint64_t from = fingerprint(model, plan, rank, tier);
+    const uint64_t from = present_fingerprint(model) ^ (uint64_t)(rank * TIERS + (int)tier) << 1;
     if (why->made_from != from) {
         *why = (struct why){.rank = rank, .tier = tier};
         int status = make_plans(why, model, plan, err);
