@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/base/grouped.h"
-#include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/base/template.h"
 #include "engine/base/words.h"
 
 const struct accounting accounting_table[ACCOUNTINGS] = {
@@ -138,7 +137,7 @@ void accounting_hold(struct accounting_held *held, const struct accounting *acco
     sort_by_category(held);
 }
 
-/* ---- the list of all ---- */
+/* ---- one against a configuration ---- */
 
 enum { STAGES = 4 };
 
@@ -148,25 +147,6 @@ const char *accounting_sum_text(char text[32], struct accounting_sum sum, const 
     else snprintf(text, 32, sum.cut ? "%d%s/N" : "%d%s", sum.cut ? sum.cut : sum.whole, of);
     return text;
 }
-
-void accounting_print_list(FILE *out)
-{
-    char text[32];
-    fprintf(out, "zerolab plan CONFIG --accounting NAME holds one of these against what this engine plans\n\n"
-                 "Bytes of a parameter on each of N ranks, array by array\n\n%-18s %10s %10s %10s %10s\n", "",
-            "stage 0", "stage 1", "stage 2", "stage 3");
-    for (int a = 0; a < ACCOUNTINGS; a++) {
-        const struct accounting *accounting = &accounting_table[a];
-        fprintf(out, "%-18s", accounting->name);
-        for (int stage = 0; stage < STAGES; stage++)
-            fprintf(out, " %10s",
-                    accounting_speaks_of(accounting, stage) ? accounting_sum_text(text, accounting_sum_of(accounting, stage), "")
-                                                            : "-");
-        fprintf(out, "\n    %s\n", accounting->who);
-    }
-}
-
-/* ---- one against a configuration ---- */
 
 static int setup_at(struct setup *setup, const struct config *config, int stage, struct error *err)
 {
@@ -192,81 +172,17 @@ static const char *array_text(char text[48], const struct accounting_line *line)
     return text;
 }
 
-static void print_number(FILE *out, int width, bool known, double value)
+/* "fp32 gradient, fp32 master": what one side alone counts. An array that is there in two extents is named once. */
+static void add_alone(cJSON *facts, const char *name, const struct accounting_held *held, bool theirs)
 {
-    if (known) fprintf(out, " %*.3f", width, value);
-    else fprintf(out, " %*s", width, "-");
-}
-
-/* What both sides count alike has no difference to be read. */
-static void print_difference(FILE *out, double difference)
-{
-    if (fabs(difference) < 0.0005) fprintf(out, " %11s\n", "same");
-    else fprintf(out, " %+11.3f\n", difference);
-}
-
-static void print_lines(FILE *out, const struct accounting *accounting, const struct accounting_held *held, int ranks)
-{
-    char array[48], theirs[24], ours[24];
-    fprintf(out, "\nBytes a parameter on each of N = %d ranks\n  %-26s %18s %17s %11s\n", ranks, "", accounting->name,
-            "this engine", "difference");
-    for (int l = 0; l < held->count; l++) {
-        const struct accounting_line *line = &held->line[l];
-        fprintf(out, "  %c %-24s %8s", category_letter(line->category), array_text(array, line),
-                side_text(theirs, &line->theirs));
-        print_number(out, 9, line->theirs.bytes, line->theirs.held);
-        fprintf(out, " %7s", side_text(ours, &line->ours));
-        print_number(out, 9, line->ours.bytes, line->ours.held);
-        print_difference(out, line->theirs.held - line->ours.held);
-    }
-    fprintf(out, "    %-24s %18s %17.3f", "padding of shards", "-", held->padding);
-    print_difference(out, -held->padding);
-    fprintf(out, "    %-24s %18.3f %17.3f", "all", held->theirs, held->ours);
-    print_difference(out, held->theirs - held->ours);
-}
-
-static void print_stages(FILE *out, const struct accounting *accounting, const double ours[STAGES], int ranks)
-{
-    fprintf(out, "\n%-28s %10s %10s %10s %10s\n  %-26s", "Stage by stage", "stage 0", "stage 1", "stage 2", "stage 3",
-            accounting->name);
-    for (int stage = 0; stage < STAGES; stage++)
-        print_number(out, 10, accounting_speaks_of(accounting, stage), accounting_bytes(accounting, stage, ranks));
-    fprintf(out, "\n  %-26s", "this engine");
-    for (int stage = 0; stage < STAGES; stage++) print_number(out, 10, !isnan(ours[stage]), ours[stage]);
-    fputs("\n\n", out);
-}
-
-/* "NAME alone counts fp32 gradient, fp32 master.", or nothing. An array that is there in two extents is named once. */
-static void print_alone(FILE *out, const char *lead, const struct accounting_held *held, bool theirs)
-{
-    char array[48], text[400];
-    snprintf(text, sizeof text, "%s", lead);
+    char array[48], text[400] = "";
     for (int l = 0; l < held->count; l++) {
         const struct accounting_line *line = &held->line[l];
         const bool alone = theirs ? !line->ours.bytes : !line->theirs.bytes;
         if (!alone || strstr(text, array_text(array, line))) continue;
-        text_append(text, sizeof text, "%s %s", strcmp(text, lead) ? "," : "", array);
+        text_append(text, sizeof text, "%s%s", *text ? ", " : "", array);
     }
-    if (!strcmp(text, lead)) return;
-    text_append(text, sizeof text, ".");
-    words_print(out, 0, 2, text);
-}
-
-static void print_reasons(FILE *out, const struct accounting *accounting, const struct accounting_held *held)
-{
-    char array[48], text[200];
-    snprintf(text, sizeof text, "%s alone counts", accounting->name);
-    print_alone(out, text, held, true);
-    print_alone(out, "This setup alone keeps", held, false);
-    for (int l = 0; l < held->count; l++) {
-        const struct accounting_line *line = &held->line[l];
-        if (!line->ours.bytes || !line->theirs.bytes || line->theirs.cut == line->ours.cut) continue;
-        snprintf(text, sizeof text, "%s: %s here, %s by %s.", array_text(array, line),
-                 line->ours.cut ? "cut among the ranks" : "whole", line->theirs.cut ? "cut" : "left whole",
-                 accounting->name);
-        words_print(out, 0, 2, text);
-    }
-    words_print(out, 0, 2, accounting->why);
+    json_put(facts, TEXT(name, text));
 }
 
 /* What the engine keeps at each stage, in bytes a parameter; NAN where this configuration cannot be had. */
@@ -284,37 +200,6 @@ static void stages_of(double ours[STAGES], const struct accounting *accounting, 
     }
 }
 
-int accounting_print(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err)
-{
-    struct setup setup;
-    struct accounting_held held;
-    double ours[STAGES];
-    char a[32], b[32], c[32];
-    int status = setup_init(&setup, config, err);
-    if (status) return status;
-    const int stage = setup.schedule.stage, ranks = setup.schedule.ranks;
-    const double psi = (double)setup.model.elems;
-    accounting_hold(&held, accounting, &setup);
-    stages_of(ours, accounting, config);
-    fprintf(out, "%s: %s\n%s: %s parameters, %s, %s, %d ranks, stage %d\n", accounting->name, accounting->who,
-            config->model.name, grouped(a, setup.model.elems), dtype_name(config->dtype),
-            optimizer_table[setup.model.optimizer].name, ranks, stage);
-    if (accounting_speaks_of(accounting, stage)) {
-        print_lines(out, accounting, &held, ranks);
-        fprintf(out, "    %-24s %18s %17s\n", "in bytes", grouped(b, (int64_t)(held.theirs * psi + 0.5)),
-                grouped(c, (int64_t)(held.ours * psi + 0.5)));
-    }
-    print_stages(out, accounting, ours, ranks);
-    if (accounting_speaks_of(accounting, stage)) print_reasons(out, accounting, &held);
-    else
-        fprintf(out, "%s says nothing of stage %d; --set zero_optimization.stage=%c goes into detail\n",
-                accounting->name, stage, accounting->stages[0]);
-    setup_release(&setup);
-    return STATUS_OK;
-}
-
-/* ---- as JSON ---- */
-
 static void add_side(cJSON *object, const char *name, const struct accounting_side *side)
 {
     cJSON *to = side->bytes ? cJSON_AddObjectToObject(object, name) : cJSON_AddNullToObject(object, name);
@@ -322,40 +207,79 @@ static void add_side(cJSON *object, const char *name, const struct accounting_si
     json_put(to, NUMBER("bytes", side->bytes), TRUTH("cut", side->cut), NUMBER("held", side->held));
 }
 
-static cJSON *json_of(const struct accounting *accounting, const struct config *config, const struct setup *setup)
+/* Where both sides count alike there is no difference to be read. */
+static double difference(double theirs, double ours)
+{
+    return fabs(theirs - ours) < 0.0005 ? NAN : theirs - ours;
+}
+
+static void add_line(cJSON *object, const struct accounting_line *line)
+{
+    char array[48], theirs[24], ours[24];
+    const bool both = line->theirs.bytes && line->ours.bytes;
+    json_put(object, TEXT("category", category_name(line->category)), TEXT("array", line->array),
+             TEXT(".letter", ((char[]){category_letter(line->category), '\0'})), TEXT(".text", array_text(array, line)),
+             TEXT(".theirs", side_text(theirs, &line->theirs)), TEXT(".ours", side_text(ours, &line->ours)),
+             NUMBER(".difference", difference(line->theirs.held, line->ours.held)),
+             TRUTH(".other_extent", both && line->theirs.cut != line->ours.cut));
+    add_side(object, "accounting", &line->theirs);
+    add_side(object, "engine", &line->ours);
+}
+
+static cJSON *facts_of(const struct accounting *accounting, const struct config *config, const struct setup *setup)
 {
     struct accounting_held held;
     double ours[STAGES];
     const int stage = setup->schedule.stage, ranks = setup->schedule.ranks;
-    cJSON *root = cJSON_CreateObject();
+    const double psi = (double)setup->model.elems;
+    cJSON *facts = cJSON_CreateObject();
     accounting_hold(&held, accounting, setup);
     stages_of(ours, accounting, config);
-    json_put(root, TEXT("accounting", accounting->name), TEXT("who", accounting->who), TEXT("why", accounting->why),
-             NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage));
-    cJSON *arrays = cJSON_AddArrayToObject(root, "arrays");
-    for (int l = 0; l < held.count; l++) {
-        cJSON *array = json_item(arrays);
-        json_put(array, TEXT("category", category_name(held.line[l].category)), TEXT("array", held.line[l].array));
-        add_side(array, "accounting", &held.line[l].theirs);
-        add_side(array, "engine", &held.line[l].ours);
-    }
-    cJSON_AddNumberToObject(root, "padding", held.padding);
-    cJSON *stages = cJSON_AddArrayToObject(root, "stages");
+    json_put(facts, TEXT("accounting", accounting->name), TEXT(".name", accounting->name), TEXT("who", accounting->who), TEXT("why", accounting->why),
+             NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage),
+             TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)),
+             TEXT(".optimizer", optimizer_table[setup->model.optimizer].name),
+             TRUTH(".speaks", accounting_speaks_of(accounting, stage)), NUMBER(".first", accounting->stages[0] - '0'));
+    cJSON *arrays = cJSON_AddArrayToObject(facts, "arrays");
+    for (int l = 0; l < held.count; l++) add_line(json_item(arrays), &held.line[l]);
+    json_put(facts, NUMBER("padding", held.padding), NUMBER(".unpadded", difference(0, held.padding)),
+             NUMBER(".theirs", held.theirs), NUMBER(".ours", held.ours), NUMBER(".difference", difference(held.theirs, held.ours)),
+             NUMBER(".theirs_bytes", held.theirs * psi), NUMBER(".ours_bytes", held.ours * psi));
+    cJSON *stages = cJSON_AddArrayToObject(facts, "stages");
     for (int s = 0; s < STAGES; s++) {
         const bool speaks = accounting_speaks_of(accounting, s);
         json_put(json_item(stages), NUMBER("stage", s),
                  NUMBER_IF("accounting", speaks, accounting_bytes(accounting, s, ranks)), NUMBER("engine", ours[s]));
     }
-    return root;
+    add_alone(facts, ".theirs_alone", &held, true);
+    add_alone(facts, ".ours_alone", &held, false);
+    return facts;
 }
 
-int accounting_print_json(FILE *out, const struct accounting *accounting, const struct config *config,
-                          struct error *err)
+static const char page[] =
+    "{accounting}: {who}\n{.model}: {parameters:,} parameters, {.dtype}, {.optimizer}, {ranks} ranks, stage {stage}\n"
+    "{?.speaks}\nBytes a parameter on each of N = {ranks} ranks\n"
+    "                             {accounting:18}       this engine  difference\n"
+    "{#arrays}  {.letter} {.text:-24} {.theirs:8} {accounting.held:9.3|-} {.ours:7} {engine.held:9.3|-} {.difference:+11.3|same}\n{/}"
+    "    padding of shards                         - {padding:17.3} {.unpadded:+11.3|same}\n"
+    "    all                      {.theirs:18.3} {.ours:17.3} {.difference:+11.3|same}\n"
+    "    in bytes                 {.theirs_bytes:18,} {.ours_bytes:17,}\n{/}"
+    "\nStage by stage                  stage 0    stage 1    stage 2    stage 3\n"
+    "  {accounting:-26}{#stages} {accounting:10.3|-}{/}\n"
+    "  this engine               {#stages} {engine:10.3|-}{/}\n\n"
+    "{?.speaks}{?.theirs_alone}{~:2}{.name} alone counts {.theirs_alone}.{/}{/}"
+    "{?.ours_alone}{~:2}This setup alone keeps {.ours_alone}.{/}{/}"
+    "{#arrays}{?.other_extent}{~:2}{.text}: {?engine.cut}cut among the ranks{/}{!engine.cut}whole{/} here, "
+    "{?accounting.cut}cut{/}{!accounting.cut}left whole{/} by {.name}.{/}{/}{/}{~:2}{why}{/}{/}"
+    "{!.speaks}{accounting} says nothing of stage {stage}; --set zero_optimization.stage={.first} goes into detail\n{/}";
+
+int accounting_print(FILE *out, bool as_json, const struct accounting *accounting, const struct config *config,
+                     struct error *err)
 {
     struct setup setup;
     int status = setup_init(&setup, config, err);
     if (status) return status;
-    cJSON *root = json_of(accounting, config, &setup);
+    cJSON *facts = facts_of(accounting, config, &setup);
     setup_release(&setup);
-    return json_print(out, root, err);
+    return template_answer(out, as_json, page, facts, err);
 }

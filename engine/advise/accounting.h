@@ -48,7 +48,5 @@ struct accounting_held {
 /* Compares at the setup's stage and ranks. If the preset does not cover the stage, fills our side only. */
 void accounting_hold(struct accounting_held *held, const struct accounting *accounting, const struct setup *setup);
 
-/* For `zerolab plan --accounting`: all presets; one against a configuration. */
-void accounting_print_list(FILE *out);
-int accounting_print(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
-int accounting_print_json(FILE *out, const struct accounting *accounting, const struct config *config, struct error *err);
+/* For `zerolab plan --accounting`: one against a configuration. */
+int accounting_print(FILE *out, bool as_json, const struct accounting *accounting, const struct config *config, struct error *err);

@@ -38,5 +38,4 @@ int advice_find(struct advice *advice, const struct config *config, const struct
 void advice_release(struct advice *advice);
 
 /* Text, with a DeepSpeed file and FSDP2's calls for the setup that is taken; and JSON. */
-int advice_print(FILE *out, const struct advice *advice, struct error *err);
-int advice_print_json(FILE *out, const struct advice *advice, struct error *err);
+int advice_print(FILE *out, bool as_json, const struct advice *advice, struct error *err);

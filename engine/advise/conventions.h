@@ -77,10 +77,7 @@ int convention_find(const struct convention_row **out, const char *name, struct 
 struct convention_answer *convention_open(const struct convention_row *convention, const struct config *config,
                                           const struct text_list *with, struct error *err);
 
-/* For `zerolab plan --accounting`: all conventions by group, after the counts of accounting.h; one against a configuration. */
-void conventions_print_list(FILE *out);
-int conventions_print_list_json(FILE *out, struct error *err);
-int convention_print(FILE *out, const struct convention_row *convention, const struct config *config,
+/* For `zerolab plan --accounting`: the counts of accounting.h, then all conventions by group; one against a configuration. */
+int accountings_print(FILE *out, bool as_json, struct error *err);
+int convention_print(FILE *out, bool as_json, const struct convention_row *convention, const struct config *config,
                      const struct text_list *with, struct error *err);
-int convention_print_json(FILE *out, const struct convention_row *convention, const struct config *config,
-                          const struct text_list *with, struct error *err);

@@ -1,4 +1,4 @@
-/* Prints the answers of conventions.h: as text, as JSON, and the list of all. */
+/* Prints the answers of conventions.h, and the list of all, as text and as JSON. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,8 +6,7 @@
 #include "engine/advise/accounting.h"
 #include "engine/advise/conventions.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
-#include "engine/base/words.h"
+#include "engine/base/template.h"
 
 enum { VALUE_ROOM = 40 };
 
@@ -36,193 +35,141 @@ static const char *difference_text(char text[VALUE_ROOM], double theirs, double 
     return text;
 }
 
-/* A long label has a line of its own. `with_ours`: this section has figures of ours. */
-static void print_figures(FILE *out, const char *label, double theirs, double ours, bool with_ours)
+/* ---- one against a setup ---- */
+
+/* Two figures and their difference as text. A long label has a line of its own. */
+static void add_figures(cJSON *object, const char *label, double theirs, double ours)
 {
     enum { LABEL = 31 };
     char a[VALUE_ROOM], b[VALUE_ROOM], c[VALUE_ROOM];
-    const bool fits = strlen(label) <= LABEL;
-    if (!fits) fprintf(out, "  %s\n", label);
-    fprintf(out, "  %-*s%16s", LABEL, fits ? label : "", value_text(a, theirs));
-    if (with_ours) fprintf(out, "%16s%15s", value_text(b, ours), difference_text(c, theirs, ours));
-    fputc('\n', out);
+    json_put(object, TEXT(".label", label), TRUTH(".long", strlen(label) > LABEL), TEXT(".theirs", value_text(a, theirs)),
+             TEXT(".ours", value_text(b, ours)), TEXT(".difference", difference_text(c, theirs, ours)));
 }
 
-static void print_text(FILE *out, int column, int hang, const char *text)
+static void add_line(cJSON *object, const struct convention_line *line)
 {
-    fprintf(out, "%*s", column, "");
-    words_print(out, column, hang, text);
+    const struct convention_row *row = line->row;
+    const bool constant = strcmp(row->formula, line->numbers) == 0;
+    const bool differs = !isnan(line->ours) && !is_same(line->theirs, line->ours) && *row->why;
+    json_put(object, TEXT("label", row->label), TEXT("formula", row->formula), TEXT("numbers", line->numbers),
+             NUMBER("accounting", line->theirs), NUMBER("engine", line->ours), TEXT_IF("why", row->why),
+             TRUTH(".calculated", !constant), TRUTH(".differs", differs));
+    add_figures(object, row->label, line->theirs, line->ours);
 }
 
-static void print_line(FILE *out, const struct convention_line *line, bool with_ours)
-{
-    char text[400];
-    const bool constant = strcmp(line->row->formula, line->numbers) == 0;
-    print_figures(out, line->row->label, line->theirs, line->ours, with_ours);
-    snprintf(text, sizeof text, "%s = %s", line->row->formula, line->numbers);
-    if (!constant) print_text(out, 4, 6, text);
-    if (isnan(line->ours) || is_same(line->theirs, line->ours) || !*line->row->why) return;
-    snprintf(text, sizeof text, "differs: %s", line->row->why);
-    print_text(out, 4, 6, text);
-}
-
-static bool has_ours(const struct convention_answer *answer, int section)
-{
-    for (int l = 0; l < answer->lines; l++)
-        if (answer->line[l].section == section && *answer->line[l].row->ours) return true;
-    return false;
-}
-
-static void print_section(FILE *out, const struct convention_answer *answer, int section)
+/* ".with_ours": the section has figures of ours. */
+static void add_section(cJSON *object, const struct convention_answer *answer, int section)
 {
     const struct convention_row *row = answer->section[section];
-    const bool with_ours = has_ours(answer, section);
-    fprintf(out, "\n%s\n", row->label);
-    if (with_ours) fprintf(out, "%49s%16s%15s\n", answer->convention->label, "this engine", "difference");
-    for (int l = 0; l < answer->lines; l++)
-        if (answer->line[l].section == section) print_line(out, &answer->line[l], with_ours);
-    if (*row->formula) print_figures(out, row->formula, answer->theirs[section], answer->ours[section], with_ours);
+    bool with_ours = false;
+    json_put(object, TEXT("title", row->label));
+    cJSON *lines = cJSON_AddArrayToObject(object, "lines");
+    for (int l = 0; l < answer->lines; l++) {
+        const struct convention_line *line = &answer->line[l];
+        if (line->section != section) continue;
+        add_line(json_item(lines), line);
+        with_ours |= *line->row->ours;
+    }
+    json_put(object, TEXT_IF("sum", row->formula), NUMBER("accounting", answer->theirs[section]),
+             NUMBER("engine", answer->ours[section]), TRUTH(".with_ours", with_ours));
+    cJSON *sum = *row->formula ? cJSON_AddObjectToObject(object, ".sum") : NULL;
+    add_figures(sum, row->formula, answer->theirs[section], answer->ours[section]);
 }
 
-static void print_cases(FILE *out, const struct convention_answer *answer)
+static void add_case(cJSON *object, const struct convention_answer *answer, int number)
 {
     char text[VALUE_ROOM];
-    if (!answer->cases) return;
-    fprintf(out, "\n%-46s", "Case by case (*: this one)");
+    json_put(object, TEXT("label", answer->of_case[number]->label), TEXT("quantities", answer->of_case[number]->formula),
+             TRUTH("this", answer->is_this[number]));
+    cJSON *sums = cJSON_AddArrayToObject(object, "sums");
     for (int s = 0; s < answer->sections; s++)
-        if (*answer->section[s]->formula) fprintf(out, " %16s", answer->section[s]->formula);
-    for (int c = 0; c < answer->cases; c++) {
-        fprintf(out, "\n%c %-44s", answer->is_this[c] ? '*' : ' ', answer->of_case[c]->label);
-        for (int s = 0; s < answer->sections; s++)
-            if (*answer->section[s]->formula) fprintf(out, " %16s", value_text(text, answer->sum[c][s]));
-    }
-    fputc('\n', out);
+        if (*answer->section[s]->formula)
+            json_put(json_item(sums), TEXT("sum", answer->section[s]->formula), NUMBER("accounting", answer->sum[number][s]),
+                     TEXT(".text", value_text(text, answer->sum[number][s])));
 }
 
-/* What the formulas name, with the values; those that were given are marked. */
-static void print_quantities(FILE *out, struct convention_answer *answer)
+/* What formulas name; as text also what was given and is part of other quantities only. */
+static void add_quantity(cJSON *list, struct quantities *quantities, int q)
 {
-    struct quantities *quantities = &answer->quantities;
-    fputs("\nQuantities (=: given with --with)\n", out);
-    for (int q = 0; q < QUANTITY_COUNT; q++) {
-        const struct quantity_row *row = &quantity_table[q];
-        const bool given = quantities->given[q], follows = !given && *row->formula && isnan(quantities->value[q]);
-        char text[200], value[VALUE_ROOM];
-        bool ignored;
-        if (!*row->meaning || (quantities->used[q] != USED && !given)) continue;
-        fprintf(out, "%c %-13s %17s  ", given ? '=' : ' ', row->name,
-                value_text(value, quantities_value(quantities, row->name, &ignored)));
-        snprintf(text, sizeof text, "%s%s%s", row->meaning, follows ? ": " : "", follows ? row->formula : "");
-        words_print(out, 35, 37, text);
-    }
+    const struct quantity_row *row = &quantity_table[q];
+    const bool given = quantities->given[q], used = quantities->used[q] == USED;
+    const bool follows = !given && *row->formula && isnan(quantities->value[q]);
+    char number[VALUE_ROOM];
+    bool ignored;
+    if (!*row->meaning || (!used && !given)) return;
+    const double value = quantities_value(quantities, row->name, &ignored);
+    cJSON *object = json_put(json_item(list), TEXT("name", row->name), NUMBER("value", value), TRUTH("given", given),
+                             TEXT("meaning", row->meaning), TEXT(".value", value_text(number, value)),
+                             TEXT(".follows", follows ? row->formula : ""));
+    if (!used) json_put(object, TRUTH(".", true));
 }
 
-int convention_print(FILE *out, const struct convention_row *convention, const struct config *config,
+#define FIGURES                                                                                                        \
+    "{?.long}  {.label}\n                                 {/}{!.long}  {.label:-31}{/}{.theirs:16}"                    \
+    "{?.with_ours}{.ours:16}{.difference:15}{/}\n"
+static const char page[] =
+    "{~:2}{accounting}: {who}{/}{setup}\n"
+    "{#sections}\n{title}\n{?.with_ours}{.name:49}     this engine     difference\n{/}"
+    "{#lines}" FIGURES "{?.calculated}    {~:6}{formula} = {numbers}{/}{/}{?.differs}    differs: {~:6}{why}{/}{/}{/}{#.sum}" FIGURES "{/}{/}"
+    "{?cases}\nCase by case (*: this one)                    {#sections}{?sum} {sum:16}{/}{/}"
+    "{#cases}\n{?this}*{/}{!this} {/} {label:-44}{#sums} {.text:16}{/}{/}\n{/}"
+    "\nQuantities (=: given with --with)\n"
+    "{#quantities}{?given}={/}{!given} {/} {name:-13} {.value:17}  {~:37}{meaning}{?.follows}: {.follows}{/}{/}{/}\n{~:2}{why}{/}";
+
+int convention_print(FILE *out, bool as_json, const struct convention_row *convention, const struct config *config,
                      const struct text_list *with, struct error *err)
 {
     struct convention_answer *answer = convention_open(convention, config, with, err);
-    char text[600];
     if (!answer) return err->status;
-    snprintf(text, sizeof text, "%s: %s", convention->label, convention->formula);
-    words_print(out, 0, 2, text);
-    fprintf(out, "%s\n", answer->setup);
-    for (int section = 0; section < answer->sections; section++) print_section(out, answer, section);
-    print_cases(out, answer);
-    print_quantities(out, answer);
-    fputc('\n', out);
-    words_print(out, 0, 2, convention->why);
+    cJSON *facts = json_object(TEXT("accounting", convention->label), TEXT("who", convention->formula),
+                               TEXT("why", convention->why), TEXT("group", convention->when), TEXT("setup", answer->setup),
+                               TEXT(".name", convention->label));
+    cJSON *sections = cJSON_AddArrayToObject(facts, "sections"), *cases = cJSON_AddArrayToObject(facts, "cases"),
+          *quantities = cJSON_AddArrayToObject(facts, "quantities");
+    for (int s = 0; s < answer->sections; s++) add_section(json_item(sections), answer, s);
+    for (int c = 0; c < answer->cases; c++) add_case(json_item(cases), answer, c);
+    for (int q = 0; q < QUANTITY_COUNT; q++) add_quantity(quantities, &answer->quantities, q);
     free(answer);
-    return STATUS_OK;
-}
-
-/* ---- as JSON ---- */
-
-static void add_lines(cJSON *root, struct convention_answer *answer)
-{
-    cJSON *sections = cJSON_AddArrayToObject(root, "sections");
-    for (int s = 0; s < answer->sections; s++) {
-        cJSON *section = json_put(json_item(sections), TEXT("title", answer->section[s]->label));
-        cJSON *lines = cJSON_AddArrayToObject(section, "lines");
-        for (int l = 0; l < answer->lines; l++) {
-            const struct convention_line *line = &answer->line[l];
-            if (line->section != s) continue;
-            json_put(json_item(lines), TEXT("label", line->row->label), TEXT("formula", line->row->formula),
-                     TEXT("numbers", line->numbers), NUMBER("accounting", line->theirs), NUMBER("engine", line->ours),
-                     TEXT_IF("why", line->row->why));
-        }
-        json_put(section, TEXT_IF("sum", answer->section[s]->formula), NUMBER("accounting", answer->theirs[s]),
-                 NUMBER("engine", answer->ours[s]));
-    }
-}
-
-static void add_cases(cJSON *root, const struct convention_answer *answer)
-{
-    cJSON *cases = cJSON_AddArrayToObject(root, "cases");
-    for (int c = 0; c < answer->cases; c++) {
-        cJSON *object = json_put(json_item(cases), TEXT("label", answer->of_case[c]->label),
-                                 TEXT("quantities", answer->of_case[c]->formula), TRUTH("this", answer->is_this[c]));
-        cJSON *sums = cJSON_AddArrayToObject(object, "sums");
-        for (int s = 0; s < answer->sections; s++)
-            if (*answer->section[s]->formula)
-                json_put(json_item(sums), TEXT("sum", answer->section[s]->formula),
-                         NUMBER("accounting", answer->sum[c][s]));
-    }
-}
-
-static void add_quantities(cJSON *root, struct convention_answer *answer)
-{
-    cJSON *quantities = cJSON_AddArrayToObject(root, "quantities");
-    for (int q = 0; q < QUANTITY_COUNT; q++) {
-        bool ignored;
-        if (answer->quantities.used[q] != USED || !*quantity_table[q].meaning) continue;
-        json_put(json_item(quantities), TEXT("name", quantity_table[q].name),
-                 NUMBER("value", quantities_value(&answer->quantities, quantity_table[q].name, &ignored)),
-                 TRUTH("given", answer->quantities.given[q]), TEXT("meaning", quantity_table[q].meaning));
-    }
-}
-
-int convention_print_json(FILE *out, const struct convention_row *convention, const struct config *config,
-                          const struct text_list *with, struct error *err)
-{
-    struct convention_answer *answer = convention_open(convention, config, with, err);
-    if (!answer) return err->status;
-    cJSON *root =
-        json_object(TEXT("accounting", convention->label), TEXT("who", convention->formula),
-                    TEXT("why", convention->why), TEXT("group", convention->when), TEXT("setup", answer->setup));
-    add_lines(root, answer);
-    add_cases(root, answer);
-    add_quantities(root, answer);
-    free(answer);
-    return json_print(out, root, err);
+    return template_answer(out, as_json, page, facts, err);
 }
 
 /* ---- the list of all ---- */
 
-void conventions_print_list(FILE *out)
+static const char list_page[] =
+    "zerolab plan CONFIG --accounting NAME holds one of these against what this engine plans\n\n"
+    "Bytes of a parameter on each of N ranks, array by array\n\n"
+    "                      stage 0    stage 1    stage 2    stage 3\n"
+    "{#accountings}{?.stages}{name:-18}{#.stages} {sum:10|-}{/}\n    {who}\n{/}"
+    "{!.stages}{?.first}\n{group}\n\n{/}{name}\n    {~}{who}{/}{/}{/}"
+    "\nQuantities for --with, e.g. --with tp=8,pp=4; a CONFIG or --model gives the rest\n\n"
+    "{#.quantities}{name:-15}{~:17}{meaning}{/}{/}";
+
+static void add_accounting(cJSON *object, const struct accounting *accounting)
 {
-    const char *group = "";
-    for (const struct convention_row *row = convention_rows; row < convention_rows + convention_row_count; row++) {
-        if (row->kind != CONVENTION) continue;
-        if (strcmp(group, row->when) != 0) fprintf(out, "\n%s\n\n", group = row->when);
-        fprintf(out, "%s\n    ", row->label);
-        words_print(out, 4, 4, row->formula);
-    }
-    fputs("\nQuantities for --with, e.g. --with tp=8,pp=4; a CONFIG or --model gives the rest\n\n", out);
-    for (int q = 0; q < QUANTITY_COUNT; q++) {
-        if (!*quantity_table[q].meaning) continue;
-        fprintf(out, "%-15s", quantity_table[q].name);
-        words_print(out, 15, 17, quantity_table[q].meaning);
+    char text[32];
+    json_put(object, TEXT("name", accounting->name), TEXT("group", "bytes of a parameter"), TEXT("who", accounting->who));
+    cJSON *stages = cJSON_AddArrayToObject(object, ".stages");
+    for (int stage = 0; stage < 4; stage++) {
+        const bool speaks = accounting_speaks_of(accounting, stage);
+        json_put(json_item(stages),
+                 TEXT("sum", speaks ? accounting_sum_text(text, accounting_sum_of(accounting, stage), "") : ""));
     }
 }
 
-int conventions_print_list_json(FILE *out, struct error *err)
+int accountings_print(FILE *out, bool as_json, struct error *err)
 {
-    cJSON *root = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(root, "accountings");
-    for (int a = 0; a < ACCOUNTINGS; a++)
-        json_put(json_item(list), TEXT("name", accounting_table[a].name), TEXT("group", "bytes of a parameter"),
-                 TEXT("who", accounting_table[a].who));
-    for (const struct convention_row *row = convention_rows; row < convention_rows + convention_row_count; row++)
-        if (row->kind == CONVENTION)
-            json_put(json_item(list), TEXT("name", row->label), TEXT("group", row->when), TEXT("who", row->formula));
-    return json_print(out, root, err);
+    cJSON *facts = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(facts, "accountings"),
+          *quantities = cJSON_AddArrayToObject(facts, ".quantities");
+    const char *group = "";
+    for (int a = 0; a < ACCOUNTINGS; a++) add_accounting(json_item(list), &accounting_table[a]);
+    for (const struct convention_row *row = convention_rows; row < convention_rows + convention_row_count; row++) {
+        if (row->kind != CONVENTION) continue;
+        json_put(json_item(list), TEXT("name", row->label), TEXT("group", row->when), TEXT("who", row->formula),
+                 TRUTH(".first", strcmp(group, row->when) != 0));
+        group = row->when;
+    }
+    for (int q = 0; q < QUANTITY_COUNT; q++)
+        if (*quantity_table[q].meaning)
+            json_put(json_item(quantities), TEXT("name", quantity_table[q].name), TEXT("meaning", quantity_table[q].meaning));
+    return template_answer(out, as_json, list_page, facts, err);
 }

@@ -6,7 +6,7 @@
 
 #include "engine/advise/differences.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/base/words.h"
 
 /* ---- what was given ---- */
@@ -143,14 +143,9 @@ struct explained *explain_keys(const struct config *config, const struct setup *
     return list;
 }
 
-/* ---- the page ---- */
+/* ---- what is printed: JSON, and for text only what begins with a dot ---- */
 
-enum { INDENT = 6, NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6 };
-
-static void print_sentence(FILE *out, const char *lead, const char *text)
-{
-    words_print(out, fprintf(out, "%*s%s", INDENT, "", lead), *lead ? INDENT + 2 : INDENT, text);
-}
+enum { NAME = 34, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6, ROW_ROOM = 400 };
 
 /* Large numbers are grouped; a number that means "no limit" gets a name. */
 static const char *shown_value(char text[80], const struct explained *line)
@@ -164,56 +159,37 @@ static const char *shown_value(char text[80], const struct explained *line)
     return text;
 }
 
-/* A name or a value that is too wide takes columns from the ones after it. */
-static void print_row(FILE *out, const struct explained *line)
+/* Appends at a column, or after what reaches further and a space. */
+static void put_at(char row[ROW_ROOM], int column, const char *text)
+{
+    const int gap = column - (int)strlen(row);
+    text_append(row, ROW_ROOM, "%*s%s", gap > 1 ? gap : 1, "", text);
+}
+
+static void write_row(char row[ROW_ROOM], const struct explained *line)
 {
     static const char *const verdicts[] = {"n/a", "yes", "no", ""};
+    const bool honoured = line->key->class == CLASS_HONOURED;
+    const char *unit = honoured ? key_unit(line->key->path) : "", *change = line->key->live ? "live" : "restart";
+    const bool one = !strcmp(line->value, "1") && *unit && unit[strlen(unit) - 1] == 's';
+    const int end = 2 + NAME + VALUE;
     char text[80];
     const char *value = shown_value(text, line);
-    const bool honoured = line->key->class == CLASS_HONOURED;
-    int used = fprintf(out, "  %s", key_leaf(line->key->path)), end = 2 + NAME + VALUE;
-    int gap = end - used - (int)strlen(value);
-    used += fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", value);
-    const char *unit = honoured ? key_unit(line->key->path) : "";
-    const bool one = !strcmp(line->value, "1") && *unit && unit[strlen(unit) - 1] == 's';
-    used += fprintf(out, " %.*s", (int)strlen(unit) - one, unit);
-    gap = end + UNIT - used;
-    used += fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", line->from);
-    const char *verdict = verdicts[line->binding.verdict];
-    const char *change = !honoured ? "" : line->key->live ? "live" : "restart";
-    char rest[32];
-    snprintf(rest, sizeof rest, "%-*s%s", BINDING, verdict, change);
-    gap = end + UNIT + SOURCE - used;
-    for (size_t length = strlen(rest); length && rest[length - 1] == ' ';) rest[--length] = '\0';
-    if (*rest) fprintf(out, "%*s%s", gap > 1 ? gap : 1, "", rest);
-    fputc('\n', out);
+    snprintf(row, ROW_ROOM, "  %s", key_leaf(line->key->path));
+    put_at(row, end - (int)strlen(value), value);
+    text_append(row, ROW_ROOM, " %.*s", (int)strlen(unit) - one, unit);
+    put_at(row, end + UNIT, line->from);
+    if (*verdicts[line->binding.verdict]) put_at(row, end + UNIT + SOURCE, verdicts[line->binding.verdict]);
+    if (honoured) put_at(row, end + UNIT + SOURCE + BINDING, change);
 }
 
-static void print_difference(FILE *out, const char *path)
+static const char *lead_of(const struct binding *binding)
 {
-    char text[DIFFERENCE_MAX];
-    const struct difference *row = difference_of_key(path);
-    if (!row) return;
-    difference_say(text, row);
-    print_sentence(out, "", text);
-}
-
-static void print_key(FILE *out, const struct explained *line)
-{
-    const struct binding *binding = &line->binding;
-    print_row(out, line);
-    if (line->spelling[0]) print_sentence(out, "spelled ", line->spelling);
-    if (line->note[0]) print_sentence(out, "", line->note);
-    if (line->effect[0]) print_sentence(out, "", line->effect);
-    if (line->why[0])
-        print_sentence(out,
-                       binding->off                                    ? ""
-                       : binding->verdict == BINDS_NOT                 ? "does not bind: "
-                       : binding->verdict == BINDS && binding->planned ? "binds; "
-                       : binding->verdict == BINDS                     ? "binds: "
-                                                                       : "whether it binds cannot be said: ",
-                       line->why);
-    print_difference(out, line->key->path);
+    return binding->off                                    ? ""
+           : binding->verdict == BINDS_NOT                 ? "does not bind: "
+           : binding->verdict == BINDS && binding->planned ? "binds; "
+           : binding->verdict == BINDS                     ? "binds: "
+                                                           : "whether it binds cannot be said: ";
 }
 
 /* The reason why a key that was not given has no effect, without the words of its part's title. */
@@ -226,16 +202,6 @@ static const char *reason_of(char text[400], const struct explained *line)
     return text;
 }
 
-static void print_nothing(FILE *out, const struct explained *line)
-{
-    char text[400];
-    int column = fprintf(out, "  %s", key_leaf(line->key->path));
-    if (column > 2 + NAME - 2) fputc('\n', out), column = 0;
-    fprintf(out, "%*s", 2 + NAME - column, "");
-    words_print(out, 2 + NAME, 2 + NAME, reason_of(text, line));
-    print_difference(out, line->key->path);
-}
-
 /* The section: the path up to its last dot. */
 static const char *section_of(char section[CONFIG_PATH_MAX], const char *path)
 {
@@ -245,7 +211,8 @@ static const char *section_of(char section[CONFIG_PATH_MAX], const char *path)
     return section;
 }
 
-static void print_title(FILE *out, enum explain_part part)
+/* before: the line before it; NULL: none. */
+static void add_text(cJSON *json, const struct explained *line, const struct explained *before)
 {
     static const char *const titles[] = {
         "GIVEN",
@@ -253,51 +220,17 @@ static void print_title(FILE *out, enum explain_part part)
         "NOT GIVEN, and without effect here",
         "NOT GIVEN, and refused unless off",
     };
-    fprintf(out, "\n%s\n", titles[part]);
-    if (part == EXPLAIN_GIVEN || part == EXPLAIN_NOT_GIVEN)
-        fprintf(out, "  %-*s%*s%*s%-*s%-*s%s\n", NAME, "key", VALUE, "value", UNIT, "", SOURCE, "from", BINDING,
-                "binds", "change");
+    const bool whole = line->part == EXPLAIN_GIVEN || line->part == EXPLAIN_NOT_GIVEN;
+    const bool first = !before || before->part != line->part;
+    const struct difference *row = difference_of_key(line->key->path);
+    char section[CONFIG_PATH_MAX], text[400], columns[ROW_ROOM], difference[DIFFERENCE_MAX] = "";
+    if (row) difference_say(difference, row);
+    write_row(columns, line);
+    json_put(json, TEXT(".title", first ? titles[line->part] : ""), TRUTH(".whole", whole), TEXT(".row", columns),
+             TEXT(".section", first || !same_section(before, line) ? section_of(section, line->key->path) : ""),
+             TEXT(".lead", lead_of(&line->binding)), TEXT(".difference", difference), TEXT(".leaf", key_leaf(line->key->path)),
+             TRUTH(".wide", strlen(key_leaf(line->key->path)) > NAME - 2), TEXT(".reason", reason_of(text, line)));
 }
-
-static void print_part(FILE *out, const struct explained *list, int count, enum explain_part part)
-{
-    char section[CONFIG_PATH_MAX];
-    int first = 0;
-    while (first < count && list[first].part != part) first++;
-    if (first < count) print_title(out, part);
-    for (int i = first; i < count && list[i].part == part; i++) {
-        if (i == first || !same_section(&list[i - 1], &list[i]))
-            fprintf(out, " %s\n", section_of(section, list[i].key->path));
-        if (part == EXPLAIN_GIVEN || part == EXPLAIN_NOT_GIVEN) print_key(out, &list[i]);
-        else print_nothing(out, &list[i]);
-    }
-}
-
-/* The keys of a step that is planned for it; NULL, with the error set: none can be planned, or there is no memory. */
-static struct explained *plan_and_explain(const struct config *config, int *count, struct error *err)
-{
-    struct setup setup;
-    if (setup_init(&setup, config, err)) return NULL;
-    struct explained *list = explain_keys(config, &setup, count);
-    setup_release(&setup);
-    if (!list) error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
-    return list;
-}
-
-int explain_print(FILE *out, const struct config *config, const char *name, struct error *err)
-{
-    int count;
-    struct explained *list = plan_and_explain(config, &count, err);
-    if (!list) return err->status;
-    fprintf(out,
-            "%s: what each key does in this run\nA key binds if a step at its neutral value would be another one.\n",
-            name);
-    for (int part = 0; part < EXPLAIN_PARTS; part++) print_part(out, list, count, (enum explain_part)part);
-    free(list);
-    return STATUS_OK;
-}
-
-/* ---- as JSON ---- */
 
 static void add_key(cJSON *json, const struct explained *line)
 {
@@ -321,13 +254,40 @@ static void add_key(cJSON *json, const struct explained *line)
     if (row && row->fsdp2) json_put(json, TEXT("fsdp2", row->fsdp2), TEXT("fsdp2_source", row->fsdp2_source));
 }
 
-int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err)
+static const char page[] =
+    "{config}: what each key does in this run\nA key binds if a step at its neutral value would be another one.\n"
+    "{#keys}{?.title}\n{.title}\n"
+    "{?.whole}  key                                       value          from    binds change\n{/}{/}"
+    "{?.section} {.section}\n{/}"
+    "{?.whole}{.row}\n{?spelled}      {~:8}spelled {spelled}{/}{/}{?note}      {~:6}{note}{/}{/}"
+    "{?effect}      {~:6}{effect}{/}{/}"
+    "{?why}{?.lead}      {~:8}{.lead}{why}{/}{/}{!.lead}      {~:6}{why}{/}{/}{/}"
+    "{?.difference}      {~:6}{.difference}{/}{/}{/}"
+    "{!.whole}{?.wide}  {.leaf}\n                                    {/}{!.wide}  {.leaf:-34}{/}{~:36}{.reason}{/}"
+    "{?.difference}      {~:6}{.difference}{/}{/}{/}{/}";
+
+/* The keys of a step that is planned for it; NULL, with the error set: none can be planned, or there is no memory. */
+static struct explained *plan_and_explain(const struct config *config, int *count, struct error *err)
+{
+    struct setup setup;
+    if (setup_init(&setup, config, err)) return NULL;
+    struct explained *list = explain_keys(config, &setup, count);
+    setup_release(&setup);
+    if (!list) error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
+    return list;
+}
+
+int explain_print(FILE *out, bool as_json, const struct config *config, const char *name, struct error *err)
 {
     int count;
     struct explained *list = plan_and_explain(config, &count, err);
     if (!list) return err->status;
-    cJSON *json = json_object(TEXT("config", name)), *keys = cJSON_AddArrayToObject(json, "keys");
-    for (int i = 0; i < count; i++) add_key(json_item(keys), &list[i]);
+    cJSON *facts = json_object(TEXT("config", name)), *keys = cJSON_AddArrayToObject(facts, "keys");
+    for (int i = 0; i < count; i++) {
+        cJSON *key = json_item(keys);
+        add_key(key, &list[i]);
+        add_text(key, &list[i], i ? &list[i - 1] : NULL);
+    }
     free(list);
-    return json_print(out, json, err);
+    return template_answer(out, as_json, page, facts, err);
 }

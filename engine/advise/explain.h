@@ -6,11 +6,9 @@
 
 #include "engine/advise/binding.h"
 
-/* `name`: the configuration's name in the heading. Lines have at most 80 columns. */
-int explain_print(FILE *out, const struct config *config, const char *name, struct error *err);
-
-/* {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
-int explain_print_json(FILE *out, const struct config *config, const char *name, struct error *err);
+/* `name`: the configuration's name in the heading. Lines have at most 80 columns. As JSON:
+ * {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
+int explain_print(FILE *out, bool as_json, const struct config *config, const char *name, struct error *err);
 
 /* ---- the facts on each key ---- */
 

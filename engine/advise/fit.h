@@ -136,5 +136,4 @@ struct fit_answer *fit_answer(const struct fit_question *question, struct error 
 /* "stage 3, offload_optimizer cpu, model.recompute full, model.mlp_tiles 4, the least buckets and prefetch" */
 const char *fit_setup_text(char text[160], const struct fit_setup *setup);
 
-void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer);
-int fit_print_json(FILE *out, const struct fit_question *question, const struct fit_answer *answer, struct error *err);
+int fit_print(FILE *out, bool as_json, const struct fit_question *question, const struct fit_answer *answer, struct error *err);

@@ -1,84 +1,63 @@
-/* `zerolab plan --fit` as a page of at most 80 columns: what there is, the cheapest setup for the model as it is, and how deep
- * a model of its width could be in each setup. */
-#include <inttypes.h>
+/* `zerolab plan --fit`: what there is, the cheapest setup for the model as it is, and how deep a model of its width could be in each
+ * setup. As JSON, and as a page of at most 80 columns. */
 #include <string.h>
 
 #include "engine/advise/fit.h"
-#include "engine/base/grouped.h"
+#include "engine/base/template.h"
 #include "engine/base/words.h"
 
-static const char *where(enum offload offload)
-{
-    return offload == OFFLOAD_NONE ? "-" : offload_name(offload);
-}
-
-/* "1.50 GiB", "14.31 MiB" */
+/* "1.50 GiB", "14.31 MiB"; "": 0 */
 static const char *sized(char out[32], uint64_t bytes)
 {
     const bool large = bytes >= 1u << 30;
     snprintf(out, 32, "%.2f %s", (double)bytes / (large ? 1 << 30 : 1 << 20), large ? "GiB" : "MiB");
-    return out;
+    return bytes ? out : "";
 }
 
 /* ---- what there is ---- */
 
-static void print_budgets(FILE *out, const uint64_t *bytes)
+static void add_gpu(cJSON *facts, const struct fit_question *question)
 {
-    const char *between = "budgets of a rank: ";
-    char a[32];
-    for (int tier = 0; tier < TIERS; tier++, between = ", ")
-        fprintf(out, "%s%s %s", between, tier_name((enum tier)tier), bytes[tier] ? sized(a, bytes[tier]) : "none");
-    fputc('\n', out);
-}
-
-static void print_gpu(FILE *out, const struct fit_question *question)
-{
-    const uint64_t budget = question->config->budget_bytes[TIER_DEVICE], free_bytes = question->gpu_bytes;
     const int ranks = question->ranks_on_gpu;
+    const uint64_t budget = question->config->budget_bytes[TIER_DEVICE], free_bytes = question->gpu_bytes,
+                   each = free_bytes / (uint64_t)(ranks ? ranks : 1);
     char a[32], b[32];
-    if (!free_bytes) {
-        fprintf(out, "GPU memory: not known, no GPU can be asked here%s\n",
-                budget ? "" : "; give memory.device_budget for an answer that holds for one");
-        return;
-    }
-    fprintf(out, "GPU memory free here: %s", sized(a, free_bytes));
-    if (ranks > 1) fprintf(out, ", which %d ranks share: %s each", ranks, sized(b, free_bytes / (uint64_t)ranks));
-    fputc('\n', out);
-    if (budget > free_bytes / (uint64_t)ranks) fputs("(device budgets together are more than that)\n", out);
+    json_put(facts, TRUTH(".on_gpu", ranks > 0), NUMBER(".sharers", ranks), TEXT(".gpu", sized(a, free_bytes)),
+             TEXT(".each", ranks > 1 ? sized(b, each) : ""), TRUTH(".device_budget", budget > 0),
+             TRUTH(".over", free_bytes && budget > each));
 }
 
-static void print_limits(FILE *out, const struct fit_question *question)
-{
-    const uint64_t *bytes = question->limits.bytes;
-    char a[32];
-    print_budgets(out, question->config->budget_bytes);
-    if (question->ranks_on_gpu) print_gpu(out, question);
-    if (bytes[FIT_MEMORY])
-        fprintf(out, "memory free here: %s, for %shost tiers of all ranks\n", sized(a, bytes[FIT_MEMORY]),
-                question->ranks_on_gpu ? "the " : "device and ");
-    if (bytes[FIT_DISK])
-        fprintf(out, "disk free under %s: %s, for the NVMe tiers of all ranks\n", question->limits.folder,
-                sized(a, bytes[FIT_DISK]));
-    if (bytes[FIT_MEMORY] && !bytes[FIT_DEVICE] && !question->ranks_on_gpu)
-        fputs("(no device budget: the device is that memory too, and cpu offload gains little)\n", out);
-    if (question->machine_bytes)
-        fprintf(out, "(all ranks' budgets together are more than the %s of memory free here)\n",
-                sized(a, question->machine_bytes));
-}
-
-static void print_head(FILE *out, const struct fit_question *question)
+static void add_room(cJSON *facts, const struct fit_question *question)
 {
     const struct config *config = question->config;
-    const int ranks = config->topology.ranks;
-    fprintf(out, "%s: %s, %s, %d rank%s, micro-batch %d x %d tokens",
-            question->any_model ? "GPT-2's family" : config->model.name, dtype_name(config->dtype),
-            config->optimizer.type, ranks, plural(ranks), config->micro_batch_size, config->data.sequence_length);
-    if (config->accumulation_steps > 1) fprintf(out, " x %d", config->accumulation_steps);
-    fputc('\n', out);
-    print_limits(out, question);
+    const uint64_t *bytes = question->limits.bytes;
+    char a[32], b[32], c[32];
+    cJSON *budgets = cJSON_AddObjectToObject(facts, ".budgets"), *limits = cJSON_AddObjectToObject(facts, "limit_bytes");
+    for (int tier = 0; tier < TIERS; tier++)
+        json_put(budgets, TEXT(tier_name(tier), sized(a, config->budget_bytes[tier])));
+    for (enum fit_limit limit = 0; limit < FIT_LIMITS; limit++)
+        if (bytes[limit]) json_put(limits, NUMBER(fit_limit_name(limit), bytes[limit]));
+    json_put(facts, TEXT(".memory", sized(a, bytes[FIT_MEMORY])), TEXT(".disk", sized(b, bytes[FIT_DISK])),
+             TEXT(".machine", sized(c, question->machine_bytes)),
+             TEXT(".folder", question->limits.folder ? question->limits.folder : ""),
+             TRUTH(".one_memory", bytes[FIT_MEMORY] && !bytes[FIT_DEVICE] && !question->ranks_on_gpu));
+    add_gpu(facts, question);
 }
 
-/* ---- the model as it is ---- */
+static void add_head(cJSON *facts, const struct fit_question *question)
+{
+    const struct config *config = question->config;
+    json_put(facts, TEXT("model", question->any_model ? "gpt2 family" : config->model.name),
+             NUMBER("ranks", config->topology.ranks), TRUTH(".any", question->any_model),
+             TEXT(".dtype", dtype_name(config->dtype)), TEXT(".optimizer", config->optimizer.type),
+             NUMBER(".micro_batch", config->micro_batch_size), NUMBER(".tokens", config->data.sequence_length),
+             NUMBER_IF(".accumulation", config->accumulation_steps > 1, config->accumulation_steps),
+             NUMBER(".layers", config->model.layers), NUMBER(".width", config->model.hidden),
+             TEXT(".recompute", recompute_name(config->zero.recompute)));
+    add_room(facts, question);
+}
+
+/* ---- a setup and its plan ---- */
 
 const char *fit_setup_text(char text[160], const struct fit_setup *setup)
 {
@@ -92,21 +71,54 @@ const char *fit_setup_text(char text[160], const struct fit_setup *setup)
     return text;
 }
 
-static void print_needs(FILE *out, const struct fit_plan *plan, const struct fit_limits *limits)
+static void add_setup(cJSON *object, const struct fit_setup *setup)
 {
-    char a[32], b[32];
-    for (int limit = 0; limit < FIT_LIMITS; limit++) {
-        if (plan->need[limit].bytes == 0 || (limit > FIT_NVME && !limits->bytes[limit])) continue;
-        fprintf(out, "  %-7s %15s bytes", fit_limit_name((enum fit_limit)limit), grouped(a, plan->need[limit].bytes));
-        if (limits->bytes[limit])
-            fprintf(out, " of %15s %3.0f %%", grouped(b, (int64_t)limits->bytes[limit]),
-                    100 * (double)plan->need[limit].bytes / (double)limits->bytes[limit]);
-        else fprintf(out, "    %15s      ", "no limit");
-        fprintf(out, "  most of it %s\n", category_name(plan->need[limit].most));
-    }
+    char text[160];
+    json_put(object, NUMBER("stage", setup->stage), TEXT("offload_optimizer", offload_name(setup->optimizer)),
+             TEXT("offload_param", offload_name(setup->param)), TEXT("recompute", recompute_name(setup->recompute)));
+    if (setup->tiles) json_put(object, NUMBER("mlp_tiles", setup->tiles));
+    json_put(object, TEXT("sizes", sizes_name(setup->sizes)), TEXT(".setup", fit_setup_text(text, setup)),
+             TEXT(".optimizer", setup->optimizer ? offload_name(setup->optimizer) : "-"),
+             TEXT(".param", setup->param ? offload_name(setup->param) : "-"));
 }
 
-static void print_costs(FILE *out, const struct fit_plan *plan)
+static void add_plan(cJSON *object, const struct fit_plan *plan)
+{
+    if (!plan->planned) return;
+    json_put(object, NUMBER("parameters", plan->parameters));
+    cJSON *peaks = cJSON_AddObjectToObject(object, "peak_bytes");
+    for (int tier = 0; tier < TIERS; tier++) json_put(peaks, NUMBER(tier_name(tier), plan->need[tier].bytes));
+    json_put(object, NUMBER("nvme_bytes_per_step", plan->nvme_bytes), NUMBER("bus_bytes_per_step", plan->bus_bytes),
+             NUMBER("sent_bytes_per_step", plan->sent_bytes),
+             NUMBER("flops_per_step", plan->flops.forward + plan->flops.backward),
+             NUMBER("recomputed_flops_per_step", plan->flops.recomputed));
+}
+
+/* Where and what is missing; null: nothing is. */
+static void add_lacks(cJSON *object, const char *name, const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    const enum fit_limit stop = plan->planned ? fit_stop(plan, limits) : FIT_LIMITS;
+    const bool nothing = plan->planned && stop == FIT_LIMITS;
+    cJSON *lacks = nothing ? cJSON_AddNullToObject(object, name) : cJSON_AddObjectToObject(object, name);
+    if (!plan->planned) json_put(lacks, TEXT("refused", plan->refusal));
+    else if (!nothing)
+        json_put(lacks, TEXT("limit", fit_limit_name(stop)), TEXT("tier", tier_name(plan->need[stop].tier)),
+                 TEXT("category", category_name(plan->need[stop].most)), NUMBER("bytes", fit_short(plan, limits, stop)));
+}
+
+/* ---- the model as it is ---- */
+
+static void add_needs(cJSON *object, const struct fit_plan *plan, const struct fit_limits *limits)
+{
+    cJSON *list = cJSON_AddArrayToObject(object, ".needs");
+    for (enum fit_limit limit = 0; limit < FIT_LIMITS; limit++)
+        if (plan->need[limit].bytes && (limit <= FIT_NVME || limits->bytes[limit]))
+            json_put(json_item(list), TEXT("limit", fit_limit_name(limit)), NUMBER("bytes", plan->need[limit].bytes),
+                     NUMBER_IF("most", limits->bytes[limit], limits->bytes[limit]),
+                     TEXT("category", category_name(plan->need[limit].most)));
+}
+
+static void add_costs(cJSON *object, const struct fit_plan *plan)
 {
     const struct {
         const char *what;
@@ -115,50 +127,36 @@ static void print_costs(FILE *out, const struct fit_plan *plan)
                  {"over the bus to the host and back", plan->bus_bytes},
                  {"to other ranks", plan->sent_bytes}};
     const char *name = "a step";
-    char a[32];
+    cJSON *list = cJSON_AddArrayToObject(object, ".costs");
     for (size_t c = 0; c < sizeof costs / sizeof *costs; c++) {
         if (costs[c].bytes == 0) continue;
-        fprintf(out, "  %-7s %15s bytes %s\n", name, grouped(a, costs[c].bytes), costs[c].what);
+        json_put(json_item(list), TEXT("name", name), NUMBER("bytes", costs[c].bytes), TEXT("what", costs[c].what));
         name = "";
     }
-    if (plan->flops.recomputed > 0)
-        fprintf(out, "  %-7s %14.1f %% more products, to recompute\n", name,
-                100 * plan->flops.recomputed / (plan->flops.forward + plan->flops.backward));
+    json_put(object, TEXT(".again_name", name),
+             NUMBER(".again", plan->flops.recomputed / (plan->flops.forward + plan->flops.backward)));
 }
 
-struct sets {
-    FILE *out;
-    bool any;
-};
-
-static void print_set(void *user, const char *key, const char *value)
+static void add_set(void *user, const char *key, const char *value)
 {
-    struct sets *sets = user;
-    fprintf(sets->out, "  %-7s --set %s=%s\n", sets->any ? "" : "set", key, value);
-    sets->any = true;
-}
-
-static void print_sets(FILE *out, const struct config *config, const struct fit_setup *setup, const char *folder)
-{
-    struct sets sets = {.out = out};
-    fit_sets(config, setup, folder, print_set, &sets);
-    if (!sets.any) fprintf(out, "  %-7s nothing: it is configured so\n", "set");
+    cJSON *cheapest = user, *list = cJSON_GetObjectItemCaseSensitive(cheapest, ".sets");
+    const char *word = list && list->child ? "" : "set";
+    json_put(cJSON_GetObjectItemCaseSensitive(cheapest, "set"), TEXT(key, value));
+    json_put(json_item(list), TEXT("word", word), TEXT("key", key), TEXT("value", value));
 }
 
 /* One line for each way of holding the model: the recomputation and tiles that come nearest. */
-static bool is_nearest(const struct fit_cheapest *answer, int candidate, const struct fit_limits *limits)
+static bool is_nearest(const struct fit_cheapest *answer, int candidate, int until, const struct fit_limits *limits)
 {
     const struct fit_setup *setup = &answer->candidates[candidate].setup;
-    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
     double nearest = -1;
     int best = candidate;
     for (int c = 0; c < until; c++) {
         const struct fit_candidate *other = &answer->candidates[c];
-        const enum fit_limit stop = fit_stop(&other->plan, limits);
         if (other->setup.stage != setup->stage || other->setup.optimizer != setup->optimizer ||
-            other->setup.param != setup->param || !other->plan.planned || stop == FIT_LIMITS)
+            other->setup.param != setup->param || !other->plan.planned || fit_fits(&other->plan, limits))
             continue;
-        const double lacks = (double)fit_short(&other->plan, limits, stop) / (double)limits->bytes[stop];
+        const double lacks = fit_lack(&other->plan, limits);
         if (nearest >= 0 && lacks >= nearest) continue;
         nearest = lacks;
         best = c;
@@ -166,98 +164,47 @@ static bool is_nearest(const struct fit_cheapest *answer, int candidate, const s
     return best == candidate;
 }
 
-static void print_why_not(FILE *out, const struct fit_candidate *candidate, const struct fit_limits *limits)
-{
-    const struct fit_setup *setup = &candidate->setup;
-    const enum fit_limit stop = fit_stop(&candidate->plan, limits);
-    char a[32];
-    fprintf(out, "  %5d %-9s %-5s %-9s %5d %-5s", setup->stage, where(setup->optimizer), where(setup->param),
-            recompute_name(setup->recompute), setup->tiles, sizes_name(setup->sizes));
-    if (!candidate->plan.planned) fprintf(out, "  refused: %.30s\n", candidate->plan.refusal);
-    else
-        fprintf(out, " %13s  %s: %s\n", grouped(a, fit_short(&candidate->plan, limits, stop)), fit_limit_name(stop),
-                category_name(candidate->plan.need[stop].most));
-}
-
-static void print_refused(FILE *out, const struct fit_cheapest *answer, const struct fit_limits *limits)
-{
-    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
-    if (until == 0) {
-        fputs("  nothing is cheaper\n", out);
-        return;
-    }
-    fprintf(out, "\n%s, cheapest first, and the bytes that it lacks most\n",
-            answer->chosen < 0 ? "What was tried" : "What would be cheaper");
-    fprintf(out, "  %5s %-9s %-5s %-9s %5s %-5s %13s  %s\n", "stage", "optimizer", "param", "recompute", "tiles",
-            "sizes", "short, bytes", "of what");
-    for (int c = 0; c < until; c++)
-        if (is_nearest(answer, c, limits)) print_why_not(out, &answer->candidates[c], limits);
-    fputs("  (cheaper: fewer bytes over NVMe, then over the bus to the host, then less made\n"
-          "  again, then fewer tiles, then sizes of buckets and gathers as given, then a\n"
-          "  block's, then the least, then fewer bytes between ranks, then a lower stage)\n",
-          out);
-}
-
 /* Whether something cheaper is only too large for this machine, and not for the budgets that were given. */
-static bool fits_elsewhere(const struct fit_cheapest *answer, const struct fit_limits *limits, enum fit_limit own)
+static bool fits_elsewhere(const struct fit_cheapest *answer, int until, const struct fit_limits *limits, enum fit_limit own)
 {
-    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
     struct fit_limits without = *limits;
     without.bytes[own] = 0;
-    for (int c = 0; c < until; c++)
+    for (int c = 0; c < until && limits->bytes[own]; c++)
         if (fit_fits(&answer->candidates[c].plan, &without)) return true;
     return false;
 }
 
-/* A budget that was not given is what this machine has: said where a larger machine would have another answer. */
-static void print_elsewhere(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
+static cJSON *add_candidate(cJSON *object, const struct fit_candidate *candidate, const struct fit_limits *limits)
 {
-    const struct fit_limits *limits = &question->limits;
-    const uint64_t *budget = question->config->budget_bytes;
-    const int ranks = question->config->topology.ranks;
-    const bool device = !budget[TIER_DEVICE] && !question->ranks_on_gpu;
-    char a[32];
-    if (limits->bytes[FIT_MEMORY] && fits_elsewhere(answer, limits, FIT_MEMORY))
-        fprintf(
-            out,
-            "  limited by this machine's memory (%s for %d rank%s):\n  %s%smemory.host_budget=... plans for another\n",
-            sized(a, limits->bytes[FIT_MEMORY]), ranks, plural(ranks), device ? "memory.device_budget=..." : "",
-            device ? " with " : "");
-    if (limits->bytes[FIT_DISK] && fits_elsewhere(answer, limits, FIT_DISK))
-        fprintf(out,
-                "  limited by this machine's disk (%s for %d rank%s):\n  memory.nvme_budget=... plans for another\n",
-                sized(a, limits->bytes[FIT_DISK]), ranks, plural(ranks));
+    add_setup(object, &candidate->setup);
+    add_plan(object, &candidate->plan);
+    add_lacks(object, "lacks", &candidate->plan, limits);
+    return object;
 }
 
-static void print_cheapest(FILE *out, const struct fit_question *question, const struct fit_cheapest *answer)
+static void add_cheapest(cJSON *facts, const struct fit_cheapest *answer, const struct fit_question *question)
 {
-    const struct config *config = question->config;
-    char a[32], setup[160];
-    if (answer->chosen < 0) {
-        fprintf(out, "\nNothing here trains %s as it is (%d layers):\n", config->model.name, config->model.layers);
-        fputs("a smaller micro-batch, more ranks or larger budgets would be needed\n", out);
-    } else {
-        const struct fit_candidate *chosen = &answer->candidates[answer->chosen];
-        fprintf(out, "\nThe cheapest setup for %s as it is (%d layers, %s parameters)\n  ", config->model.name,
-                config->model.layers, grouped(a, chosen->plan.parameters));
-        words_print(out, 2, 2, fit_setup_text(setup, &chosen->setup));
-        print_needs(out, &chosen->plan, &question->limits);
-        print_costs(out, &chosen->plan);
-        print_sets(out, config, &chosen->setup, question->limits.folder);
+    const int until = answer->chosen < 0 ? answer->count : answer->chosen;
+    const struct fit_limits *limits = &question->limits;
+    const struct fit_candidate *chosen = answer->chosen < 0 ? NULL : &answer->candidates[answer->chosen];
+    cJSON *cheapest = chosen ? cJSON_AddObjectToObject(facts, "cheapest") : cJSON_AddNullToObject(facts, "cheapest");
+    if (chosen) {
+        add_candidate(cheapest, chosen, limits);
+        add_needs(cheapest, &chosen->plan, limits);
+        add_costs(cheapest, &chosen->plan);
+        cJSON_AddObjectToObject(cheapest, "set");
+        cJSON_AddArrayToObject(cheapest, ".sets");
+        fit_sets(question->config, &chosen->setup, limits->folder, add_set, cheapest);
     }
-    print_elsewhere(out, question, answer);
-    print_refused(out, answer, &question->limits);
+    cJSON *cheaper = cJSON_AddArrayToObject(facts, "cheaper");
+    for (int c = 0; c < until; c++)
+        json_put(add_candidate(json_item(cheaper), &answer->candidates[c], limits),
+                 TRUTH(".nearest", is_nearest(answer, c, until, limits)));
+    json_put(facts, TRUTH(".memory_stops", fits_elsewhere(answer, until, limits, FIT_MEMORY)),
+             TRUTH(".disk_stops", fits_elsewhere(answer, until, limits, FIT_DISK)));
 }
 
 /* ---- how deep ---- */
-
-static void write_stop(char *text, size_t room, const struct fit_depth *depth, const struct fit_limits *limits)
-{
-    const enum fit_limit stop = fit_stop(&depth->next, limits);
-    if (depth->layers == FIT_LAYERS_MAX) snprintf(text, room, "the most looked at");
-    else if (!depth->next.planned) snprintf(text, room, "%.40s", depth->next.refusal);
-    else snprintf(text, room, "%s: %s", fit_limit_name(stop), category_name(depth->next.need[stop].most));
-}
 
 /* Parameters of the same stage with all of it on the device. */
 static int64_t without_offload(const struct fit_depth *depths, int stage)
@@ -274,56 +221,87 @@ static bool is_configured(const struct config *config, const struct fit_setup *s
            config->zero.offload_param == setup->param;
 }
 
-static void print_depth(FILE *out, const struct fit_question *question, const struct fit_depth *depths, int d)
+static cJSON *add_depth(cJSON *object, const struct fit_depth *depth, const struct fit_limits *limits)
 {
-    const struct fit_depth *depth = &depths[d];
-    const struct fit_setup *setup = &depth->setup;
-    const int64_t plain = without_offload(depths, setup->stage);
-    char parameters[32] = "-", ratio[16] = "", stop[64];
-    if (depth->layers) grouped(parameters, depth->plan.parameters);
-    if (plain && depth->layers && (setup->optimizer || setup->param))
-        snprintf(ratio, sizeof ratio, "%.2f", (double)depth->plan.parameters / (double)plain);
-    write_stop(stop, sizeof stop, depth, &question->limits);
-    fprintf(out, "%c %5d %-9s %-5s %5d", !question->any_model && is_configured(question->config, setup) ? '>' : ' ',
-            setup->stage, where(setup->optimizer), where(setup->param), depth->layers);
-    if (question->any_model) fprintf(out, " x %-5d", depth->layers ? depth->hidden : 0);
-    fprintf(out, "  %14s %5s  %s\n", parameters, ratio, stop);
+    const bool most = depth->layers == FIT_LAYERS_MAX;
+    add_setup(object, &depth->setup);
+    json_put(object, NUMBER("layers", depth->layers), NUMBER("hidden", depth->hidden), TRUTH(".most", most),
+             NUMBER(".width", depth->layers ? depth->hidden : 0));
+    if (depth->layers) add_plan(object, &depth->plan);
+    if (most) cJSON_AddNullToObject(object, "next_lacks");
+    else add_lacks(object, "next_lacks", &depth->next, limits);
+    return object;
 }
 
-static void print_depths(FILE *out, const struct fit_question *question, const struct fit_depth *depths)
+static void add_depths(cJSON *facts, const struct fit_question *question, const struct fit_answer *answer)
 {
-    const bool any = question->any_model;
-    if (any) fputs("\nThe largest of the family, wider with depth as GPT-2's four sizes are\n", out);
-    else
-        fprintf(out, "\nThe deepest at this width (%d), model.recompute %s\n", question->config->model.hidden,
-                recompute_name(question->config->zero.recompute));
-    fprintf(out, "  %5s %-9s %-5s %5s%s  %14s %5s  %s\n", "stage", "optimizer", "param", "depth", any ? " x width" : "",
-            "parameters", "ratio", "next layer lacks");
-    for (int d = 0; d < FIT_SETUPS; d++) print_depth(out, question, depths, d);
-    fprintf(out, "  (%sratio: to parameters of the stage with nothing offloaded)\n",
-            any ? "" : ">: configured; ");
-    for (int d = 0; d < FIT_SETUPS; d++)
-        if (depths[d].layers == FIT_LAYERS_MAX) {
-            fprintf(out, "  (no more than %d layers are looked at)\n", FIT_LAYERS_MAX);
-            return;
-        }
+    cJSON *list = cJSON_AddArrayToObject(facts, "deepest");
+    bool any_most = false;
+    for (int d = 0; d < FIT_SETUPS; d++) {
+        const struct fit_depth *depth = &answer->depths[d];
+        const struct fit_setup *setup = &depth->setup;
+        const int64_t plain = without_offload(answer->depths, setup->stage);
+        const bool compares = plain && depth->layers && (setup->optimizer || setup->param);
+        json_put(add_depth(json_item(list), depth, &question->limits),
+                 NUMBER_IF(".ratio", compares, (double)depth->plan.parameters / (double)plain),
+                 TRUTH(".configured", !question->any_model && is_configured(question->config, setup)));
+        any_most |= depth->layers == FIT_LAYERS_MAX;
+    }
+    json_put(facts, NUMBER_IF(".layers_max", any_most, FIT_LAYERS_MAX));
+    if (answer->smaller.layers) add_depth(cJSON_AddObjectToObject(facts, "smaller"), &answer->smaller, &question->limits);
 }
 
-/* What letting go of activations, and tiles, would give. */
-static void print_smaller(FILE *out, const struct fit_depth *smaller)
-{
-    char a[32], setup[160];
-    if (smaller->layers == 0) return;
-    fputs("  ", out);
-    words_print(out, 2, 2, fit_setup_text(setup, &smaller->setup));
-    fprintf(out, "  %d layer%s, %s parameters%s\n", smaller->layers, plural(smaller->layers),
-            grouped(a, smaller->plan.parameters), smaller->layers == FIT_LAYERS_MAX ? "; no more are looked at" : "");
-}
+/* ---- the page ---- */
 
-void fit_print(FILE *out, const struct fit_question *question, const struct fit_answer *answer)
+static const char page[] =
+    "{?.any}GPT-2's family{/}{!.any}{model}{/}: {.dtype}, {.optimizer}, {ranks} rank{ranks:s}, "
+    "micro-batch {.micro_batch} x {.tokens} tokens{?.accumulation} x {.accumulation}{/}\n"
+    "budgets of a rank: device {.budgets.device|none}, host {.budgets.host|none}, nvme {.budgets.nvme|none}\n"
+    "{?.on_gpu}{!.gpu}GPU memory: not known, no GPU can be asked here"
+    "{!.device_budget}; give memory.device_budget for an answer that holds for one{/}\n{/}"
+    "{?.gpu}GPU memory free here: {.gpu}{?.each}, which {.sharers} ranks share: {.each} each{/}\n{/}"
+    "{?.over}(device budgets together are more than that)\n{/}{/}"
+    "{?.memory}memory free here: {.memory}, for {?.on_gpu}the {/}{!.on_gpu}device and {/}host tiers of all ranks\n{/}"
+    "{?.disk}disk free under {.folder}: {.disk}, for the NVMe tiers of all ranks\n{/}"
+    "{?.one_memory}(no device budget: the device is that memory too, and cpu offload gains little)\n{/}"
+    "{?.machine}(all ranks' budgets together are more than the {.machine} of memory free here)\n{/}"
+
+    "{!.any}{!cheapest}\nNothing here trains {model} as it is ({.layers} layers):\n"
+    "a smaller micro-batch, more ranks or larger budgets would be needed\n{/}"
+    "{#cheapest}\nThe cheapest setup for {model} as it is ({.layers} layers, {parameters:,} parameters)\n  {~:2}{.setup}{/}"
+    "{#.needs}  {limit:-7} {bytes:15,} bytes{?most} of {most:15,} {bytes/most:5%}{/}{!most}           no limit      {/}"
+    "  most of it {category}\n{/}"
+    "{#.costs}  {name:-7|} {bytes:15,} bytes {what}\n{/}"
+    "{+.again}  {.again_name:-7|} {.again:16.1%} more products, to recompute\n{/}"
+    "{#.sets}  {word:-7|} --set {key}={value}\n{/}{!.sets}  set     nothing: it is configured so\n{/}{/}"
+    "{?.memory_stops}  limited by this machine's memory ({.memory} for {ranks} rank{ranks:s}):\n"
+    "  {!.device_budget}{!.on_gpu}memory.device_budget=... with {/}{/}memory.host_budget=... plans for another\n{/}"
+    "{?.disk_stops}  limited by this machine's disk ({.disk} for {ranks} rank{ranks:s}):\n"
+    "  memory.nvme_budget=... plans for another\n{/}"
+    "{!cheaper}  nothing is cheaper\n{/}{?cheaper}\n{?cheapest}What would be cheaper{/}{!cheapest}What was tried{/}"
+    ", cheapest first, and the bytes that it lacks most\n"
+    "  stage optimizer param recompute tiles sizes  short, bytes  of what\n"
+    "{#cheaper}{?.nearest}  {stage:5} {.optimizer:-9} {.param:-5} {recompute:-9} {mlp_tiles:5} {sizes:-5}"
+    "{?lacks.refused}  refused: {lacks.refused:.30}{/}{!lacks.refused} {lacks.bytes:13,}  {lacks.limit}: {lacks.category}{/}\n{/}{/}"
+    "  (cheaper: fewer bytes over NVMe, then over the bus to the host, then less made\n"
+    "  again, then fewer tiles, then sizes of buckets and gathers as given, then a\n"
+    "  block's, then the least, then fewer bytes between ranks, then a lower stage)\n{/}{/}"
+
+    "{?.any}\nThe largest of the family, wider with depth as GPT-2's four sizes are\n{/}"
+    "{!.any}\nThe deepest at this width ({.width}), model.recompute {.recompute}\n{/}"
+    "  stage optimizer param depth{?.any} x width{/}      parameters ratio  next layer lacks\n"
+    "{#deepest}{?.configured}>{/}{!.configured} {/} {stage:5} {.optimizer:-9} {.param:-5} {layers:5}{?.any} x {.width:-5}{/}"
+    "  {parameters:14,|-} {.ratio:5.2|}  {?.most}the most looked at{/}"
+    "{!.most}{?next_lacks.refused}{next_lacks.refused:.40}{/}{!next_lacks.refused}{next_lacks.limit}: {next_lacks.category}{/}{/}\n{/}"
+    "  ({!.any}>: configured; {/}ratio: to parameters of the stage with nothing offloaded)\n"
+    "{?.layers_max}  (no more than {.layers_max} layers are looked at)\n{/}"
+    "{#smaller}  {~:2}{.setup}{/}  {layers} layer{layers:s}, {parameters:,} parameters{?.most}; no more are looked at{/}\n{/}";
+
+int fit_print(FILE *out, bool as_json, const struct fit_question *question, const struct fit_answer *answer, struct error *err)
 {
-    print_head(out, question);
-    if (!question->any_model) print_cheapest(out, question, &answer->cheapest);
-    print_depths(out, question, answer->depths);
-    print_smaller(out, &answer->smaller);
+    cJSON *facts = cJSON_CreateObject();
+    add_head(facts, question);
+    if (!question->any_model) add_cheapest(facts, &answer->cheapest, question);
+    add_depths(facts, question, answer);
+    return template_answer(out, as_json, page, facts, err);
 }

@@ -8,7 +8,7 @@
 
 #include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/base/words.h"
 #include "engine/config/keys.h"
 #include "engine/plan/footprint.h"
@@ -29,78 +29,69 @@ static const struct config_link *pace_of(const struct config *config, enum traff
     return known && (pace->bandwidth_bytes_per_s > 0 || pace->latency_s > 0) ? pace : NULL;
 }
 
-/* nodes: there are several. */
-static void print_traffic_row(FILE *out, const struct traffic_sum *sum, enum traffic kind, const struct config *config,
-                              bool nodes)
+/* Between ranks, where there are several nodes also what crosses them; and what rank 0 moves between its tiers: the two ways of a
+ * link each have a lane, so that their times run beside each other. */
+static void add_kind(cJSON *object, const struct traffic_sum *sum, enum traffic kind, const struct config *config)
 {
     const struct config_link *pace = pace_of(config, kind);
-    char a[32];
-    fprintf(out, "  %-16s %5d operations %16s", traffic_name(kind), sum->count, grouped(a, sum->sent_bytes));
-    if (pace) fprintf(out, "  %8.3f ms at %s's pace", 1e3 * traffic_seconds(sum, pace), link_name(traffic_link(kind)));
-    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, sum->across_bytes));
-    fputc('\n', out);
+    const bool copy = traffic_is_copy(kind);
+    json_put(object, TEXT("kind", traffic_name(kind)), NUMBER("count", sum->count), NUMBER("sent_bytes", sum->sent_bytes),
+             TRUTH(".copy", copy), TEXT(".link", link_name(traffic_link(kind))));
+    if (!copy) json_put(object, NUMBER("across_nodes_bytes", sum->across_bytes));
+    if (pace) json_put(object, NUMBER("seconds_at_pace", traffic_seconds(sum, pace)));
 }
 
-static void print_theory(FILE *out, const struct setup *setup, int64_t sent)
+/* Across nodes in the paper's unit: stage 3 on all ranks sends 3 M with each micro-step (ZeRO++, table 1). */
+static void add_theory(cJSON *facts, const struct setup *setup, const struct config *config, const struct traffic_sum *all)
 {
-    const struct schedule *schedule = &setup->schedule;
-    char a[32], b[32], formula[192], gradients[32] = "";
-    theory_formula(formula, sizeof formula, schedule, "Psi", dtype_bytes(setup->model.dtype));
-    if (setup->model.wire != setup->model.dtype)
-        snprintf(gradients, sizeof gradients, ", gradients in %s", dtype_name(setup->model.wire));
-    double theory = traffic_theory_bytes(&setup->model, schedule);
-    fprintf(out, "  the paper's: %s%s = %s; difference %s\n", formula, gradients, grouped(a, (int64_t)(theory + 0.5)),
-            grouped(b, sent - (int64_t)(theory + 0.5)));
+    const struct model *model = &setup->model;
+    const double theory = traffic_theory_bytes(model, &setup->schedule), e = dtype_bytes(model->dtype);
+    const int per_node = config->topology.ranks_per_node, ranks = config->topology.ranks;
+    const double nodes = per_node > 0 ? ranks / per_node : 1, M = e * (double)model->elems * (nodes - 1) / nodes;
+    char formula[192];
+    theory_formula(formula, sizeof formula, &setup->schedule, "Psi", dtype_bytes(model->dtype));
+    json_put(facts, NUMBER("theory_bytes", theory), TEXT(".formula", formula),
+             TEXT(".wire", model->wire != model->dtype ? dtype_name(model->wire) : ""),
+             NUMBER(".difference", all->sent_bytes - llround(theory)), NUMBER(".sent", all->sent_bytes),
+             NUMBER_IF(".nodes", per_node > 0 && per_node < ranks, nodes), NUMBER(".across", all->across_bytes),
+             NUMBER(".across_M", (double)all->across_bytes / M), NUMBER(".zero3_M", 3 * setup->schedule.micro_steps));
 }
 
-/* What a rank moves between its tiers: the two ways of a link each have a lane, so that their times run beside each other. */
-static void print_copies(FILE *out, const struct traffic_sum sums[TRAFFIC_KINDS], const struct config *config)
-{
-    bool any = false;
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        if (!traffic_is_copy((enum traffic)kind) || sums[kind].count == 0) continue;
-        if (!any) fputs("\nTraffic between the tiers of rank 0 in a step, bytes\n", out);
-        any = true;
-        print_traffic_row(out, &sums[kind], (enum traffic)kind, config, false);
-    }
-}
-
-/* In the paper's unit. Stage 3 on all ranks sends 3 M with each micro-step (ZeRO++, table 1). */
-static void print_across(FILE *out, const struct setup *setup, int64_t bytes, int nodes)
-{
-    const double M = dtype_bytes(setup->model.dtype) * (double)setup->model.elems * (nodes - 1) / nodes;
-    fprintf(out, "  across nodes %.3g M (ZeRO-3: %d M), where M = e Psi (K-1)/K, K = %d nodes\n", (double)bytes / M,
-            3 * setup->schedule.micro_steps, nodes);
-}
-
-static void print_traffic(FILE *out, const struct setup *setup, const struct config *config)
+static void add_traffic(cJSON *facts, const struct setup *setup, const struct config *config)
 {
     struct traffic_sum sums[TRAFFIC_KINDS];
-    char a[32];
-    const int per_node = config->topology.ranks_per_node;
-    const bool nodes = per_node > 0 && per_node < config->topology.ranks;
-    traffic_of(sums, &setup->schedule, &setup->model, 0, per_node);
+    cJSON *traffic = cJSON_AddArrayToObject(facts, "traffic");
+    traffic_of(sums, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
     const struct traffic_sum all = traffic_between_ranks(sums);
-    fprintf(out, "\nTraffic from rank 0 to others in a step (bytes sent, as a ring would)\n");
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        if (sums[kind].count && !traffic_is_copy((enum traffic)kind))
-            print_traffic_row(out, &sums[kind], (enum traffic)kind, config, nodes);
-    fprintf(out, "  %-16s %5s            %16s", "all", "", grouped(a, all.sent_bytes));
-    if (nodes) fprintf(out, "  %14s across nodes", grouped(a, all.across_bytes));
-    fputc('\n', out);
-    if (nodes) print_across(out, setup, all.across_bytes, config->topology.ranks / per_node);
-    print_theory(out, setup, all.sent_bytes);
-    print_copies(out, sums, config);
+    bool copies = false;
+    for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
+        if (sums[kind].count == 0) continue;
+        add_kind(json_item(traffic), &sums[kind], kind, config);
+        copies |= traffic_is_copy(kind);
+    }
+    add_theory(facts, setup, config, &all);
+    const double paced = paced_seconds(setup, config);
+    json_put(facts, NUMBER_IF("paced_seconds", paced > 0, paced), /* nothing is paced, or there was no memory to follow a step */
+             TRUTH(".copies", copies));
+}
+
+/* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */
+static void add_flops(cJSON *facts, const struct setup *setup)
+{
+    struct flops flops;
+    flops_of(&flops, &setup->schedule, &setup->model);
+    json_put(cJSON_AddObjectToObject(facts, "flops"), NUMBER("forward", flops.forward),
+             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed),
+             NUMBER(".once", flops.forward + flops.backward));
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */
-static void print_units(FILE *out, const struct setup *setup)
+static void add_units(cJSON *facts, const struct setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
-    char a[32], b[32], c[32], d[32];
-    fprintf(out, "\nUnits (elements moved in a step)\n  %-10s %13s %8s %13s %13s %13s\n", "", "elements", "padding",
-            "gathered", "reduced", "refreshed");
+    cJSON *list = cJSON_AddArrayToObject(facts, ".units");
     for (int u = 0; u < setup->model.unit_count; u++) {
+        const struct unit *unit = &setup->model.units[u];
         int64_t moved[3] = {0};
         for (int i = 0; i < schedule->op_count; i++) {
             const struct op *op = &schedule->ops[i];
@@ -109,13 +100,12 @@ static void print_units(FILE *out, const struct setup *setup)
                 if (schedule->pieces[op->first_piece + p].unit == u)
                     moved[column] += schedule->pieces[op->first_piece + p].elems;
         }
-        const struct unit *unit = &setup->model.units[u];
-        fprintf(out, "  %-10s %13s %8lld %13s %13s %13s\n", unit->name, grouped(a, unit->elems),
-                (long long)(shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
-                grouped(b, moved[0]), grouped(c, moved[1]), grouped(d, moved[2]));
+        json_put(json_item(list), TEXT("unit", unit->name), NUMBER("elems", unit->elems),
+                 NUMBER("padding", shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
+                 NUMBER("gathered", moved[0]), NUMBER("reduced", moved[1]), NUMBER("refreshed", moved[2]));
     }
-    if (schedule->stage == 3 && setup->model.tied)
-        fprintf(out, "  (%s is used twice: embedding and output layer are tied)\n", setup->model.units[0].name);
+    const bool twice = schedule->stage == 3 && setup->model.tied;
+    json_put(facts, TEXT(".twice", twice ? setup->model.units[0].name : ""));
 }
 
 /* DeepSpeed's default sizes are meant for billions of parameters: a small model never lets anything go. */
@@ -141,14 +131,6 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
     if (zero->stage >= 1 && zero->reduce_bucket_elems >= model->elems)
         fprintf(out, "%sone bucket holds all gradients, because reduce_bucket_size (%" PRId64 ") is not below Psi\n",
                 prefix, zero->reduce_bucket_elems);
-}
-
-static int print_pace(FILE *out, const struct setup *setup, const struct config *config, struct error *err)
-{
-    const double seconds = paced_seconds(setup, config);
-    if (isnan(seconds)) return error_set(err, STATUS_RUN, "no memory to follow a step");
-    if (seconds > 0) fprintf(out, "\nTime of a step by pace alone (links, device, slow motion, slow rank): %.4f s\n", seconds);
-    return STATUS_OK;
 }
 
 /* ---- the head: the settings that the figures depend on, as many per line as fit ---- */
@@ -244,103 +226,65 @@ static void print_head(FILE *out, const struct setup *setup, const struct config
             setup->schedule.buffer_count);
 }
 
-int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err)
+/* ---- all ---- */
+
+static cJSON *facts_of(const struct setup *setup, const struct config *config)
+{
+    const struct config_model *shape = &config->model;
+    cJSON *facts = cJSON_CreateObject();
+    json_put(cJSON_AddObjectToObject(facts, "model"), TEXT("name", shape->name), NUMBER("parameters", setup->model.elems),
+             TEXT("architecture", model_traits[shape->kind].name), NUMBER("layers", shape->layers),
+             NUMBER("hidden", shape->hidden), NUMBER("heads", shape->heads), NUMBER("kv_heads", config_kv_heads(shape)),
+             NUMBER("ffn", config_ffn(shape)), NUMBER("context", shape->context), NUMBER("vocabulary", shape->vocabulary),
+             TRUTH("tied", config->tied));
+    json_put(facts, NUMBER("ranks", setup->schedule.ranks), NUMBER("stage", setup->schedule.stage),
+             TEXT("precision", dtype_name(config->dtype)));
+    plan_add_memory(facts, setup, config);
+    add_traffic(facts, setup, config);
+    add_flops(facts, setup);
+    add_units(facts, setup);
+    return facts;
+}
+
+#define KIND                                                                                                           \
+    "  {kind:-16} {count:5} operations {sent_bytes:16,}"                                                               \
+    "{?seconds_at_pace}  {seconds_at_pace:8.3m} ms at {.link}'s pace{/}"
+static const char page[] =
+    "\nTraffic from rank 0 to others in a step (bytes sent, as a ring would)\n"
+    "{#traffic}{!.copy}" KIND "{?.nodes}  {across_nodes_bytes:14,} across nodes{/}\n{/}{/}"
+    "  all                               {.sent:16,}{?.nodes}  {.across:14,} across nodes\n"
+    "  across nodes {.across_M:.3g} M (ZeRO-3: {.zero3_M} M), where M = e Psi (K-1)/K, K = {.nodes} nodes{/}\n"
+    "  the paper's: {.formula}{?.wire}, gradients in {.wire}{/} = {theory_bytes:,}; difference {.difference:,}\n"
+    "{?.copies}\nTraffic between the tiers of rank 0 in a step, bytes\n{#traffic}{?.copy}" KIND "\n{/}{/}{/}"
+
+    "\nUnits (elements moved in a step)\n"
+    "                  elements  padding      gathered       reduced     refreshed\n"
+    "{#.units}  {unit:-10} {elems:13,} {padding:8} {gathered:13,} {reduced:13,} {refreshed:13,}\n{/}"
+    "{?.twice}  ({.twice} is used twice: embedding and output layer are tied)\n{/}"
+    "{?paced_seconds}\nTime of a step by pace alone (links, device, slow motion, slow rank): {paced_seconds:.4} s\n{/}";
+
+static void print_text(FILE *out, const cJSON *facts, const struct setup *setup, const struct config *config, bool with_schedule)
+{
+    print_head(out, setup, config);
+    plan_notes(out, "note: ", &setup->model, &config->zero);
+    template_print(out, plan_memory_page, facts);
+    template_print(out, page, facts);
+    if (!with_schedule) return;
+    fputs("\nOperations of a step\n", out);
+    schedule_print(out, &setup->schedule, &setup->model);
+}
+
+int plan_print(FILE *out, bool as_json, const struct config *config, bool with_schedule, struct error *err)
 {
     struct setup setup;
     int status = setup_init_checked(&setup, config, err);
     if (status) return status;
-    print_head(out, &setup, config);
-    plan_notes(out, "note: ", &setup.model, &config->zero);
-    plan_print_memory(out, &setup, config);
-    print_traffic(out, &setup, config);
-    print_units(out, &setup);
-    status = print_pace(out, &setup, config, err);
-    if (!status && with_schedule) {
-        fputs("\nOperations of a step\n", out);
-        schedule_print(out, &setup.schedule, &setup.model);
-    }
+    cJSON *facts = facts_of(&setup, config);
+    char *schedule = as_json && with_schedule ? schedule_to_json(&setup.schedule) : NULL;
+    if (schedule) cJSON_AddRawToObject(facts, "schedule", schedule);
+    free(schedule);
+    if (as_json) status = json_print(out, template_strip(facts), err);
+    else print_text(out, facts, &setup, config, with_schedule), cJSON_Delete(facts);
     setup_release(&setup);
     return status;
-}
-
-/* ---- as JSON ---- */
-
-static void add_category(cJSON *out, const struct footprint *footprint, enum tier tier, enum category category)
-{
-    json_put(out, TEXT("tier", tier_name(tier)), TEXT("category", category_name(category)),
-             NUMBER("resting_bytes", footprint->category[tier][category].resting_bytes),
-             NUMBER("peak_bytes", footprint->category[tier][category].peak_bytes),
-             NUMBER("at_peak_bytes", footprint->category[tier][category].at_peak_bytes),
-             NUMBER("reserved_bytes", footprint->category[tier][category].extent_bytes));
-}
-
-static void add_memory(cJSON *out, const struct footprint *footprint, const struct config *config)
-{
-    cJSON *memory = cJSON_AddArrayToObject(out, "memory"), *tiers = cJSON_AddArrayToObject(out, "tiers");
-    for (int tier = 0; tier < TIERS; tier++) {
-        if (footprint->peak_bytes[tier] == 0) continue;
-        for (int c = 0; c < CATEGORIES; c++)
-            if (footprint->category[tier][c].peak_bytes)
-                add_category(json_item(memory), footprint, (enum tier)tier, (enum category)c);
-        cJSON *object = json_item(tiers);
-        cJSON_AddStringToObject(object, "tier", tier_name((enum tier)tier));
-        json_put(object, NUMBER("resting_bytes", footprint->resting_bytes[tier]),
-                 NUMBER("peak_bytes", footprint->peak_bytes[tier]));
-        json_number(object, "budget_bytes", config->budget_bytes[tier] > 0, (double)config->budget_bytes[tier]);
-        cJSON_AddNumberToObject(object, "peak_operation", footprint->peak_op[tier]);
-    }
-    json_put(out, NUMBER("peak_bytes", footprint->peak_bytes[TIER_DEVICE]),
-             NUMBER("resting_bytes", footprint->resting_bytes[TIER_DEVICE]));
-}
-
-static void add_traffic(cJSON *out, const struct setup *setup, const struct config *config)
-{
-    struct traffic_sum sums[TRAFFIC_KINDS];
-    cJSON *traffic = cJSON_AddArrayToObject(out, "traffic");
-    traffic_of(sums, &setup->schedule, &setup->model, 0, config->topology.ranks_per_node);
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        const struct config_link *pace = pace_of(config, (enum traffic)kind);
-        if (sums[kind].count == 0) continue;
-        cJSON *object = json_item(traffic);
-        json_put(object, TEXT("kind", traffic_name((enum traffic)kind)), NUMBER("count", sums[kind].count),
-                 NUMBER("sent_bytes", sums[kind].sent_bytes));
-        if (!traffic_is_copy((enum traffic)kind))
-            cJSON_AddNumberToObject(object, "across_nodes_bytes", (double)sums[kind].across_bytes);
-        if (pace) cJSON_AddNumberToObject(object, "seconds_at_pace", traffic_seconds(&sums[kind], pace));
-    }
-    cJSON_AddNumberToObject(out, "theory_bytes", traffic_theory_bytes(&setup->model, &setup->schedule));
-    const double paced = paced_seconds(setup, config);
-    json_number(out, "paced_seconds", paced > 0, paced); /* nothing is paced, or there was no memory to follow a step */
-}
-
-static void add_flops(cJSON *out, const struct setup *setup)
-{
-    struct flops flops;
-    flops_of(&flops, &setup->schedule, &setup->model);
-    json_put(cJSON_AddObjectToObject(out, "flops"), NUMBER("forward", flops.forward),
-             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed));
-}
-
-int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err)
-{
-    struct setup setup;
-    int status = setup_init_checked(&setup, config, err);
-    if (status) return status;
-    cJSON *json = cJSON_CreateObject(), *model = cJSON_AddObjectToObject(json, "model");
-    json_put(model, TEXT("name", config->model.name), NUMBER("parameters", setup.model.elems),
-             TEXT("architecture", model_traits[config->model.kind].name), NUMBER("layers", config->model.layers),
-             NUMBER("hidden", config->model.hidden), NUMBER("heads", config->model.heads),
-             NUMBER("kv_heads", config_kv_heads(&config->model)), NUMBER("ffn", config_ffn(&config->model)),
-             NUMBER("context", config->model.context), NUMBER("vocabulary", config->model.vocabulary),
-             TRUTH("tied", config->tied));
-    json_put(json, NUMBER("ranks", setup.schedule.ranks), NUMBER("stage", setup.schedule.stage),
-             TEXT("precision", dtype_name(config->dtype)));
-    add_memory(json, &setup.footprint, config);
-    add_traffic(json, &setup, config);
-    add_flops(json, &setup);
-    char *schedule = with_schedule ? schedule_to_json(&setup.schedule) : NULL;
-    if (schedule) cJSON_AddRawToObject(json, "schedule", schedule);
-    free(schedule);
-    setup_release(&setup);
-    return json_print(out, json, err);
 }

@@ -9,11 +9,8 @@
 #include "engine/config/config.h"
 #include "engine/plan/setup.h"
 
-/* Both return the status of setup_init() or schedule_check(). */
-int plan_print(FILE *out, const struct config *config, bool with_schedule, struct error *err);
-
-/* The same as one JSON object. */
-int plan_print_json(FILE *out, const struct config *config, bool with_schedule, struct error *err);
+/* As text, or as one JSON object. Returns the status of setup_init() or schedule_check(). */
+int plan_print(FILE *out, bool as_json, const struct config *config, bool with_schedule, struct error *err);
 
 /* Prints a line for each effect that this configuration hides: prefix, effect, and the key that hides it. */
 void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero);
@@ -22,8 +19,9 @@ void plan_notes(FILE *out, const char *prefix, const struct model *model, const 
  * and the paper's traffic (ZeRO, section 7). The configuration gives ranks, types and settings; its model is not looked at.
  * psi_read() parses 1 to 2^56: "7e9", "7B" (K, M, B, T: powers of 1000), "7,241,732,096". STATUS_USAGE: anything else. */
 int psi_read(int64_t *psi, const char *text, struct error *err);
-void psi_print(FILE *out, const struct config *config, int64_t psi);
-int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct error *err);
+int psi_print(FILE *out, bool as_json, const struct config *config, int64_t psi, struct error *err);
 
-/* print_memory.c: tiers, model states, activations, buffers. */
-void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config);
+/* print_memory.c: tiers, model states, activations, buffers; and the page for them (engine/base/template.h). */
+struct cJSON;
+void plan_add_memory(struct cJSON *facts, const struct setup *setup, const struct config *config);
+extern const char plan_memory_page[];

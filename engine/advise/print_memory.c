@@ -4,9 +4,53 @@
 
 #include "engine/advise/print.h"
 #include "engine/base/grouped.h"
-#include "engine/base/words.h"
+#include "engine/base/template.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
+
+/* ---- tiers ---- */
+
+static void add_category(cJSON *object, const struct footprint *footprint, enum tier tier, enum category category)
+{
+    json_put(object, TEXT("tier", tier_name(tier)), TEXT("category", category_name(category)),
+             NUMBER("resting_bytes", footprint->category[tier][category].resting_bytes),
+             NUMBER("peak_bytes", footprint->category[tier][category].peak_bytes),
+             NUMBER("at_peak_bytes", footprint->category[tier][category].at_peak_bytes),
+             NUMBER("reserved_bytes", footprint->category[tier][category].extent_bytes),
+             TEXT(".letter", ((char[2]){category_letter(category)})));
+}
+
+static void add_tier(cJSON *memory, cJSON *object, const struct setup *setup, enum tier tier, uint64_t budget_bytes)
+{
+    const struct footprint *footprint = &setup->footprint;
+    const struct op *op = footprint->peak_op[tier] < 0 ? NULL : &setup->schedule.ops[footprint->peak_op[tier]];
+    const uint64_t peak_bytes = (uint64_t)footprint->peak_bytes[tier];
+    uint64_t reserved = 0;
+    json_put(object, TEXT("tier", tier_name(tier)), NUMBER("resting_bytes", footprint->resting_bytes[tier]),
+             NUMBER("peak_bytes", peak_bytes), NUMBER_IF("budget_bytes", budget_bytes > 0, budget_bytes),
+             NUMBER("peak_operation", footprint->peak_op[tier]), TEXT(".op", op ? op_name(op->kind, op->use) : ""),
+             NUMBER_IF(".over", peak_bytes > budget_bytes, peak_bytes - budget_bytes));
+    cJSON *categories = cJSON_AddArrayToObject(object, ".categories");
+    for (enum category c = 0; c < CATEGORIES; c++) {
+        if (!footprint->category[tier][c].peak_bytes) continue;
+        add_category(json_item(memory), footprint, tier, c);
+        add_category(json_item(categories), footprint, tier, c);
+        reserved += footprint->category[tier][c].extent_bytes;
+    }
+    json_put(object, NUMBER(".reserved", reserved));
+}
+
+static void add_tiers(cJSON *facts, const struct setup *setup, const struct config *config)
+{
+    const struct footprint *footprint = &setup->footprint;
+    cJSON *memory = cJSON_AddArrayToObject(facts, "memory"), *tiers = cJSON_AddArrayToObject(facts, "tiers");
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        if (footprint->peak_bytes[tier]) add_tier(memory, json_item(tiers), setup, tier, config->budget_bytes[tier]);
+    json_put(facts, NUMBER("peak_bytes", footprint->peak_bytes[TIER_DEVICE]),
+             NUMBER("resting_bytes", footprint->resting_bytes[TIER_DEVICE]));
+}
+
+/* ---- model states ---- */
 
 static int64_t padded_elems(const struct setup *setup)
 {
@@ -14,108 +58,6 @@ static int64_t padded_elems(const struct setup *setup)
     for (int u = 0; u < setup->model.unit_count; u++)
         padded += shard_elems(setup->model.units[u].elems, setup->schedule.ranks) * setup->schedule.ranks;
     return padded;
-}
-
-static void print_budget(FILE *out, uint64_t peak_bytes, uint64_t budget_bytes)
-{
-    char a[32], b[32];
-    if (!budget_bytes) {
-        fputc('\n', out);
-    } else if (peak_bytes <= budget_bytes) {
-        fprintf(out, ", %.0f %% of the budget of %s\n", 100 * (double)peak_bytes / (double)budget_bytes,
-                grouped(a, (int64_t)budget_bytes));
-    } else {
-        fprintf(out, ",\n  and does not fit: %s more than the budget of %s; see --fit\n",
-                grouped(a, (int64_t)(peak_bytes - budget_bytes)), grouped(b, (int64_t)budget_bytes));
-    }
-}
-
-/* The last two columns are the fragmentation meter: where a category's addresses end, and how much further that is than
- * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
-static void print_tier(FILE *out, const struct setup *setup, enum tier tier, uint64_t budget_bytes)
-{
-    const struct footprint *footprint = &setup->footprint;
-    const int op = footprint->peak_op[tier];
-    const struct op *ops = setup->schedule.ops;
-    char a[32], b[32], c[32], d[32];
-    int64_t reserved = 0;
-    fprintf(out, "\nMemory of each rank, %s tier, bytes\n", tier_name(tier));
-    fprintf(out, "  %-14s %13s %13s %13s %13s %6s\n", "category", "between steps", "own peak", "at the peak",
-            "addresses to", "/ peak");
-    for (int k = 0; k < CATEGORIES; k++) {
-        const int64_t peak = footprint->category[tier][k].peak_bytes,
-                      end = (int64_t)footprint->category[tier][k].extent_bytes;
-        if (peak == 0) continue;
-        reserved += end;
-        fprintf(out, "  %c %-12s %13s %13s %13s %13s %6.2f\n", category_letter((enum category)k),
-                category_name((enum category)k), grouped(a, footprint->category[tier][k].resting_bytes),
-                grouped(b, peak), grouped(c, footprint->category[tier][k].at_peak_bytes), grouped(d, end),
-                (double)end / (double)peak);
-    }
-    fprintf(out, "  %-14s %13s %13s %13s %13s %6.2f\n", "all", grouped(a, footprint->resting_bytes[tier]), "",
-            grouped(c, footprint->peak_bytes[tier]), grouped(d, reserved),
-            (double)reserved / (double)footprint->peak_bytes[tier]);
-    if (op < 0) fputs("  as full between steps as within one", out);
-    else fprintf(out, "  the peak is at operation %d (%s)", op, op_name(ops[op].kind, ops[op].use));
-    print_budget(out, (uint64_t)footprint->peak_bytes[tier], budget_bytes);
-}
-
-/* ---- activations ---- */
-
-static void print_activation_line(FILE *out, const char *what, const char *formula, int64_t bytes, int layers)
-{
-    char a[32], b[32];
-    fprintf(out, "  %-42s %-10s %12s", what, formula, grouped(a, bytes));
-    if (bytes % layers == 0) fprintf(out, " %11s\n", grouped(b, bytes / layers));
-    else fprintf(out, " %11.1f\n", (double)bytes / layers);
-}
-
-/* The engine's attention recomputation has a name like Megatron's selective one, and is another. */
-static void print_selective(FILE *out, const struct setup *setup)
-{
-    struct config_zero knobs = setup->schedule.knobs;
-    struct activation_terms terms;
-    char a[32], b[32], text[400];
-    if (knobs.recompute != RECOMPUTE_ATTENTION) return;
-    knobs.recompute = RECOMPUTE_NONE;
-    activation_terms_of(&terms, &setup->model, &knobs, setup->schedule.B, setup->schedule.T);
-    snprintf(text, sizeof text,
-             "model.recompute attention is not Megatron's selective recomputation: it makes the whole attention half "
-             "again. Selective makes only the scores again, which the kernels here never keep. It would keep 34 s b h "
-             "= %s bytes by the paper, and here as much as model.recompute none: %s.",
-             grouped(a, terms.flash), grouped(b, terms.kept));
-    words_print(out, 0, 0, text);
-}
-
-static void print_activations(FILE *out, const struct setup *setup)
-{
-    const int L = setup->model.shape.layers;
-    struct activation_terms terms;
-    activation_terms_of(&terms, &setup->model, &setup->schedule.knobs, setup->schedule.B, setup->schedule.T);
-    fprintf(out,
-            "\nActivations of the blocks, kept from forward to backward (s = T, b = B, h = C)\n  %-53s %12s %11s\n", "",
-            "all blocks", "a block");
-    print_activation_line(out, "Korthikanti et al. 2022: sbh(34 + 5as/h)", "16 bits", terms.stored, L);
-    print_activation_line(out, "... without the attention matrix", "34 s b h", terms.flash, L);
-    print_activation_line(out, "... inputs of layers only", "2 s b h", terms.inputs, L);
-    print_activation_line(out, "here", "", terms.kept, L);
-    fputs("from the first to the last, term by term\n", out);
-    for (int t = 0; t < terms.count; t++)
-        print_activation_line(out, terms.difference[t].what, terms.difference[t].formula, terms.difference[t].bytes, L);
-    print_selective(out, setup);
-}
-
-/* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */
-static void print_flops(FILE *out, const struct setup *setup)
-{
-    struct flops flops;
-    flops_of(&flops, &setup->schedule, &setup->model);
-    const double once = flops.forward + flops.backward;
-    fprintf(out, "\nProducts of a rank in a step, GFLOP: forward %.3f, backward %.3f", 1e-9 * flops.forward,
-            1e-9 * flops.backward);
-    if (flops.recomputed > 0)
-        fprintf(out, ",\n  made again %.3f: +%.1f %%", 1e-9 * flops.recomputed, 100 * flops.recomputed / once);
-    fputc('\n', out);
 }
 
 static int64_t model_state_bytes(const struct footprint *footprint, enum tier tier)
@@ -151,37 +93,67 @@ static int64_t errors_bytes(const struct setup *setup)
 
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N, or by the ranks of a
  * shard group, S. */
-static void print_model_states(FILE *out, const struct setup *setup)
+static void add_model_states(cJSON *facts, const struct setup *setup)
 {
     const int shards = schedule_shard_ranks(&setup->schedule), stage = setup->schedule.stage, e = dtype_bytes(setup->model.dtype),
               g = dtype_bytes(setup->model.gradient);
     const int k = 4 * optimizer_table[setup->model.optimizer].states + (setup->model.dtype == DTYPE_F32 ? 0 : 4);
     const int whole[] = {e + g + k, e + g, e, 0};
     const int sharded = e + g + k - whole[stage];
-    const int64_t psi = setup->model.elems, padding = padded_elems(setup) - psi;
+    const int64_t psi = setup->model.elems;
     const char *by = shards < setup->schedule.ranks ? "S" : "N";
-    char a[32], b[32], c[32], formula[64];
+    char formula[64];
     if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
     else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/%s", sharded, by);
     else snprintf(formula, sizeof formula, "%d Psi + %d Psi/%s", whole[stage], sharded, by);
     const int64_t paper = whole[stage] * psi + sharded * psi / shards, twice = kept_twice_bytes(setup),
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
                   host = model_state_bytes(&setup->footprint, TIER_HOST),
-                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), errors = errors_bytes(setup), states = device + host + nvme - twice - errors;
-    fprintf(out, "\nModel states (P + G + O): %s bytes = %s = %s,\n  and %s for padding\n", grouped(a, states), formula,
-            grouped(b, paper), grouped(c, states - paper));
-    if (twice)
-        fprintf(out, "  and %s besides: %s\n", grouped(a, twice),
-                setup->model.dtype == DTYPE_F32 ? "fp32 master weights, or own gradients, in host memory too"
-                                                : "own gradients, which are in host memory too");
-    if (errors) fprintf(out, "  and %s besides: errors of quantized gradients\n", grouped(a, errors));
-    if (host || nvme)
-        fprintf(out, "  of all these %s on the device, %s in host memory", grouped(a, device), grouped(b, host));
-    if (nvme) fprintf(out, ",\n  %s on NVMe (whole pages)", grouped(c, nvme));
-    if (host || nvme) fputc('\n', out);
-    fprintf(out, "  padding: %s elements, so that every unit cuts into %d parts of a multiple of %d\n",
-            grouped(a, padding), setup->schedule.ranks, SHARD_ALIGN_ELEMS);
+                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), errors = errors_bytes(setup),
+                  states = device + host + nvme - twice - errors;
+    json_put(cJSON_AddObjectToObject(facts, ".states"), NUMBER("bytes", states), TEXT("formula", formula), NUMBER("paper", paper),
+             NUMBER("padding", states - paper), NUMBER("twice", twice), TRUTH("fp32", setup->model.dtype == DTYPE_F32),
+             NUMBER("errors", errors), TRUTH("offloaded", host || nvme), NUMBER("device", device), NUMBER("host", host),
+             NUMBER("nvme", nvme), NUMBER("padding_elems", padded_elems(setup) - psi), NUMBER("align", SHARD_ALIGN_ELEMS));
 }
+
+/* ---- activations ---- */
+
+static void add_activation(cJSON *list, const char *what, const char *formula, int64_t bytes, int layers)
+{
+    char block[32];
+    if (bytes % layers == 0) grouped(block, bytes / layers);
+    else snprintf(block, sizeof block, "%.1f", (double)bytes / layers);
+    json_put(json_item(list), TEXT("what", what), TEXT("formula", formula), NUMBER("bytes", bytes), TEXT("block", block));
+}
+
+/* The engine's attention recomputation has a name like Megatron's selective one, and is another. */
+static void add_selective(cJSON *facts, const struct setup *setup)
+{
+    struct config_zero knobs = setup->schedule.knobs;
+    struct activation_terms terms;
+    if (knobs.recompute != RECOMPUTE_ATTENTION) return;
+    knobs.recompute = RECOMPUTE_NONE;
+    activation_terms_of(&terms, &setup->model, &knobs, setup->schedule.B, setup->schedule.T);
+    json_put(cJSON_AddObjectToObject(facts, ".selective"), NUMBER("paper", terms.flash), NUMBER("here", terms.kept));
+}
+
+static void add_activations(cJSON *facts, const struct setup *setup)
+{
+    const int L = setup->model.shape.layers;
+    struct activation_terms terms;
+    activation_terms_of(&terms, &setup->model, &setup->schedule.knobs, setup->schedule.B, setup->schedule.T);
+    cJSON *list = cJSON_AddArrayToObject(facts, ".activations"), *between = cJSON_AddArrayToObject(facts, ".terms");
+    add_activation(list, "Korthikanti et al. 2022: sbh(34 + 5as/h)", "16 bits", terms.stored, L);
+    add_activation(list, "... without the attention matrix", "34 s b h", terms.flash, L);
+    add_activation(list, "... inputs of layers only", "2 s b h", terms.inputs, L);
+    add_activation(list, "here", "", terms.kept, L);
+    for (int t = 0; t < terms.count; t++)
+        add_activation(between, terms.difference[t].what, terms.difference[t].formula, terms.difference[t].bytes, L);
+    add_selective(facts, setup);
+}
+
+/* ---- buffers ---- */
 
 struct kind {
     const struct buffer *first;
@@ -235,41 +207,68 @@ static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
     return count;
 }
 
-static void print_buffers(FILE *out, const struct setup *setup)
+static void add_kind(cJSON *object, const struct kind *kind, const struct model *model)
 {
-    struct kind kinds[32];
-    int count = collect_kinds(&setup->schedule, kinds);
-    char a[32], b[32];
-    fprintf(out, "\nBuffers of this stage\n  %-23s %4s %4s %13s %13s %s\n", "", "all", "live", "largest", "live, bytes",
-            "from-to");
-    for (int k = 0; k < count; k++) {
-        const struct kind *kind = &kinds[k];
-        char life[48];
-        if (*kind->taken) snprintf(life, sizeof life, "%s-%s", kind->taken, kind->given);
-        else snprintf(life, sizeof life, "always there");
-        fprintf(out, "  %c %-21s %4d %4d %13s %13s %s\n", category_letter(kind->first->category), kind->first->name,
-                kind->count, kind->most_live, grouped(a, kind->most), grouped(b, kind->most_bytes), life);
-    }
-    fputs("their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden,\nV vocabulary", out);
-    if (formula_general(&setup->model))
-        fputs(", K width of keys, M of the MLP, G of its gate,\ns statistics of a norm", out);
-    fputs(")\n", out);
-    for (int k = 0; k < count; k++) {
-        const struct formula *formula = formula_of(kinds[k].first->name);
-        if (!formula) continue;
-        const char *bytes = formula_bytes(formula, &setup->model), *between = bytes[0] && formula->note[0] ? ": " : "";
-        char text[200];
-        snprintf(text, sizeof text, "%s%s%s", bytes, between, formula->note);
-        words_print(out, fprintf(out, "  %-22s ", formula->buffer), 25, text);
-    }
+    const struct formula *formula = formula_of(kind->first->name);
+    const char *bytes = formula ? formula_bytes(formula, model) : "";
+    json_put(object, TEXT("letter", ((char[2]){category_letter(kind->first->category)})), TEXT("name", kind->first->name),
+             NUMBER("count", kind->count), NUMBER("live", kind->most_live), NUMBER("largest", kind->most),
+             NUMBER("live_bytes", kind->most_bytes), TEXT("taken", kind->taken), TEXT("given", kind->given),
+             TRUTH("formula", formula != NULL), TEXT("bytes", bytes), TEXT("note", formula ? formula->note : ""));
 }
 
-void plan_print_memory(FILE *out, const struct setup *setup, const struct config *config)
+static void add_buffers(cJSON *facts, const struct setup *setup)
 {
-    for (int tier = 0; tier < TIERS; tier++)
-        if (setup->footprint.peak_bytes[tier]) print_tier(out, setup, (enum tier)tier, config->budget_bytes[tier]);
-    print_model_states(out, setup);
-    print_activations(out, setup);
-    print_flops(out, setup);
-    print_buffers(out, setup);
+    struct kind kinds[32];
+    const int count = collect_kinds(&setup->schedule, kinds);
+    cJSON *list = cJSON_AddArrayToObject(facts, ".buffers");
+    for (int k = 0; k < count; k++) add_kind(json_item(list), &kinds[k], &setup->model);
+    json_put(facts, TRUTH(".general", formula_general(&setup->model)));
 }
+
+/* ---- all ---- */
+
+void plan_add_memory(cJSON *facts, const struct setup *setup, const struct config *config)
+{
+    add_tiers(facts, setup, config);
+    add_model_states(facts, setup);
+    add_activations(facts, setup);
+    add_buffers(facts, setup);
+}
+
+/* The last two columns of a tier are the fragmentation meter: where a category's addresses end, and how much further that is than
+ * what is live at most. Addresses are fixed before the run, so what is printed is what happens. */
+#define ACTIVATION "  {what:-42} {formula:-10|} {bytes:12,} {block:11}\n"
+const char plan_memory_page[] =
+    "{#tiers}\nMemory of each rank, {tier} tier, bytes\n"
+    "  category       between steps      own peak   at the peak  addresses to / peak\n"
+    "{#.categories}  {.letter} {category:-12} {resting_bytes:13,} {peak_bytes:13,} {at_peak_bytes:13,} {reserved_bytes:13,} "
+    "{reserved_bytes/peak_bytes:6.2}\n{/}"
+    "  all            {resting_bytes:13,}               {peak_bytes:13,} {.reserved:13,} {.reserved/peak_bytes:6.2}\n"
+    "{!.op}  as full between steps as within one{/}{?.op}  the peak is at operation {peak_operation} ({.op}){/}"
+    "{?budget_bytes}{?.over},\n  and does not fit: {.over:,} more than the budget of {budget_bytes:,}; see --fit{/}"
+    "{!.over}, {peak_bytes/budget_bytes:%} of the budget of {budget_bytes:,}{/}{/}\n{/}"
+
+    "{#.states}\nModel states (P + G + O): {bytes:,} bytes = {formula} = {paper:,},\n  and {padding:,} for padding\n"
+    "{+twice}  and {twice:,} besides: {?fp32}fp32 master weights, or own gradients, in host memory too{/}"
+    "{!fp32}own gradients, which are in host memory too{/}\n{/}"
+    "{+errors}  and {errors:,} besides: errors of quantized gradients\n{/}"
+    "{?offloaded}  of all these {device:,} on the device, {host:,} in host memory{+nvme},\n  {nvme:,} on NVMe (whole pages){/}\n{/}"
+    "  padding: {padding_elems:,} elements, so that every unit cuts into {ranks} parts of a multiple of {align}\n{/}"
+
+    "\nActivations of the blocks, kept from forward to backward (s = T, b = B, h = C)\n"
+    "                                                          all blocks     a block\n"
+    "{#.activations}" ACTIVATION "{/}from the first to the last, term by term\n{#.terms}" ACTIVATION "{/}"
+    "{#.selective}{~}model.recompute attention is not Megatron's selective recomputation: it makes the whole attention half again. "
+    "Selective makes only the scores again, which the kernels here never keep. It would keep 34 s b h = {paper:,} bytes by the paper, "
+    "and here as much as model.recompute none: {here:,}.{/}{/}"
+
+    "{#flops}\nProducts of a rank in a step, GFLOP: forward {forward:.3B}, backward {backward:.3B}"
+    "{+recomputed},\n  made again {recomputed:.3B}: {recomputed/.once:+.1%}{/}\n{/}"
+
+    "\nBuffers of this stage\n                           all live       largest   live, bytes from-to\n"
+    "{#.buffers}  {letter} {name:-21} {count:4} {live:4} {largest:13,} {live_bytes:13,} "
+    "{?taken}{taken}-{given|}{/}{!taken}always there{/}\n{/}"
+    "their sizes (N = B T rows of a micro-batch, e bytes an element, C hidden,\nV vocabulary"
+    "{?.general}, K width of keys, M of the MLP, G of its gate,\ns statistics of a norm{/})\n"
+    "{#.buffers}{?formula}  {name:-22} {~:25}{bytes|}{?bytes}{?note}: {/}{/}{note|}{/}{/}{/}";

@@ -7,7 +7,7 @@
 #include "engine/advise/accounting.h"
 #include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/config/number.h"
 #include "engine/config/resolve.h"
 
@@ -67,59 +67,53 @@ static bool volume_at(double *bytes, char formula[192], const struct config *con
     return true;
 }
 
-static void print_states(FILE *out, const struct accounting *accounting, int64_t psi, int ranks)
+/* What each accounting counts at each stage; as text also where it says nothing. */
+static void add_states(cJSON *states, cJSON *cells, const struct accounting *accounting, int64_t psi, int ranks)
 {
-    char text[32];
-    fprintf(out, "%s: %s\n", accounting->name, accounting->who);
-    for (int line = 0; line < 2; line++, fputc('\n', out))
-        for (int stage = 0; stage < STAGES; stage++) {
-            const struct accounting_sum sum = accounting_sum_of(accounting, stage);
-            fprintf(out, "%*s", stage ? 20 : 19,
-                    !accounting_speaks_of(accounting, stage) ? "-"
-                    : line ? grouped(text, states_bytes(sum, psi, ranks)) : accounting_sum_text(text, sum, " Psi"));
-        }
-}
-
-void psi_print(FILE *out, const struct config *config, int64_t psi)
-{
-    const int ranks = config->topology.ranks;
-    char a[32], formula[192];
-    fprintf(out, "Psi = %s parameters, N = %d rank%s\n\nModel states of a rank, bytes\n%19s%20s%20s%20s\n",
-            grouped(a, psi), ranks, plural(ranks), "stage 0", "stage 1", "stage 2", "stage 3");
-    for (int i = 0; i < ACCOUNTINGS; i++) print_states(out, &accounting_table[i], psi, ranks);
-    fprintf(out, "\nWhat a rank sends in a step, %s, %d micro-step%s, bytes\n", dtype_name(config->dtype),
-            config->accumulation_steps, plural(config->accumulation_steps));
+    char formula[32], bytes[32];
     for (int stage = 0; stage < STAGES; stage++) {
-        double bytes;
-        fprintf(out, "  stage %d  ", stage);
-        if (!volume_at(&bytes, formula, config, stage, psi)) fputs("these settings are of another stage\n", out);
-        else fprintf(out, "%s = %s\n", formula, grouped(a, (int64_t)(bytes + 0.5)));
+        const struct accounting_sum sum = accounting_sum_of(accounting, stage);
+        const int64_t of_rank = states_bytes(sum, psi, ranks);
+        cJSON *cell = json_put(json_item(cells), TRUTH("gap", stage > 0));
+        if (!accounting_speaks_of(accounting, stage)) continue;
+        accounting_sum_text(formula, sum, " Psi");
+        json_put(cell, TEXT("formula", formula), TEXT("bytes", grouped(bytes, of_rank)));
+        json_put(json_item(states), TEXT("accounting", accounting->name), NUMBER("stage", stage), TEXT("formula", formula),
+                 NUMBER("bytes", of_rank));
     }
-    fputs("\nActivations, buffers and gathered units follow from sizes: give --model, or\n--set model.KEY=VALUE, in "
-          "place of --psi\n",
-          out);
 }
 
-int psi_print_json(FILE *out, const struct config *config, int64_t psi, struct error *err)
+static void add_volume(cJSON *traffic, const struct config *config, int stage, int64_t psi)
 {
-    const int ranks = config->topology.ranks;
-    cJSON *root = cJSON_CreateObject();
-    json_put(root, NUMBER("parameters", psi), NUMBER("ranks", ranks));
-    cJSON *states = cJSON_AddArrayToObject(root, "states"), *traffic = cJSON_AddArrayToObject(root, "traffic");
     char formula[192];
-    for (int i = 0; i < ACCOUNTINGS; i++)
-        for (int stage = 0; stage < STAGES; stage++) {
-            const struct accounting *accounting = &accounting_table[i];
-            const struct accounting_sum sum = accounting_sum_of(accounting, stage);
-            if (!accounting_speaks_of(accounting, stage)) continue;
-            json_put(json_item(states), TEXT("accounting", accounting->name), NUMBER("stage", stage),
-                     TEXT("formula", accounting_sum_text(formula, sum, " Psi")),
-                     NUMBER("bytes", states_bytes(sum, psi, ranks)));
-        }
-    for (int stage = 0; stage < STAGES; stage++) {
-        double bytes;
-        if (!volume_at(&bytes, formula, config, stage, psi)) continue;
-        json_put(json_item(traffic), NUMBER("stage", stage), TEXT("formula", formula), NUMBER("sent_bytes", bytes));
+    double bytes;
+    const bool known = volume_at(&bytes, formula, config, stage, psi);
+    cJSON *object = json_put(json_item(traffic), NUMBER("stage", stage));
+    if (known) json_put(object, TEXT("formula", formula), NUMBER("sent_bytes", bytes));
+    else json_put(object, TRUTH(".", true));
+}
+
+static const char page[] =
+    "Psi = {parameters:,} parameters, N = {ranks} rank{ranks:s}\n\nModel states of a rank, bytes\n"
+    "            stage 0             stage 1             stage 2             stage 3\n"
+    "{#.accountings}{name}: {who}\n{#cells}{?gap} {/}{formula:19|-}{/}\n{#cells}{?gap} {/}{bytes:19|-}{/}\n{/}"
+    "\nWhat a rank sends in a step, {.dtype}, {.micro_steps} micro-step{.micro_steps:s}, bytes\n"
+    "{#traffic}  stage {stage}  {?formula}{formula} = {sent_bytes:,}{/}{!formula}these settings are of another stage{/}\n{/}"
+    "\nActivations, buffers and gathered units follow from sizes: give --model, or\n"
+    "--set model.KEY=VALUE, in place of --psi\n";
+
+int psi_print(FILE *out, bool as_json, const struct config *config, int64_t psi, struct error *err)
+{
+    const int ranks = config->topology.ranks;
+    cJSON *facts = json_object(NUMBER("parameters", psi), NUMBER("ranks", ranks), TEXT(".dtype", dtype_name(config->dtype)),
+                               NUMBER(".micro_steps", config->accumulation_steps));
+    cJSON *states = cJSON_AddArrayToObject(facts, "states"), *traffic = cJSON_AddArrayToObject(facts, "traffic"),
+          *accountings = cJSON_AddArrayToObject(facts, ".accountings");
+    for (int i = 0; i < ACCOUNTINGS; i++) {
+        const struct accounting *accounting = &accounting_table[i];
+        cJSON *row = json_put(json_item(accountings), TEXT("name", accounting->name), TEXT("who", accounting->who));
+        add_states(states, cJSON_AddArrayToObject(row, "cells"), accounting, psi, ranks);
     }
-    return json_print(out, root, err);
+    for (int stage = 0; stage < STAGES; stage++) add_volume(traffic, config, stage, psi);
+    return template_answer(out, as_json, page, facts, err);
 }

@@ -161,10 +161,8 @@ static int print_fit(FILE *out, const struct config *config, const struct cli *c
     question.limits.keep_sets = true;
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
-    int status = STATUS_OK;
     *fits = answer->fits;
-    if (cli->json) status = fit_print_json(out, &question, answer, err);
-    else fit_print(out, &question, answer);
+    const int status = fit_print(out, cli->json, &question, answer, err);
     free(answer);
     return status;
 }
@@ -173,10 +171,7 @@ static int print_psi(FILE *out, const struct config *config, const struct cli *c
 {
     int64_t psi;
     const int status = psi_read(&psi, cli->psi, err);
-    if (status) return status;
-    if (cli->json) return psi_print_json(out, config, psi, err);
-    psi_print(out, config, psi);
-    return STATUS_OK;
+    return status ? status : psi_print(out, cli->json, config, psi, err);
 }
 
 /* Ranks fill nodes of the hardware, unless topology.ranks_per_node says otherwise. */
@@ -190,7 +185,7 @@ static int print_advice(FILE *out, struct config *config, const struct cli *cli,
     if (status) return status;
     *fits = advice.fitting > 0;
     if (!*fits) *advice.config = *config;
-    status = (cli->json ? advice_print_json : advice_print)(out, &advice, err);
+    status = advice_print(out, cli->json, &advice, err);
     advice_release(&advice);
     return status;
 }
@@ -204,12 +199,12 @@ static int print_accounting(FILE *out, const struct config *config, const struct
     if (accounting_find(&accounting, cli->accounting, &ignored)) {
         const int status = convention_find(&convention, cli->accounting, err);
         if (status) return status;
-        return (cli->json ? convention_print_json : convention_print)(out, convention, config, &cli->with, err);
+        return convention_print(out, cli->json, convention, config, &cli->with, err);
     }
     if (cli->with.count)
         return error_set(err, STATUS_USAGE, "%s has no formulas for --with; give ranks and sizes with -n and --set",
                          accounting->name);
-    return (cli->json ? accounting_print_json : accounting_print)(out, accounting, config, err);
+    return accounting_print(out, cli->json, accounting, config, err);
 }
 
 static int print(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
@@ -220,8 +215,8 @@ static int print(FILE *out, struct config *config, const struct cli *cli, bool *
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->advise) return print_advice(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
-    if (cli->explain) return (cli->json ? explain_print_json : explain_print)(out, config, what, err);
-    return (cli->json ? plan_print_json : plan_print)(out, config, cli->schedule, err);
+    if (cli->explain) return explain_print(out, cli->json, config, what, err);
+    return plan_print(out, cli->json, config, cli->schedule, err);
 }
 
 static int plan(const struct cli *cli, bool *fits, struct error *err)
@@ -267,10 +262,7 @@ static int list_accountings(const struct cli *cli, struct error *err)
 {
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
-    int status = STATUS_OK;
-    if (cli->json) status = conventions_print_list_json(out, err);
-    else accounting_print_list(out), conventions_print_list(out);
-    return front_close(out, cli->output, status, err);
+    return front_close(out, cli->output, accountings_print(out, cli->json, err), err);
 }
 
 int front_plan(const struct cli *cli, struct error *err)

@@ -195,7 +195,7 @@ static void is_ours(const char *name, const char *readme)
     if (strcmp(name, "auto.json") != 0)
         assert_true(config.zero.reduce_bucket_elems == block && config.zero.prefetch_bucket_elems == block);
     FILE *nowhere = fopen("/dev/null", "w");
-    if (explain_print(nowhere, &config, path, &err)) fail_msg("%s", err.text);
+    if (explain_print(nowhere, false, &config, path, &err)) fail_msg("%s", err.text);
     fclose(nowhere);
     config_release(&config);
 }

@@ -726,7 +726,7 @@ static void selective_is_named(void **state)
         char *text = NULL;
         size_t bytes;
         FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(plan_print(out, &config, false, &err), 0);
+        assert_int_equal(plan_print(out, false, &config, false, &err), 0);
         fclose(out);
         assert_int_equal(strstr(text, "is not Megatron's selective recomputation") != NULL, r);
         free(text);

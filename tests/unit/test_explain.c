@@ -57,13 +57,12 @@ static const struct explained *find(const struct page *page, const char *path)
     return NULL;
 }
 
-static char *printed(const struct config *config,
-                     int (*print)(FILE *, const struct config *, const char *, struct error *))
+static char *printed(const struct config *config, bool as_json)
 {
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
-    assert_int_equal(print(out, config, "x.json", NULL), STATUS_OK);
+    assert_int_equal(explain_print(out, as_json, config, "x.json", NULL), STATUS_OK);
     fclose(out);
     return text;
 }
@@ -195,7 +194,7 @@ static void the_page_is_80_columns_wide(void **state)
         "\"a/rather/long/path/that/goes/on/and/on/and/on/until/it/is/too/wide/for/a/line\"}}"};
     for (size_t m = 0; m < sizeof more / sizeof *more; m++) {
         struct config config = config_of(more[m]);
-        char *text = printed(&config, explain_print);
+        char *text = printed(&config, false);
         for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
             size_t length = strlen(line);
             if (length > 80 && !strstr(line, "a/rather/long")) fail_msg("%zu columns: %s", length, line);
@@ -210,7 +209,7 @@ static void json_says_the_same(void **state)
 {
     (void)state;
     struct page page = explained(config_of(foreign));
-    char *text = printed(&page.config, explain_print_json);
+    char *text = printed(&page.config, true);
     cJSON *json = cJSON_Parse(text), *keys = cJSON_GetObjectItem(json, "keys");
     assert_int_equal(cJSON_GetArraySize(keys), page.count);
     for (int i = 0; i < page.count; i++) {

@@ -218,7 +218,7 @@ static char *page_of(const struct fit_question *question)
     FILE *out = open_memstream(&page, &length);
     struct fit_answer *answer = fit_answer(question, NULL);
     assert_non_null(answer);
-    fit_print(out, question, answer);
+    assert_int_equal(fit_print(out, false, question, answer, NULL), STATUS_OK);
     fclose(out);
     free(answer);
     return page;

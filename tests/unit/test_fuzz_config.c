@@ -340,7 +340,7 @@ static bool explains(const struct config *config)
     char *text = NULL;
     size_t length;
     FILE *out = open_memstream(&text, &length);
-    int status = (below(2) ? explain_print : explain_print_json)(out, config, "x", &err);
+    int status = explain_print(out, below(2), config, "x", &err);
     fclose(out);
     assert_true(status == STATUS_OK ? length > 1000 : err.text[0] != '\0');
     free(text);

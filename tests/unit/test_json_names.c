@@ -106,7 +106,7 @@ static void print_fit(FILE *out, const struct config *config)
     for (int tier = 0; tier < TIERS; tier++) question.limits.bytes[tier] = config->budget_bytes[tier];
     struct fit_answer *answer = fit_answer(&question, &err);
     assert_non_null(answer);
-    assert_int_equal(fit_print_json(out, &question, answer, &err), 0);
+    assert_int_equal(fit_print(out, true, &question, answer, &err), 0);
     free(answer);
 }
 
@@ -184,14 +184,14 @@ static void collect_plan(struct names *names, enum page page)
         size_t bytes;
         FILE *out = open_memstream(&text, &bytes);
         int status = 0;
-        if (page == PLAN) status = plan_print_json(out, &config, false, &err);
+        if (page == PLAN) status = plan_print(out, true, &config, false, &err);
         if (page == FIT) print_fit(out, &config);
         if (page == SWEEP) print_swept(out);
-        if (page == EXPLAIN) status = explain_print_json(out, &config, "it", &err);
+        if (page == EXPLAIN) status = explain_print(out, true, &config, "it", &err);
         if (page == ACCOUNTING_PAGE)
-            status = accounting_print_json(out, &accounting_table[ACCOUNTING_DS18], &config, &err);
+            status = accounting_print(out, true, &accounting_table[ACCOUNTING_DS18], &config, &err);
         if (page == CONVENTION_PAGE)
-            status = convention_print_json(out, &convention_rows[0], &config, &(struct text_list){0}, &err);
+            status = convention_print(out, true, &convention_rows[0], &config, &(struct text_list){0}, &err);
         assert_int_equal(status, 0);
         fclose(out);
         collect_text(names, text);

@@ -402,7 +402,7 @@ static void test_psi_figures(void **state)
     size_t length;
     FILE *out = open_memstream(&page, &length);
     struct config config = loaded((const char *const[]){"bf16.enabled=true", "topology.ranks=64", NULL});
-    psi_print(out, &config, 7241732096);
+    assert_int_equal(psi_print(out, false, &config, 7241732096, NULL), STATUS_OK);
     fclose(out);
     for (size_t s = 0; s < sizeof says / sizeof *says; s++)
         if (!strstr(page, says[s])) fail_msg("no %s in %s", says[s], page);

@@ -50,7 +50,7 @@ static int print_sweep(FILE *out, const void *sweep, struct error *err)
 }
 static int print_plan(FILE *out, const void *config, struct error *err)
 {
-    return plan_print_json(out, config, false, err);
+    return plan_print(out, true, config, false, err);
 }
 
 static cJSON *printed(json_printer *print, const void *what)
