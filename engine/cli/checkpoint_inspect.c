@@ -18,100 +18,69 @@ struct findings {
     struct error damage; /* status 0: every byte was read and is good */
 };
 
-static void print_model(FILE *out, const struct config_model *shape, int64_t elems)
+static void add_model(cJSON *facts, const struct config_model *shape, int64_t elems)
 {
-    fprintf(out, "model       %s, %lld parameters: %d layers, hidden %d, ", shape->name, (long long)elems,
-            shape->layers, shape->hidden);
-    if (shape->heads) fprintf(out, "%d heads, ", shape->heads);
-    fprintf(out, "context %d, vocabulary %d\n", shape->context, shape->vocabulary);
+    json_put(cJSON_AddObjectToObject(facts, "model"), TEXT("name", shape->name), NUMBER("parameters", elems),
+             NUMBER("layers", shape->layers), NUMBER("hidden", shape->hidden),
+             NUMBER_IF("heads", shape->heads > 0, shape->heads), NUMBER("context", shape->context),
+             NUMBER("vocabulary", shape->vocabulary));
 }
 
-static void print_tags(FILE *out, const struct findings *findings)
+static void add_tags(cJSON *facts, const struct findings *findings)
 {
-    char moment[32];
     const int shown = findings->tag_count < TAGS_SHOWN ? findings->tag_count : TAGS_SHOWN;
+    cJSON *names = cJSON_AddArrayToObject(facts, "tags"), *tags = cJSON_AddArrayToObject(facts, ".tags");
     for (int t = 0; t < shown; t++) {
+        const char *tag = findings->tags[t].tag;
         const time_t saved = (time_t)(findings->tags[t].saved_ns / 1000000000);
         struct tm local;
+        char moment[32];
         strftime(moment, sizeof moment, "%Y-%m-%d %H:%M:%S", localtime_r(&saved, &local));
-        fprintf(out, "%-11s %-20s %s%s\n", t == 0 ? "tags" : "", findings->tags[t].tag, moment,
-                strcmp(findings->tags[t].tag, findings->latest) == 0 ? "  latest" : "");
+        cJSON_AddItemToArray(names, cJSON_CreateString(tag));
+        json_put(json_item(tags), TEXT("word", t == 0 ? "tags" : ""), TEXT("tag", tag), TEXT("moment", moment),
+                 TRUTH("latest", strcmp(tag, findings->latest) == 0));
     }
-    if (findings->tag_count > shown) fprintf(out, "%-11s ... and %d older\n", "", findings->tag_count - shown);
+    json_put(facts, NUMBER(".older", findings->tag_count - shown));
 }
 
-static void print_saver(FILE *out, const struct checkpoint_info *info)
-{
-    if (strcmp(info->isa, CONVERTED_ISA) == 0)
-        fputs("saved by    checkpoint convert, from a file of weights; begin with train --resume --weights-only\n",
-              out);
-    else
-        fprintf(out, "saved by    stage %d, %d rank%s of %d thread%s, %s; loads at any stage and number of ranks\n",
-                info->stage, info->ranks, plural(info->ranks), info->threads, plural(info->threads), info->isa);
-}
-
-static void print_findings(FILE *out, const struct findings *findings)
+static cJSON *facts_of(const struct findings *findings)
 {
     const struct checkpoint_info *info = findings->info;
     const struct config *config = &findings->config;
     const int arrays = info->has[STATE_1] + info->has[STATE_2];
-    print_tags(out, findings);
-    fprintf(out, "checkpoint  %s\n", info->folder);
-    print_model(out, &info->model.shape, info->model.elems);
-    fprintf(out, "progress    %lld steps, %lld updates, %lld samples\n", (long long)info->progress.steps_done,
-            (long long)info->progress.updates, (long long)info->progress.samples);
-    fprintf(out, "holds       fp32 weights%s%s\n",
-            arrays == 0   ? " alone"
-            : arrays == 1 ? " and 1 optimizer state"
-                          : " and 2 optimizer states",
-            info->has[STATE_PENDING] ? ", and the gradients of a delayed update" : "");
-    fprintf(out, "training    %s, %s, global batch %d of %d tokens\n", dtype_name(info->model.dtype),
-            config->optimizer.type, config->train_batch_size, config->data.sequence_length);
-    print_saver(out, info);
-    fprintf(out, "size        %d shard%s, %llu bytes\n", info->shards, plural(info->shards),
-            (unsigned long long)info->bytes);
-    fprintf(out, "checked     %s\n",
-            findings->damage.status ? findings->damage.text : "every byte is what was written");
-}
-
-static cJSON *model_json(const struct config_model *shape, int64_t elems)
-{
-    cJSON *json = cJSON_CreateObject();
-    json_put(json, TEXT("name", shape->name), NUMBER("parameters", elems), NUMBER("layers", shape->layers),
-             NUMBER("hidden", shape->hidden), NUMBER_IF("heads", shape->heads > 0, shape->heads),
-             NUMBER("context", shape->context), NUMBER("vocabulary", shape->vocabulary));
-    return json;
-}
-
-static cJSON *findings_json(const struct findings *findings)
-{
-    const struct checkpoint_info *info = findings->info;
-    cJSON *json = cJSON_CreateObject(), *tags = cJSON_AddArrayToObject(json, "tags");
-    for (int t = 0; t < findings->tag_count && t < TAGS_SHOWN; t++)
-        cJSON_AddItemToArray(tags, cJSON_CreateString(findings->tags[t].tag));
-    json_put(json, TEXT("latest", findings->latest), TEXT("kind", "checkpoint"), TEXT("tag", info->tag),
+    cJSON *facts = cJSON_CreateObject();
+    add_tags(facts, findings);
+    json_put(facts, TEXT("latest", findings->latest), TEXT("kind", "checkpoint"), TEXT("tag", info->tag),
              TEXT("folder", info->folder));
-    cJSON_AddItemToObject(json, "model", model_json(&info->model.shape, info->model.elems));
-    json_put(json, NUMBER("step", info->progress.steps_done), NUMBER("updates", info->progress.updates),
-             NUMBER("samples", info->progress.samples),
-             NUMBER("optimizer_states", info->has[STATE_1] + info->has[STATE_2]),
+    add_model(facts, &info->model.shape, info->model.elems);
+    json_put(facts, NUMBER("step", info->progress.steps_done), NUMBER("updates", info->progress.updates),
+             NUMBER("samples", info->progress.samples), NUMBER("optimizer_states", arrays),
              TEXT("precision", dtype_name(info->model.dtype)), NUMBER("stage", info->stage),
              NUMBER("ranks", info->ranks), NUMBER("threads_per_rank", info->threads), TEXT("isa", info->isa),
-             NUMBER("shards", info->shards), NUMBER("bytes", info->bytes));
-    cJSON_AddRawToObject(json, "config", info->config_json);
-    if (findings->damage.status) cJSON_AddStringToObject(json, "damage", findings->damage.text);
-    else cJSON_AddNullToObject(json, "damage");
-    return json;
+             NUMBER("shards", info->shards), NUMBER("bytes", info->bytes),
+             TRUTH(".pending", info->has[STATE_PENDING]), TRUTH(".converted", strcmp(info->isa, CONVERTED_ISA) == 0),
+             TEXT(".optimizer", config->optimizer.type), NUMBER(".batch", config->train_batch_size),
+             NUMBER(".tokens", config->data.sequence_length));
+    cJSON_AddRawToObject(facts, "config", info->config_json);
+    json_put(facts, TEXT_IF("damage", findings->damage.status ? findings->damage.text : NULL));
+    return facts;
 }
 
-static int write_findings(const struct cli *cli, const struct findings *findings, struct error *err)
-{
-    if (cli->json) return front_give(cli->output, json_lines(findings_json(findings)), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    print_findings(out, findings);
-    return front_close(out, cli->output, STATUS_OK, err);
-}
+#define MODEL                                                                                                          \
+    "model       {model.name}, {model.parameters} parameters: {model.layers} layers, hidden {model.hidden}, "          \
+    "{?model.heads}{model.heads} heads, {/}context {model.context}, vocabulary {model.vocabulary}\n"
+static const char page[] =
+    "{#.tags}{word:-11|} {tag:-20} {moment}{?latest}  latest{/}\n{/}{+.older}            ... and {.older} older\n{/}"
+    "checkpoint  {folder}\n" MODEL
+    "progress    {step} steps, {updates} updates, {samples} samples\n"
+    "holds       fp32 weights{-optimizer_states} alone{/}{+optimizer_states} and {optimizer_states} optimizer state{optimizer_states:s}{/}"
+    "{?.pending}, and the gradients of a delayed update{/}\n"
+    "training    {precision}, {.optimizer}, global batch {.batch} of {.tokens} tokens\n"
+    "{?.converted}saved by    checkpoint convert, from a file of weights; begin with train --resume --weights-only\n{/}"
+    "{!.converted}saved by    stage {stage}, {ranks} rank{ranks:s} of {threads_per_rank} thread{threads_per_rank:s}, {isa}; "
+    "loads at any stage and number of ranks\n{/}"
+    "size        {shards} shard{shards:s}, {bytes} bytes\n"
+    "checked     {damage|every byte is what was written}\n";
 
 /* A damaged checkpoint is still described; its damage is the last line, and the exit status. */
 static int inspect_checkpoint(const struct cli *cli, struct error *err)
@@ -133,7 +102,7 @@ static int inspect_checkpoint(const struct cli *cli, struct error *err)
         progress_end(&progress);
         checkpoint_lend(checkpoint, NULL);
         io_buffers_close(&buffers);
-        status = write_findings(cli, &findings, err);
+        status = front_answer(cli, page, facts_of(&findings), err);
         config_release(&findings.config);
     }
     if (!status && findings.damage.status) *err = findings.damage, status = err->status;
@@ -141,33 +110,17 @@ static int inspect_checkpoint(const struct cli *cli, struct error *err)
     return status;
 }
 
-static void print_weights(FILE *out, const struct weights_info *info)
-{
-    fprintf(out, "weights     %s, %s\n", weights_format_name(info->format), info->path);
-    print_model(out, &info->shape, info->elems);
-    fprintf(out, "holds       %s weights, %d tensors", dtype_name(info->dtype), info->tensors);
-    if (info->files > 1) fprintf(out, " in %d files", info->files);
-    fputc('\n', out);
-    fprintf(out, "size        %llu bytes; this format has no checksums\n", (unsigned long long)info->bytes);
-}
+static const char weights_page[] =
+    "weights     {kind}, {file}\n" MODEL
+    "holds       {precision} weights, {tensors} tensors{?.several} in {files} files{/}\n"
+    "size        {bytes} bytes; this format has no checksums\n";
 
-static cJSON *weights_json(const struct weights_info *info)
+static cJSON *weights_facts(const struct weights_info *info)
 {
-    cJSON *json = cJSON_CreateObject();
-    json_put(json, TEXT("kind", weights_format_name(info->format)), TEXT("file", info->path));
-    cJSON_AddItemToObject(json, "model", model_json(&info->shape, info->elems));
-    json_put(json, TEXT("precision", dtype_name(info->dtype)), NUMBER("tensors", info->tensors),
-             NUMBER("files", info->files), NUMBER("bytes", info->bytes));
-    return json;
-}
-
-static int write_weights(const struct cli *cli, const struct weights_info *info, struct error *err)
-{
-    if (cli->json) return front_give(cli->output, json_lines(weights_json(info)), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    print_weights(out, info);
-    return front_close(out, cli->output, STATUS_OK, err);
+    cJSON *facts = json_object(TEXT("kind", weights_format_name(info->format)), TEXT("file", info->path));
+    add_model(facts, &info->shape, info->elems);
+    return json_put(facts, TEXT("precision", dtype_name(info->dtype)), NUMBER("tensors", info->tensors),
+                    NUMBER("files", info->files), NUMBER("bytes", info->bytes), TRUTH(".several", info->files > 1));
 }
 
 static int inspect_weights(const struct cli *cli, struct error *err)
@@ -175,7 +128,7 @@ static int inspect_weights(const struct cli *cli, struct error *err)
     struct weights_file *file;
     int status = weights_open(&file, cli->operand, err);
     if (status) return status;
-    status = write_weights(cli, weights_info(file), err);
+    status = front_answer(cli, weights_page, weights_facts(weights_info(file)), err);
     weights_close(file);
     return status;
 }

@@ -161,28 +161,21 @@ static int count(struct figures *figures, const struct corpus *corpus, struct er
     return STATUS_OK;
 }
 
-static void print_figures(FILE *out, const struct figures *figures)
+static const char page[] =
+    "kind        {?.shards}llm.c token shards, version 1, 16 bits a token{/}{!.shards}text, a token is a byte{/}\n"
+    "files       {files}\ntokens      {tokens}, {bytes} bytes\n"
+    "vocabulary  {different_tokens} different tokens, the highest is {highest_token}: model.vocabulary of at least {.least}\n"
+    "entropy     {entropy_nats:.4} nats ({.bits:.4} bits) a token, from how often each occurs\n";
+
+static cJSON *facts_of(const struct figures *figures)
 {
     const bool shards = figures->format == DATA_TOKENS;
-    fprintf(out, "kind        %s\n",
-            shards ? "llm.c token shards, version 1, 16 bits a token" : "text, a token is a byte");
-    fprintf(out, "files       %zu\n", figures->files);
-    fprintf(out, "tokens      %llu, %llu bytes\n", (unsigned long long)figures->tokens,
-            (unsigned long long)figures->bytes);
-    fprintf(out, "vocabulary  %d different tokens, the highest is %d: model.vocabulary of at least %d\n", figures->seen,
-            figures->highest, shards || figures->highest > 255 ? figures->highest + 1 : 256);
-    fprintf(out, "entropy     %.4f nats (%.4f bits) a token, from how often each occurs\n", figures->entropy,
-            figures->entropy / log(2));
-}
-
-static char *figures_json(const struct figures *figures)
-{
-    cJSON *json = cJSON_CreateObject();
-    json_put(json, TEXT("format", figures->format == DATA_TOKENS ? "tokens" : "bytes"), NUMBER("files", figures->files),
-             NUMBER("tokens", figures->tokens), NUMBER("bytes", figures->bytes),
-             NUMBER("different_tokens", figures->seen), NUMBER("highest_token", figures->highest),
-             NUMBER("entropy_nats", figures->entropy));
-    return json_lines(json);
+    return json_object(TEXT("format", shards ? "tokens" : "bytes"), NUMBER("files", figures->files),
+                       NUMBER("tokens", figures->tokens), NUMBER("bytes", figures->bytes),
+                       NUMBER("different_tokens", figures->seen), NUMBER("highest_token", figures->highest),
+                       NUMBER("entropy_nats", figures->entropy), TRUTH(".shards", shards),
+                       NUMBER(".least", shards || figures->highest > 255 ? figures->highest + 1 : 256),
+                       NUMBER(".bits", figures->entropy / log(2)));
 }
 
 int front_data_info(const struct cli *cli, struct error *err)
@@ -193,10 +186,5 @@ int front_data_info(const struct cli *cli, struct error *err)
     if (status) return status;
     status = count(&figures, &corpus, err);
     corpus_close(&corpus);
-    if (status) return status;
-    if (cli->json) return front_give(cli->output, figures_json(&figures), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    print_figures(out, &figures);
-    return front_close(out, cli->output, STATUS_OK, err);
+    return status ? status : front_answer(cli, page, facts_of(&figures), err);
 }

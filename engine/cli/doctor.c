@@ -53,52 +53,34 @@ void doctor_say(struct finding *finding, enum verdict verdict, const char *next,
 
 /* ---- printing ---- */
 
-enum { NAME_COLUMN = 6, FOUND_COLUMN = 21 };
-
-static void print_finding(FILE *out, const struct finding *finding)
-{
-    fprintf(out, "%-*s%-*s", NAME_COLUMN, verdicts[finding->verdict], FOUND_COLUMN - NAME_COLUMN, finding->name);
-    words_print(out, FOUND_COLUMN, FOUND_COLUMN, finding->found);
-    if (!*finding->next) return;
-    fprintf(out, "%*s-> ", FOUND_COLUMN, "");
-    words_print(out, FOUND_COLUMN + 3, FOUND_COLUMN + 3, finding->next);
-}
-
-static void print_end(FILE *out, const int counts[3])
-{
-    fprintf(out, "\n%d good, %d notes, %d bad: %s\n", counts[VERDICT_GOOD], counts[VERDICT_NOTE], counts[VERDICT_BAD],
-            counts[VERDICT_BAD] ? "a run would stop at what is bad" : "nothing here stops a run");
-}
-
 struct answer {
     struct finding *findings;
     int count, counts[3]; /* counts: by verdict */
 };
 
-static void print_text(FILE *out, const struct answer *answer)
+static cJSON *facts_of(const struct answer *answer)
 {
     struct utsname system;
-    uname(&system);
-    fprintf(out, "zerolab " ZEROLAB_VERSION " on %s %s, %s\n", system.sysname, system.release, system.machine);
-    for (int f = 0; f < answer->count; f++) {
-        const struct finding *finding = &answer->findings[f];
-        if (!f || strcmp(finding->group, finding[-1].group) != 0) fprintf(out, "\n%s\n", finding->group);
-        print_finding(out, finding);
-    }
-    print_end(out, answer->counts);
-}
-
-static char *json_of(const struct answer *answer)
-{
-    cJSON *json = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(json, "checks");
-    for (const struct finding *finding = answer->findings; finding < answer->findings + answer->count; finding++)
+    cJSON *facts = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(facts, "checks");
+    const char *group = "";
+    for (const struct finding *finding = answer->findings; finding < answer->findings + answer->count; finding++) {
         json_put(json_item(list), TEXT("group", finding->group), TEXT("name", finding->name),
                  TEXT("verdict", verdicts[finding->verdict]), TEXT("found", finding->found),
-                 TEXT_IF("next", finding->next));
-    cJSON_AddStringToObject(json, "version", ZEROLAB_VERSION);
-    for (int v = 0; v < 3; v++) cJSON_AddNumberToObject(json, verdicts[v], answer->counts[v]);
-    return json_lines(json);
+                 TEXT_IF("next", finding->next), TRUTH(".first", strcmp(finding->group, group) != 0));
+        group = finding->group;
+    }
+    uname(&system);
+    json_put(facts, TEXT("version", ZEROLAB_VERSION), TEXT(".system", system.sysname), TEXT(".release", system.release),
+             TEXT(".machine", system.machine));
+    for (int v = 0; v < 3; v++) json_put(facts, NUMBER(verdicts[v], answer->counts[v]));
+    return facts;
 }
+
+static const char page[] =
+    "zerolab {version} on {.system} {.release}, {.machine}\n"
+    "{#checks}{?.first}\n{group}\n{/}{verdict:-6}{name:-15}{~:21}{found}{/}"
+    "{?next}                     -> {~:24}{next}{/}{/}{/}"
+    "\n{good} good, {note} notes, {bad} bad: {+bad}a run would stop at what is bad{/}{-bad}nothing here stops a run{/}\n";
 
 static int measure_storage(const struct cli *cli, const char *folder, struct error *err)
 {
@@ -115,16 +97,8 @@ static int measure_storage(const struct cli *cli, const char *folder, struct err
 
 static int tell(const struct cli *cli, struct answer *answer, struct error *err)
 {
-    int status = STATUS_OK;
     for (int c = 0; c < answer->count; c++) answer->counts[answer->findings[c].verdict]++;
-    if (cli->json) {
-        status = front_give(cli->output, json_of(answer), err);
-    } else {
-        FILE *out = front_open(cli->output, err);
-        if (!out) return err->status;
-        print_text(out, answer);
-        status = front_close(out, cli->output, STATUS_OK, err);
-    }
+    const int status = front_answer(cli, page, facts_of(answer), err);
     return status ? status : answer->counts[VERDICT_BAD] ? STATUS_CHECK : STATUS_OK;
 }
 

@@ -13,6 +13,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/printable.h"
+#include "engine/base/template.h"
 
 int front_fail(const struct error *err)
 {
@@ -185,6 +186,15 @@ int front_close(FILE *out, const char *path, int status, struct error *err)
     if (out == opened.file) closed = close_beside(&opened, before, news);
     else closed = (cause = put_away(out, before)) ? cannot_write(path, cause, news) : STATUS_OK;
     return status ? status : closed;
+}
+
+int front_answer(const struct cli *cli, const char *page, cJSON *facts, struct error *err)
+{
+    if (cli->json) return front_give(cli->output, json_lines(template_strip(facts)), err);
+    FILE *out = front_open(cli->output, err);
+    if (out) template_print(out, page, facts);
+    cJSON_Delete(facts);
+    return out ? front_close(out, cli->output, STATUS_OK, err) : err->status;
 }
 
 void front_drop(FILE *out)

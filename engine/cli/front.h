@@ -21,6 +21,9 @@ int front_look(struct app_look *look, const struct cli *cli, struct error *err);
 int front_write(const char *path, const char *text, struct error *err); /* NULL or "-": standard output; STATUS_USAGE: it cannot be opened */
 int front_write_frame(const char *path, const char *text, struct error *err); /* the same for a frame, with escape sequences */
 int front_give(const char *path, char *text, struct error *err); /* front_write(), then frees text; NULL: out of memory */
+/* Writes an answer to -o: as JSON, or as text by its page (engine/base/template.h). Frees `facts`. */
+struct cJSON;
+int front_answer(const struct cli *cli, const char *page, struct cJSON *facts, struct error *err);
 FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_USAGE in err */
 FILE *front_open_bytes(const char *path, struct error *err);             /* the same without the filter of printable.h */
 int front_close(FILE *out, const char *path, int status, struct error *err); /* status: of writing it; returned if bad */

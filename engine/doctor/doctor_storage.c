@@ -3,10 +3,12 @@
 #include "engine/doctor/doctor.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/statvfs.h>
 
 #include "engine/base/printable.h"
+#include "engine/base/template.h"
 #include "engine/memory/disk.h"
 
 enum { LARGE_BLOCK = 1 << 20, SMALL_BLOCK = 4096 };
@@ -91,76 +93,43 @@ static int measure(struct findings *found, struct disk *disk, FILE *progress, st
 
 /* ---- telling ---- */
 
-static void print_row(FILE *out, const struct disk_job *job, const struct disk_rate *rate, int direction)
+static void add_row(cJSON *row, const struct disk_job *job, const struct disk_rate *rate, int direction)
 {
     char name[32];
     snprintf(name, sizeof name, "%s %s", job->name, direction_name[direction]);
-    fprintf(out, "  %-18s %6s  %9.3f GB/s  %10.0f /s  %9.3f ms  %9.3f ms\n", name,
-            job->block_bytes == SMALL_BLOCK ? "4 KiB" : "1 MiB", 1e-9 * bytes_per_second(rate, direction),
-            blocks_per_second(rate, direction), 1e3 * latency_s(rate, direction),
-            1e-6 * (double)rate->flow[direction].longest_ns);
+    json_put(row, TEXT("job", job->name), TEXT("direction", direction_name[direction]), NUMBER("block_bytes", job->block_bytes),
+             NUMBER("bytes_per_second", bytes_per_second(rate, direction)),
+             NUMBER("blocks_per_second", blocks_per_second(rate, direction)),
+             NUMBER("latency_seconds", latency_s(rate, direction)),
+             NUMBER("longest_seconds", 1e-9 * (double)rate->flow[direction].longest_ns), TEXT(".name", name),
+             TEXT(".block", job->block_bytes == SMALL_BLOCK ? "4 KiB" : "1 MiB"));
 }
 
-/* Explains the mixed rates: Adam keeps 12 bytes a parameter, and reads and writes all of them in every step. */
-static void print_meaning(FILE *out, const struct disk_rate *mixed)
+/* .adam_seconds explains the mixed rates: Adam keeps 12 bytes a parameter, and reads and writes all of them in every step. */
+static cJSON *facts_of(const struct findings *found)
 {
-    double read = bytes_per_second(mixed, AIO_READ), write = bytes_per_second(mixed, AIO_WRITE);
-    if (read <= 0 || write <= 0) return;
-    double slower = read < write ? read : write;
-    fprintf(
-        out,
-        "\nAdam's states of 10^9 parameters are 12 GB read and 12 GB written in every step: at least %.1f s here.\n",
-        12e9 / slower);
-}
-
-static void print_text(FILE *out, const struct findings *found)
-{
-    fprintf(out, "storage of %s: %.1f GB free, %s\n", found->folder, 1e-9 * (double)found->free_bytes,
-            found->buffered_because ? "no direct I/O, so this is the page cache's speed too" : "direct I/O");
-    fprintf(out, "measured with the code that training uses: a file of %.2f GB, %d blocks in flight, %.1f s each\n\n",
-            1e-9 * (double)found->file_bytes, how.queue_depth, seconds_each);
-    fprintf(out, "  %-18s %6s  %14s  %13s  %12s  %12s\n", "", "block", "bytes", "blocks", "latency mean", "longest");
+    const struct disk_rate *mixed = &found->rate[JOBS - 1];
+    const double slower = fmin(bytes_per_second(mixed, AIO_READ), bytes_per_second(mixed, AIO_WRITE));
+    cJSON *facts = json_object(TEXT("folder", found->folder), TRUTH("direct", !found->buffered_because),
+                               NUMBER("free_bytes", found->free_bytes), NUMBER("file_bytes", found->file_bytes),
+                               NUMBER("queue_depth", how.queue_depth), NUMBER(".each", seconds_each),
+                               NUMBER_IF(".adam_seconds", slower > 0, 12e9 / slower));
+    cJSON *list = cJSON_AddArrayToObject(facts, "measured");
     for (int j = 0; j < JOBS; j++)
         for (int d = 0; d < AIO_DIRECTIONS; d++)
-            if (jobs[j].direction[d]) print_row(out, &jobs[j], &found->rate[j], d);
-    print_meaning(out, &found->rate[JOBS - 1]);
+            if (jobs[j].direction[d]) add_row(json_item(list), &jobs[j], &found->rate[j], d);
+    return facts;
 }
 
-static void print_json_string(FILE *out, const char *text)
-{
-    putc('"', out);
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '"' || *c == '\\') putc('\\', out);
-        if (*c < 0x20) fprintf(out, "\\u%04x", *c);
-        else putc(*c, out);
-    }
-    putc('"', out);
-}
-
-static void print_json(FILE *out, const struct findings *found)
-{
-    fputs("{\"folder\": ", out);
-    print_json_string(out, found->folder);
-    fprintf(out, ", \"direct\": %s, \"free_bytes\": %llu, \"file_bytes\": %llu, \"queue_depth\": %d, \"measured\": [",
-            found->buffered_because ? "false" : "true", (unsigned long long)found->free_bytes,
-            (unsigned long long)found->file_bytes, how.queue_depth);
-    const char *separator = "";
-    for (int j = 0; j < JOBS; j++) {
-        for (int d = 0; d < AIO_DIRECTIONS; d++) {
-            if (!jobs[j].direction[d]) continue;
-            fprintf(
-                out,
-                "%s\n  {\"job\": \"%s\", \"direction\": \"%s\", \"block_bytes\": %lld, \"bytes_per_second\": %.0f, ",
-                separator, jobs[j].name, direction_name[d], (long long)jobs[j].block_bytes,
-                bytes_per_second(&found->rate[j], d));
-            fprintf(out, "\"blocks_per_second\": %.1f, \"latency_seconds\": %.9f, \"longest_seconds\": %.9f}",
-                    blocks_per_second(&found->rate[j], d), latency_s(&found->rate[j], d),
-                    1e-9 * (double)found->rate[j].flow[d].longest_ns);
-            separator = ",";
-        }
-    }
-    fputs("\n]}\n", out);
-}
+static const char page[] =
+    "storage of {folder}: {free_bytes:.1B} GB free, "
+    "{?direct}direct I/O{/}{!direct}no direct I/O, so this is the page cache's speed too{/}\n"
+    "measured with the code that training uses: a file of {file_bytes:.2B} GB, {queue_depth} blocks in flight, {.each:.1} s each\n\n"
+    "                      block           bytes         blocks  latency mean       longest\n"
+    "{#measured}  {.name:-18} {.block:6}  {bytes_per_second:9.3B} GB/s  {blocks_per_second:10} /s  "
+    "{latency_seconds:9.3m} ms  {longest_seconds:9.3m} ms\n{/}"
+    "{?.adam_seconds}\nAdam's states of 10^9 parameters are 12 GB read and 12 GB written in every step: "
+    "at least {.adam_seconds:.1} s here.\n{/}";
 
 int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, struct error *err)
 {
@@ -172,7 +141,7 @@ int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, str
     status = disk_open(&disk, folder, &how, found.file_bytes, seconds_layout, err);
     if (!status) status = measure(&found, &disk, progress, err);
     if (progress) fputs("\r\033[K", printable_below(progress));
-    if (!status) (json ? print_json : print_text)(out, &found);
+    if (!status) status = template_answer(out, json, page, facts_of(&found), err);
     disk_close(&disk);
     return status;
 }
