@@ -3,11 +3,9 @@
  *
  *     struct analysis analysis;
  *     if (analysis_read(&analysis, path, &options, &err)) ...
- *     analysis_print(&analysis, stdout);
+ *     template_print(stdout, analysis_page, facts);          of analysis_facts(&analysis)
  *     analysis_release(&analysis); */
 #pragma once
-
-#include <stdio.h>
 
 #include "engine/base/error.h"
 #include "engine/observe/critical.h"
@@ -98,13 +96,12 @@ struct figures {
 /* The figures of a section, with the training loss of step loss_step (0: none). */
 void analysis_put_section(struct figures *figures, const struct analysis_section *section, uint32_t loss_step, float loss);
 
-/* The report as text, and as JSON (the caller frees it; NULL: no memory). */
-void analysis_print(const struct analysis *analysis, FILE *out);
-char *analysis_json(const struct analysis *analysis);
+/* The report: what --json prints, and the page for it (engine/base/template.h). The caller deletes the object; NULL: no memory. */
+struct cJSON *analysis_facts(const struct analysis *analysis);
+extern const char analysis_page[];
 
-/* The end of both: why each tier is as full as it is, and what a step waits for; and the page for it (engine/base/template.h). */
+/* The end of it: why each tier is as full as it is, and what a step waits for. */
 void analysis_add_why(struct cJSON *facts, const struct analysis *analysis);
-extern const char analysis_why_page[];
 
 /* ---- two traces ---- */
 
@@ -132,7 +129,7 @@ int analysis_differences(struct analysis_difference *out, int room, struct analy
 struct analysis_losses { uint32_t step; float a, b; double relative; };
 int analysis_losses(struct analysis_losses **losses, const struct analysis *left, const struct analysis *right);
 
-/* The figures of two traces, side by side. True: planned bytes, sent bytes and counts are equal; times, losses and
- * measured peaks are not compared. The caller frees the JSON; NULL: no memory. */
-bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out);
-char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal);
+/* The figures of two traces, side by side, in the same form. *equal: planned bytes, sent bytes and counts are equal; times, losses
+ * and measured peaks are not compared. */
+struct cJSON *analysis_diff_facts(const struct analysis *left, const struct analysis *right, bool *equal);
+extern const char analysis_diff_page[];

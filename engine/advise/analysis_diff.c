@@ -8,7 +8,7 @@
 
 #include "engine/advise/analysis.h"
 #include "engine/base/grouped.h"
-#include "engine/base/template.h"
+#include "engine/base/json.h"
 #include "engine/config/keys.h"
 
 /* ---- a figure ---- */
@@ -318,7 +318,7 @@ static void add_losses(cJSON *out, const struct analysis *left, const struct ana
     free(losses);
 }
 
-static cJSON *facts_of(const struct analysis *left, const struct analysis *right, bool *equal)
+cJSON *analysis_diff_facts(const struct analysis *left, const struct analysis *right, bool *equal)
 {
     struct analysis_pair *pairs;
     const int count = analysis_pairs(&pairs, left, right);
@@ -336,7 +336,7 @@ static cJSON *facts_of(const struct analysis *left, const struct analysis *right
     return facts;
 }
 
-static const char page[] =
+const char analysis_diff_page[] =
     "{#.runs}{side}: {path}: {model|unnamed model}{+parameters}, {parameters:,} parameters{/}{?precision}, {precision}{/}"
     "{+ranks}, {ranks} rank{ranks:s}{/}\n{/}"
     "{?.alike}\nconfigured alike\n{/}{!.alike}{!configured}\nwhat was configured differently is not known\n{/}{/}"
@@ -346,17 +346,3 @@ static const char page[] =
     "{#sections}\n                                             A               B            B - A\n"
     "{#}  {figure:-28} {.a:15} {.b:15}  {.sign}{.difference:14}\n{/}{/}"
     "\n{?equal}all bytes and counts are equal{/}{!equal}bytes or counts differ{/}\n";
-
-char *analysis_diff_json(const struct analysis *left, const struct analysis *right, bool *equal)
-{
-    return json_lines(template_strip(facts_of(left, right, equal)));
-}
-
-bool analysis_diff_print(const struct analysis *left, const struct analysis *right, FILE *out)
-{
-    bool equal;
-    cJSON *facts = facts_of(left, right, &equal);
-    template_print(out, page, facts);
-    cJSON_Delete(facts);
-    return equal;
-}

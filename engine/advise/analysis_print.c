@@ -3,7 +3,7 @@
 #include "engine/advise/analysis.h"
 #include "engine/advise/costs.h"
 #include "engine/advise/report.h"
-#include "engine/base/template.h"
+#include "engine/base/json.h"
 #include "engine/base/words.h"
 
 /* The parts of a step's time in the order of their size, and its critical path. */
@@ -69,7 +69,7 @@ static void add_trace(cJSON *facts, const struct analysis *analysis)
     add_gpus(facts, model);
 }
 
-static cJSON *facts_of(const struct analysis *analysis)
+cJSON *analysis_facts(const struct analysis *analysis)
 {
     const struct run_model *model = analysis->model;
     cJSON *facts = json_object(NUMBER("version", 1), TEXT_IF("trace", analysis->path),
@@ -90,11 +90,6 @@ static cJSON *facts_of(const struct analysis *analysis)
     return facts;
 }
 
-char *analysis_json(const struct analysis *analysis)
-{
-    return json_lines(template_strip(facts_of(analysis)));
-}
-
 /* ---- the page ---- */
 
 #define TEMPORAL                                                                                                       \
@@ -103,7 +98,18 @@ char *analysis_json(const struct analysis *analysis)
 #define STALL                                                                                                          \
     "{+count}  {.letter} {cause:-12} {count:6.1} {seconds_per_step:9.3m} {seconds_per_step/mean.window_seconds:7.1%}  " \
     "{~}{.help}{/}{/}"
-static const char page[] =
+#define NAME                                                                                                           \
+    "{?.beside}  {.beside}{/}\n{?.under}                                                {.under}\n{/}"                 \
+    "{?.below}      {.below}\n{/}{#.commands}      {command}\n{/}"
+#define TIER                                                                                                           \
+    "\nWhy the {tier} tier is as full as it is at stage {stage}: rank {rank}, {peak_bytes:,} bytes\n"                  \
+    "                   at the peak       planned  owned by\n"                                                         \
+    "{#tenants}  {.letter} {category:-12} {bytes:13,} {planned_bytes:13,}  {.knob}\n"                                  \
+    "{#terms}    {bytes:14,}  {~:22}{.what}{?formula} = {.formula}{/}{/}{/}{/}"                                        \
+    "{?.sentence}\n  {~:2}{.sentence}{/}{/}"                                                                           \
+    "\n            peak     difference    {?.device}sent a step{/}{!.device}other tiers{/}  by plan, with\n"           \
+    "{#.offers}  {peak_bytes:14,} {.more_peak:14,|=} {other:14,|=}" NAME "{/}"
+const char analysis_page[] =
     "{trace}: {model.name|unknown model}{?model.parameters}, {model.parameters:,} parameters{/}{?.precision}, {.precision}{/}"
     ", {.before|}{ranks} rank{ranks:s}\n"
     "{?.program}imported from {.program}; recognised: {.recognised|unknown}; bytes sent follow from each payload, as in a ring\n{/}"
@@ -164,12 +170,11 @@ static const char page[] =
     "{#held}    {letter} {name:-14} {bytes:14,}  {bytes/live:7.1%}\n{/}{/}{/}"
 
     "{#.gpus}\nGPU {gpu}, {name}, of {ranks} rank{?shared}s that share it{/}: outside of all tiers, measured, bytes of {total:,}\n"
-    "  last      {last:20,}\n  most      {most:20,}\n{/}";
+    "  last      {last:20,}\n  most      {most:20,}\n{/}"
 
-void analysis_print(const struct analysis *analysis, FILE *out)
-{
-    cJSON *facts = facts_of(analysis);
-    template_print(out, page, facts);
-    template_print(out, analysis_why_page, facts);
-    cJSON_Delete(facts);
-}
+    "{#why}" TIER "{/}{#why_host}" TIER "{/}{#why_nvme}" TIER "{/}"
+    "{?waits}\nWhat a step waits for, and what makes another step of it\n"
+    "{#waits}  {.letter} {wait:-12} {seconds_per_step:9.3m} ms {share:7.1%}  "
+    "{?knob}owned by {.knob}\n                                       {/}{~:39}{.how}{/}"
+    "{?changes}            peak    sent a step to other nodes  by plan, with\n{/}"
+    "{#changes}  {.more_peak:14,|=} {.more_sent:14,|=} {.more_across:14,|=}" NAME "{/}{/}{/}";

@@ -215,24 +215,3 @@ void analysis_add_why(cJSON *facts, const struct analysis *analysis)
     add_tier(facts, "why_nvme", analysis, TIER_NVME);
     add_waits(cJSON_AddArrayToObject(facts, "waits"), analysis);
 }
-
-/* ---- the page ---- */
-
-#define NAME                                                                                                           \
-    "{?.beside}  {.beside}{/}\n{?.under}                                                {.under}\n{/}"                 \
-    "{?.below}      {.below}\n{/}{#.commands}      {command}\n{/}"
-#define TIER                                                                                                           \
-    "\nWhy the {tier} tier is as full as it is at stage {stage}: rank {rank}, {peak_bytes:,} bytes\n"                  \
-    "                   at the peak       planned  owned by\n"                                                         \
-    "{#tenants}  {.letter} {category:-12} {bytes:13,} {planned_bytes:13,}  {.knob}\n"                                  \
-    "{#terms}    {bytes:14,}  {~:22}{.what}{?formula} = {.formula}{/}{/}{/}{/}"                                        \
-    "{?.sentence}\n  {~:2}{.sentence}{/}{/}"                                                                           \
-    "\n            peak     difference    {?.device}sent a step{/}{!.device}other tiers{/}  by plan, with\n"           \
-    "{#.offers}  {peak_bytes:14,} {.more_peak:14,|=} {other:14,|=}" NAME "{/}"
-const char analysis_why_page[] =
-    "{#why}" TIER "{/}{#why_host}" TIER "{/}{#why_nvme}" TIER "{/}"
-    "{?waits}\nWhat a step waits for, and what makes another step of it\n"
-    "{#waits}  {.letter} {wait:-12} {seconds_per_step:9.3m} ms {share:7.1%}  "
-    "{?knob}owned by {.knob}\n                                       {/}{~:39}{.how}{/}"
-    "{?changes}            peak    sent a step to other nodes  by plan, with\n{/}"
-    "{#changes}  {.more_peak:14,|=} {.more_sent:14,|=} {.more_across:14,|=}" NAME "{/}{/}{/}";

@@ -29,25 +29,6 @@ static int read_trace(struct analysis *analysis, const char *path, const struct 
 
 /* ---- what is written ---- */
 
-static int write_figures(const struct cli *cli, const struct analysis *analysis, struct error *err)
-{
-    if (cli->json) return front_give(cli->output, analysis_json(analysis), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    analysis_print(analysis, out);
-    return front_close(out, cli->output, STATUS_OK, err);
-}
-
-static int write_difference(const struct cli *cli, const struct analysis *left, const struct analysis *right,
-                            bool *equal, struct error *err)
-{
-    if (cli->json) return front_give(cli->output, analysis_diff_json(left, right, equal), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    *equal = analysis_diff_print(left, right, out);
-    return front_close(out, cli->output, STATUS_OK, err);
-}
-
 static void rename_trace(struct analysis *analysis, const char *name)
 {
     char *copy = strdup(name);
@@ -65,7 +46,7 @@ int front_difference(const struct cli *cli, const char *const file[2], const cha
         status = read_trace(&side[s], file[s], cli, err);
         if (!status) rename_trace(&side[s], name[s]);
     }
-    if (!status) status = write_difference(cli, &side[0], &side[1], &equal, err);
+    if (!status) status = front_answer(cli, analysis_diff_page, analysis_diff_facts(&side[0], &side[1], &equal), err);
     for (int s = 0; s < 2; s++) analysis_release(&side[s]);
     return status || equal ? status : STATUS_CHECK; /* the last line of the figures says so */
 }
@@ -162,7 +143,7 @@ int front_analyze(const struct cli *cli, struct error *err)
     int status = read_trace(&analysis, cli->operand, cli, err);
     if (status) return status;
     rename_trace(&analysis, cli->given[0]);
-    status = write_figures(cli, &analysis, err);
+    status = front_answer(cli, analysis_page, analysis_facts(&analysis), err);
     analysis_release(&analysis);
     return status;
 }

@@ -20,6 +20,7 @@
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
 #include "engine/advise/sweep.h"
+#include "engine/base/template.h"
 #include "engine/cli/front.h"
 #include "engine/config/keys.h"
 #include "tests/support/report_text.h"
@@ -211,8 +212,9 @@ static void collect_traces(struct names *names, enum page page)
     run_model_fold(analysis[0].model, &host);
     for (int t = 0; t < TRACES; t++) {
         bool equal;
-        if (page == ANALYZE) collect_text(names, analysis_json(&analysis[t]));
-        if (page == DIFF) collect_text(names, analysis_diff_json(&analysis[0], &analysis[t], &equal));
+        if (page == ANALYZE) collect_text(names, json_lines(template_strip(analysis_facts(&analysis[t]))));
+        if (page == DIFF)
+            collect_text(names, json_lines(template_strip(analysis_diff_facts(&analysis[0], &analysis[t], &equal))));
         if (page == REPORT) collect_text(names, report_json(analysis[t].model, &(struct report_screen){1, 1}));
     }
     for (int t = 0; t < TRACES; t++) analysis_release(&analysis[t]);
