@@ -235,8 +235,8 @@ static cJSON *facts_of(const struct accounting *accounting, const struct config 
     cJSON *facts = cJSON_CreateObject();
     accounting_hold(&held, accounting, setup);
     stages_of(ours, accounting, config);
-    json_put(facts, TEXT("accounting", accounting->name), TEXT(".name", accounting->name), TEXT("who", accounting->who), TEXT("why", accounting->why),
-             NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage),
+    json_put(facts, TEXT("accounting", accounting->name), TEXT(".name", accounting->name), TEXT("who", accounting->who),
+             TEXT("why", accounting->why), NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage),
              TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)),
              TEXT(".optimizer", optimizer_table[setup->model.optimizer].name),
              TRUTH(".speaks", accounting_speaks_of(accounting, stage)), NUMBER(".first", accounting->stages[0] - '0'));

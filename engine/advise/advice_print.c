@@ -189,10 +189,11 @@ int advice_print(FILE *out, bool as_json, const struct advice *advice, struct er
 {
     const struct config *config = advice->config;
     const struct fit_limits *limits = &advice->limits;
-    cJSON *facts = json_object(TRUTH("simulated", true), TEXT("hardware", advice->hardware->name), NUMBER("ranks_per_node", advice->per_node),
-                               NUMBER("room_bytes", limits->bytes[FIT_DEVICE]), NUMBER("fitting", advice->fitting));
-    json_put(facts, TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)), TEXT(".optimizer", config->optimizer.type),
-             NUMBER(".ranks", config->topology.ranks), NUMBER(".micro_batch", config->micro_batch_size),
+    cJSON *facts = json_object(TRUTH("simulated", true), TEXT("hardware", advice->hardware->name),
+                               NUMBER("ranks_per_node", advice->per_node), NUMBER("room_bytes", limits->bytes[FIT_DEVICE]),
+                               NUMBER("fitting", advice->fitting));
+    json_put(facts, TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)),
+             TEXT(".optimizer", config->optimizer.type), NUMBER(".ranks", config->topology.ranks), NUMBER(".micro_batch", config->micro_batch_size),
              NUMBER(".tokens", config->data.sequence_length), NUMBER(".accumulation", config->accumulation_steps),
              NUMBER(".memory_bytes", advice->hardware->memory_bytes), TRUTH(".device_budget", config->budget_bytes[TIER_DEVICE]),
              TRUTH(".host_limit", limits->bytes[FIT_HOST]), TRUTH(".one", advice->fitting == 1));

@@ -281,7 +281,8 @@ static void add_run(cJSON *run, const char *side, const struct analysis *analysi
 {
     const struct run_header *header = &analysis->model->header;
     json_put(run, TEXT("side", side), TEXT("path", analysis->path), TEXT("model", header->model_name),
-             NUMBER_IF("parameters", header->parameters > 0, header->parameters), TEXT("precision", header->precision), NUMBER("ranks", header->ranks));
+             NUMBER_IF("parameters", header->parameters > 0, header->parameters), TEXT("precision", header->precision),
+             NUMBER_IF("ranks", header->ranks > 0, header->ranks));
 }
 
 static void add_keys(cJSON *facts, const struct analysis *left, const struct analysis *right)
@@ -337,8 +338,8 @@ cJSON *analysis_diff_facts(const struct analysis *left, const struct analysis *r
 }
 
 const char analysis_diff_page[] =
-    "{#.runs}{side}: {path}: {model|unnamed model}{+parameters}, {parameters:,} parameters{/}{?precision}, {precision}{/}"
-    "{+ranks}, {ranks} rank{ranks:s}{/}\n{/}"
+    "{#.runs}{side}: {path}: {model|unnamed model}{?parameters}, {parameters:,} parameters{/}{?precision}, {precision}{/}"
+    "{?ranks}, {ranks} rank{ranks:s}{/}\n{/}"
     "{?.alike}\nconfigured alike\n{/}{!.alike}{!configured}\nwhat was configured differently is not known\n{/}{/}"
     "{?configured}\n  configured differently                                       A               B\n{/}"
     "{#configured}  {key:-46} {a:15|none} {b:15|none}\n{/}"

@@ -94,8 +94,8 @@ static void add_tenant(cJSON *object, const struct why *why, const struct why_te
 {
     char knob[64], what[80], formula[120];
     key_short_name(knob, sizeof knob, tenant->knob);
-    json_put(object, TEXT("category", category_name(tenant->category)), TEXT(".letter", ((char[2]){category_letter(tenant->category)})),
-             NUMBER_IF("bytes", tenant->measured, tenant->bytes), NUMBER("planned_bytes", tenant->planned_bytes),
+    json_put(object, TEXT("category", category_name(tenant->category)),
+             TEXT(".letter", ((char[2]){category_letter(tenant->category)})), NUMBER_IF("bytes", tenant->measured, tenant->bytes), NUMBER("planned_bytes", tenant->planned_bytes),
              TEXT("knob", tenant->knob ? tenant->knob : ""), TEXT(".knob", knob));
     cJSON *terms = cJSON_AddArrayToObject(object, "terms");
     for (int t = 0; t < tenant->term_count; t++)

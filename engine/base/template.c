@@ -87,9 +87,11 @@ static bool is_there(const cJSON *item)
     return cJSON_IsNumber(item) || cJSON_IsTrue(item) || item->child;
 }
 
-static void write_number(char text[64], const struct field *field, double value)
+/* False: it is no number. */
+static bool write_number(char text[64], const struct field *field, double value)
 {
     const int places = field->places;
+    if (!isfinite(value)) return false;
     switch (field->how) {
     case ',': grouped(text, llround(value)); break;
     case '%': snprintf(text, 64, field->sign ? "%+.*f %%" : "%.*f %%", places, 100 * value); break;
@@ -101,22 +103,21 @@ static void write_number(char text[64], const struct field *field, double value)
     case 's': snprintf(text, 64, "%s", value == 1 ? "" : "s"); break;
     default: snprintf(text, 64, field->sign ? "%+.*f" : "%.*f", places, value);
     }
+    return true;
 }
 
 static void write_value(struct writer *writer, const struct field *field, const struct scope *scope)
 {
     const cJSON *item = member(scope, field->name), *by = *field->by ? member(scope, field->by) : NULL;
-    const double value = by && item ? item->valuedouble / by->valuedouble : item ? item->valuedouble : NAN;
+    const bool lacks = !item || (*field->by && !by) || cJSON_IsObject(item) || cJSON_IsArray(item);
     char number[64];
     const char *text = number;
-    int most = -1;
-    const bool lacks = !item || (*field->by && !by) || cJSON_IsObject(item) || cJSON_IsArray(item);
     if (lacks && !field->may_lack) snprintf(number, sizeof number, "{%.60s}", field->name);
-    else if (lacks || (!is_there(item) && !cJSON_IsBool(item))) text = field->otherwise;
-    else if (cJSON_IsString(item)) text = item->valuestring, most = field->places ? field->places : -1;
+    else if (lacks || cJSON_IsNull(item)) text = field->otherwise;
+    else if (cJSON_IsString(item)) text = *item->valuestring ? item->valuestring : field->otherwise;
     else if (cJSON_IsBool(item)) text = cJSON_IsTrue(item) ? "true" : "false";
-    else if (isfinite(value)) write_number(number, field, value);
-    else text = field->otherwise;
+    else if (!write_number(number, field, by ? item->valuedouble / by->valuedouble : item->valuedouble)) text = field->otherwise;
+    const int most = cJSON_IsString(item) && field->places ? field->places : -1;
     writer->column += fprintf(writer->out, "%*.*s", field->width, most, text);
 }
 
@@ -182,7 +183,8 @@ cJSON *template_strip(cJSON *facts)
 {
     for (cJSON *item = facts ? facts->child : NULL, *next; item; item = next) {
         next = item->next;
-        if ((item->string && item->string[0] == '.') || json_get(item, ".")) cJSON_Delete(cJSON_DetachItemViaPointer(facts, item));
+        const bool of_text = (item->string && item->string[0] == '.') || json_get(item, ".");
+        if (of_text) cJSON_Delete(cJSON_DetachItemViaPointer(facts, item));
         else template_strip(item);
     }
     return facts;

@@ -100,14 +100,14 @@ static struct config setting(int number)
 }
 enum { SETTINGS = 3 };
 
-static void print_fit(FILE *out, const struct config *config)
+static void print_fit(FILE *out, bool as_json, const struct config *config)
 {
     struct error err = {0};
     struct fit_question question = {.config = config};
     for (int tier = 0; tier < TIERS; tier++) question.limits.bytes[tier] = config->budget_bytes[tier];
     struct fit_answer *answer = fit_answer(&question, &err);
     assert_non_null(answer);
-    assert_int_equal(fit_print(out, true, &question, answer, &err), 0);
+    assert_int_equal(fit_print(out, as_json, &question, answer, &err), 0);
     free(answer);
 }
 
@@ -176,26 +176,32 @@ static void collect_program(struct names *names, enum page page)
     else collect_text(names, printed(nano, 10));
 }
 
+/* The caller frees. */
+static char *planned(enum page page, bool as_json, const struct config *config)
+{
+    struct error err = {0};
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    int status = 0;
+    if (page == PLAN) status = plan_print(out, as_json, config, false, &err);
+    if (page == FIT) print_fit(out, as_json, config);
+    if (page == SWEEP) print_swept(out);
+    if (page == EXPLAIN) status = explain_print(out, as_json, config, "it", &err);
+    if (page == ACCOUNTING_PAGE)
+        status = accounting_print(out, as_json, &accounting_table[ACCOUNTING_DS18], config, &err);
+    if (page == CONVENTION_PAGE)
+        status = convention_print(out, as_json, &convention_rows[0], config, &(struct text_list){0}, &err);
+    assert_int_equal(status, 0);
+    fclose(out);
+    return text;
+}
+
 static void collect_plan(struct names *names, enum page page)
 {
     for (int s = 0; s < SETTINGS; s++) {
         struct config config = setting(s);
-        struct error err = {0};
-        char *text = NULL;
-        size_t bytes;
-        FILE *out = open_memstream(&text, &bytes);
-        int status = 0;
-        if (page == PLAN) status = plan_print(out, true, &config, false, &err);
-        if (page == FIT) print_fit(out, &config);
-        if (page == SWEEP) print_swept(out);
-        if (page == EXPLAIN) status = explain_print(out, true, &config, "it", &err);
-        if (page == ACCOUNTING_PAGE)
-            status = accounting_print(out, true, &accounting_table[ACCOUNTING_DS18], &config, &err);
-        if (page == CONVENTION_PAGE)
-            status = convention_print(out, true, &convention_rows[0], &config, &(struct text_list){0}, &err);
-        assert_int_equal(status, 0);
-        fclose(out);
-        collect_text(names, text);
+        collect_text(names, planned(page, true, &config));
         config_release(&config);
     }
 }
@@ -270,8 +276,25 @@ static void names_are_as_written_down(void **state)
     free(page);
 }
 
+/* A field whose name nothing has stands in the text as it is. */
+static void texts_name_what_there_is(void **state)
+{
+    (void)state;
+    static const enum page pages[] = {PLAN, FIT, EXPLAIN, ACCOUNTING_PAGE, CONVENTION_PAGE};
+    for (int s = 0; s < SETTINGS; s++) {
+        struct config config = setting(s);
+        for (size_t p = 0; p < sizeof pages / sizeof *pages; p++) {
+            char *text = planned(pages[p], false, &config);
+            assert_true(strlen(text) > 400);
+            if (strchr(text, '{')) fail_msg("%s: %.60s", titles[pages[p]], strchr(text, '{'));
+            free(text);
+        }
+        config_release(&config);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_as_written_down)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(names_are_as_written_down), cmocka_unit_test(texts_name_what_there_is)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
