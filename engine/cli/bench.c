@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/cli/bench_rounds.h"
 #include "engine/cli/front.h"
 #include "engine/device/gpu.h"
@@ -61,130 +61,90 @@ static bool was_measured(const struct bench_found *found, enum audience audience
 
 /* ---- telling ---- */
 
-static const char *backend_name(const struct config *config)
-{
-    return config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu";
-}
-
-static void print_head(FILE *out, const struct config *config, const struct bench_found *found)
-{
-    char records[32], bytes[32];
-    const int ranks = config->topology.ranks;
-    fprintf(out, "%s, stage %d, %d rank%s × %d thread%s, %s: %d rounds of %d steps before each audience, in turns\n",
-            config->model.name, config->zero.stage, ranks, plural(ranks), config->topology.threads_per_rank,
-            plural(config->topology.threads_per_rank), backend_name(config), found->rounds, found->steps);
-    fprintf(out, "a step is %s records of %s bytes in all", grouped(records, (int64_t)(found->records + 0.5)),
-            grouped(bytes, (int64_t)(found->bytes + 0.5)));
-    if (found->lost > 0) fprintf(out, "; %.1f more a step had no room: figures by records are too low", found->lost);
-    fputs("\n\n", out);
-}
-
-static void print_ratio(FILE *out, struct spread ratio)
-{
-    fprintf(out, "%10.4f  (%.4f to %.4f)", ratio.median, ratio.low, ratio.high);
-}
-
-static void print_row(FILE *out, const struct bench_found *found, enum audience audience)
-{
-    fprintf(out, "  %-22s", audience_names[audience]);
-    if (was_measured(found, audience)) fprintf(out, "%10.3f ms", 1e3 * FIGURE(found, audience, seconds).median);
-    else fprintf(out, "%13s", "n/a");
-    if (audience != AUDIENCE_NOBODY && was_measured(found, audience)) {
-        print_ratio(out, RATIO(found, audience, seconds));
-        print_ratio(out, RATIO(found, audience, processor_s));
-    }
-    fputc('\n', out);
-}
-
-static void print_part(FILE *out, const char *name, double part_s, double step_s)
-{
-    fprintf(out, "  %-30s%10.3f ms  %6.2f %%\n", name, 1e3 * part_s, 100 * part_s / step_s);
-}
-
-/* The cost again, as processor time of each part: steady even if the rows above are not. */
-static void print_parts(FILE *out, const struct config *config, const struct bench_found *found)
-{
-    const double step_s = FIGURE(found, AUDIENCE_NOBODY, processor_s).median,
-                 writer_s = FIGURE(found, AUDIENCE_FILE, writer_s).median, lanes_s = found->emit_s * found->records,
-                 telling = fmin(1, 1e3 * FIGURE(found, AUDIENCE_FILE, seconds).median / PROCESS_EVERY_MS),
-                 ranks_s = found->process_s * config->topology.ranks * telling;
-    fprintf(out, "\n  %-30s%10.3f ms  of processor time; what telemetry adds, by parts:\n",
-            "a step without telemetry", 1e3 * step_s);
-    print_part(out, "lanes write records", lanes_s, step_s);
-    print_part(out, "ranks ask for their memory", ranks_s, step_s);
-    print_part(out, "the trace is written", writer_s, step_s);
-    for (enum audience audience = AUDIENCE_VIEW; audience < AUDIENCES && found->has_view; audience++)
-        print_part(out, audience_names[audience] + strlen("and "), FIGURE(found, audience, view_s).median, step_s);
-    fprintf(out, "  a record takes %.0f ns of its lane and %.0f ns of the writer\n", 1e9 * found->emit_s,
-            1e9 * writer_s / (found->records + found->lost));
-}
-
-static const char *view_said(const struct bench_found *found)
-{
-    return *found->view_said ? found->view_said : "it did not come up, or did not stay";
-}
-
-static void print_view(FILE *out, const struct bench_found *found)
-{
-    if (!found->has_view) {
-        fprintf(out, "  no view could be measured: %s\n", view_said(found));
-        return;
-    }
-    for (enum audience audience = AUDIENCE_VIEW; audience < AUDIENCES; audience++)
-        fprintf(out, "  %s takes %.2f %% of a core and draws with %.0f bytes/s\n",
-                audience_names[audience] + strlen("and "), 100 * FIGURE(found, audience, view_share).median,
-                FIGURE(found, audience, screen_bytes_per_s).median);
-    fprintf(out, "  ... while nothing happens, %.2f %% of a core\n", 100 * found->idle_share);
-}
-
-static void print_text(FILE *out, const struct config *config, const struct bench_found *found)
-{
-    print_head(out, config, found);
-    fprintf(out, "  %-22s%13s%10s  %-20s  %s\n", "who listens", "a step", "time", "(half of the rounds)",
-            "processor time");
-    for (enum audience audience = 0; audience < AUDIENCES; audience++) print_row(out, found, audience);
-    print_parts(out, config, found);
-    print_view(out, found);
-}
-
 static void add_spread(cJSON *to, const char *name, struct spread spread)
 {
-    cJSON *json = cJSON_AddObjectToObject(to, name);
-    json_put(json, NUMBER("low", spread.low), NUMBER("median", spread.median), NUMBER("high", spread.high));
+    json_put(cJSON_AddObjectToObject(to, name), NUMBER("low", spread.low), NUMBER("median", spread.median),
+             NUMBER("high", spread.high));
 }
 
-static cJSON *audience_json(const struct bench_found *found, enum audience audience)
+static void add_audience(cJSON *row, const struct bench_found *found, enum audience audience)
 {
-    cJSON *json = cJSON_CreateObject();
-    cJSON_AddStringToObject(json, "audience", audience_names[audience]);
-    add_spread(json, "seconds", FIGURE(found, audience, seconds));
-    add_spread(json, "processor_seconds", FIGURE(found, audience, processor_s));
-    add_spread(json, "ratio", RATIO(found, audience, seconds));
-    add_spread(json, "processor_ratio", RATIO(found, audience, processor_s));
-    if (audience >= AUDIENCE_FILE) add_spread(json, "writer_seconds", FIGURE(found, audience, writer_s));
-    if (audience < AUDIENCE_VIEW) return json;
-    add_spread(json, "view_seconds", FIGURE(found, audience, view_s));
-    add_spread(json, "view_share", FIGURE(found, audience, view_share));
-    add_spread(json, "screen_bytes_per_second", FIGURE(found, audience, screen_bytes_per_s));
-    return json;
+    json_put(row, TEXT("audience", audience_names[audience]), TRUTH(".listens", audience != AUDIENCE_NOBODY));
+    if (!was_measured(found, audience)) {
+        json_put(row, TRUTH(".", true));
+        return;
+    }
+    add_spread(row, "seconds", FIGURE(found, audience, seconds));
+    add_spread(row, "processor_seconds", FIGURE(found, audience, processor_s));
+    add_spread(row, "ratio", RATIO(found, audience, seconds));
+    add_spread(row, "processor_ratio", RATIO(found, audience, processor_s));
+    if (audience >= AUDIENCE_FILE) add_spread(row, "writer_seconds", FIGURE(found, audience, writer_s));
+    if (audience < AUDIENCE_VIEW) return;
+    add_spread(row, "view_seconds", FIGURE(found, audience, view_s));
+    add_spread(row, "view_share", FIGURE(found, audience, view_share));
+    add_spread(row, "screen_bytes_per_second", FIGURE(found, audience, screen_bytes_per_s));
+    json_put(row, TEXT(".view", audience_names[audience] + strlen("and ")));
 }
 
-static void print_json(FILE *out, const struct config *config, const struct bench_found *found)
+/* For text only: the cost again, as processor time of each part: steady even if the rows of audiences are not. */
+static void add_parts(cJSON *facts, const struct config *config, const struct bench_found *found)
 {
-    cJSON *json = cJSON_CreateObject();
-    json_put(json, TEXT("model", config->model.name), NUMBER("stage", config->zero.stage),
-             TEXT("backend", backend_name(config)), NUMBER("ranks", config->topology.ranks),
-             NUMBER("rounds", found->rounds), NUMBER("steps", found->steps), NUMBER("records", found->records),
-             NUMBER("bytes", found->bytes), NUMBER("lost", found->lost), NUMBER("emit_seconds", found->emit_s),
-             NUMBER("process_seconds", found->process_s));
-    if (found->has_view) cJSON_AddNumberToObject(json, "idle_share", found->idle_share);
-    else cJSON_AddStringToObject(json, "view_said", view_said(found));
-    cJSON *rows = cJSON_AddArrayToObject(json, "measured");
-    for (enum audience audience = 0; audience < AUDIENCES; audience++)
-        if (was_measured(found, audience)) cJSON_AddItemToArray(rows, audience_json(found, audience));
-    char *text = json_lines(json);
-    if (text) fprintf(out, "%s\n", text);
+    const double writer_s = FIGURE(found, AUDIENCE_FILE, writer_s).median,
+                 telling = fmin(1, 1e3 * FIGURE(found, AUDIENCE_FILE, seconds).median / PROCESS_EVERY_MS);
+    json_put(facts, NUMBER(".step", FIGURE(found, AUDIENCE_NOBODY, processor_s).median),
+             NUMBER(".lanes", found->emit_s * found->records),
+             NUMBER(".ranks", found->process_s * config->topology.ranks * telling), NUMBER(".writer", writer_s),
+             NUMBER(".emit_ns", 1e9 * found->emit_s), NUMBER(".writer_ns", 1e9 * writer_s / (found->records + found->lost)));
+}
+
+static cJSON *facts_of(const struct config *config, const struct bench_found *found)
+{
+    cJSON *facts = json_object(TEXT("model", config->model.name), NUMBER("stage", config->zero.stage),
+                               TEXT("backend", config->topology.backend == BACKEND_CUDA ? "cuda" : "cpu"),
+                               NUMBER("ranks", config->topology.ranks), NUMBER("rounds", found->rounds),
+                               NUMBER("steps", found->steps), NUMBER("records", found->records),
+                               NUMBER("bytes", found->bytes), NUMBER("lost", found->lost),
+                               NUMBER("emit_seconds", found->emit_s), NUMBER("process_seconds", found->process_s),
+                               NUMBER(".threads", config->topology.threads_per_rank));
+    if (found->has_view) json_put(facts, NUMBER("idle_share", found->idle_share));
+    else json_put(facts, TEXT("view_said", *found->view_said ? found->view_said : "it did not come up, or did not stay"));
+    cJSON *rows = cJSON_AddArrayToObject(facts, "measured");
+    for (enum audience audience = 0; audience < AUDIENCES; audience++) add_audience(json_item(rows), found, audience);
+    add_parts(facts, config, found);
+    return facts;
+}
+
+#define PART(figure) "{" figure ":10.3m} ms  {" figure "/.step:8.2%}\n"
+static const char page[] =
+    "{model}, stage {stage}, {ranks} rank{ranks:s} × {.threads} thread{.threads:s}, {backend}: "
+    "{rounds} rounds of {steps} steps before each audience, in turns\n"
+    "a step is {records:,} records of {bytes:,} bytes in all"
+    "{+lost}; {lost:.1} more a step had no room: figures by records are too low{/}\n\n"
+    "  who listens                  a step      time  (half of the rounds)  processor time\n"
+    "{#measured}  {audience:-22}{!seconds}          n/a{/}{?seconds}{seconds.median:10.3m} ms{?.listens}"
+    "{ratio.median:10.4}  ({ratio.low:.4} to {ratio.high:.4})"
+    "{processor_ratio.median:10.4}  ({processor_ratio.low:.4} to {processor_ratio.high:.4}){/}{/}\n{/}"
+    "\n  a step without telemetry      {.step:10.3m} ms  of processor time; what telemetry adds, by parts:\n"
+    "  lanes write records           " PART(".lanes")
+    "  ranks ask for their memory    " PART(".ranks")
+    "  the trace is written          " PART(".writer")
+    "{#measured}{?.view}  {.view:-30}" PART("view_seconds.median") "{/}{/}"
+    "  a record takes {.emit_ns} ns of its lane and {.writer_ns} ns of the writer\n"
+    "{?view_said}  no view could be measured: {view_said}\n{/}"
+    "{#measured}{?.view}  {.view} takes {view_share.median:.2%} of a core and draws with "
+    "{screen_bytes_per_second.median} bytes/s\n{/}{/}"
+    "{?idle_share}  ... while nothing happens, {idle_share:.2%} of a core\n{/}";
+
+static int write_found(FILE *out, const struct cli *cli, const struct config *config, const struct bench_found *found,
+                       struct error *err)
+{
+    cJSON *facts = facts_of(config, found);
+    char *text = cli->json ? json_lines(template_strip(facts)) : NULL;
+    if (cli->json && !text) return error_set(err, STATUS_RUN, "no memory for the answer");
+    if (cli->json) fprintf(out, "%s\n", text);
+    else template_print(out, page, facts), cJSON_Delete(facts);
     free(text);
+    return STATUS_OK;
 }
 
 /* ---- all of it ---- */
@@ -236,7 +196,7 @@ static int measure(const struct cli *cli, const struct config *config, struct er
     struct bench_found *found = calloc(1, sizeof *found);
     int status = found ? bench_measure(found, config, cli->rounds > 0 ? (int)cli->rounds : ROUNDS, err)
                        : error_set(err, STATUS_RUN, "no memory for what is found");
-    if (!status) (cli->json ? print_json : print_text)(out, config, found);
+    if (!status) status = write_found(out, cli, config, found, err);
     free(found);
     return front_close(out, cli->output, status, err);
 }
