@@ -1,5 +1,4 @@
 /* The memory that a schedule takes, for `zerolab plan`: by category, against the papers' formulas, and buffer by buffer. */
-#include <inttypes.h>
 #include <string.h>
 
 #include "engine/advise/print.h"
