@@ -270,18 +270,14 @@ static void put_fullest(struct figures *figures, const struct analysis_section *
 static void add_knobs(cJSON *out, const struct analysis_section *section)
 {
     const struct config_zero *knobs = &section->knobs;
-    if (!section->has_knobs) {
-        cJSON_AddNullToObject(out, "knobs");
-        return;
-    }
-    cJSON *object = cJSON_AddObjectToObject(out, "knobs");
-    cJSON_AddNumberToObject(object, "reduce_bucket_size", (double)knobs->reduce_bucket_elems);
-    cJSON_AddNumberToObject(object, "allgather_bucket_size", (double)knobs->allgather_bucket_elems);
-    cJSON_AddBoolToObject(object, "overlap_comm", knobs->overlap_comm);
-    cJSON_AddNumberToObject(object, "stage3_prefetch_bucket_size", (double)knobs->prefetch_bucket_elems);
-    cJSON_AddNumberToObject(object, "stage3_max_live_parameters", (double)knobs->max_live_parameters);
-    cJSON_AddNumberToObject(object, "stage3_max_reuse_distance", (double)knobs->max_reuse_distance);
-    cJSON_AddNumberToObject(object, "stage3_param_persistence_threshold", (double)knobs->param_persistence_threshold);
+    if (!section->has_knobs) cJSON_AddNullToObject(out, "knobs");
+    else
+        json_put(cJSON_AddObjectToObject(out, "knobs"), NUMBER("reduce_bucket_size", knobs->reduce_bucket_elems),
+                 NUMBER("allgather_bucket_size", knobs->allgather_bucket_elems), TRUTH("overlap_comm", knobs->overlap_comm),
+                 NUMBER("stage3_prefetch_bucket_size", knobs->prefetch_bucket_elems),
+                 NUMBER("stage3_max_live_parameters", knobs->max_live_parameters),
+                 NUMBER("stage3_max_reuse_distance", knobs->max_reuse_distance),
+                 NUMBER("stage3_param_persistence_threshold", knobs->param_persistence_threshold));
 }
 
 static void put_steps(struct figures *figures, const struct analysis_section *section)

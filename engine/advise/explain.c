@@ -266,22 +266,14 @@ static const char page[] =
     "{!.whole}{?.wide}  {.leaf}\n                                    {/}{!.wide}  {.leaf:-34}{/}{~:36}{.reason}{/}"
     "{?.difference}      {~:6}{.difference}{/}{/}{/}{/}";
 
-/* The keys of a step that is planned for it; NULL, with the error set: none can be planned, or there is no memory. */
-static struct explained *plan_and_explain(const struct config *config, int *count, struct error *err)
-{
-    struct setup setup;
-    if (setup_init(&setup, config, err)) return NULL;
-    struct explained *list = explain_keys(config, &setup, count);
-    setup_release(&setup);
-    if (!list) error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
-    return list;
-}
-
 int explain_print(FILE *out, bool as_json, const struct config *config, const char *name, struct error *err)
 {
-    int count;
-    struct explained *list = plan_and_explain(config, &count, err);
-    if (!list) return err->status;
+    struct setup setup;
+    int count, status = setup_init(&setup, config, err);
+    if (status) return status;
+    struct explained *list = explain_keys(config, &setup, &count);
+    setup_release(&setup);
+    if (!list) return error_set(err, STATUS_RUN, "no memory to explain %d keys", config_key_count);
     cJSON *facts = json_object(TEXT("config", name)), *keys = cJSON_AddArrayToObject(facts, "keys");
     for (int i = 0; i < count; i++) {
         cJSON *key = json_item(keys);

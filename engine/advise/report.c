@@ -24,9 +24,8 @@ static void add_header(cJSON *report, const struct run_model *model)
 {
     const struct run_header *header = &model->header;
     add_config(report, model);
-    cJSON *shape = cJSON_AddObjectToObject(report, "model");
-    json_text(shape, "name", header->model_name);
-    json_number(shape, "parameters", header->parameters >= 0, (double)header->parameters);
+    json_put(cJSON_AddObjectToObject(report, "model"), TEXT_IF("name", header->model_name),
+             NUMBER_IF("parameters", header->parameters >= 0, header->parameters));
     json_put(
         report, NUMBER_IF("ranks", model->ranks > 0, model->ranks),
         NUMBER_IF("threads_per_rank", header->known && header->threads_per_rank >= 0, header->threads_per_rank),
@@ -310,14 +309,12 @@ static char *report_without_steps(const struct run_model *model, const struct re
 {
     cJSON *report = cJSON_CreateObject();
     if (!report) return NULL;
-    cJSON_AddNumberToObject(report, "version", 1);
-    json_text(report, "outcome", model->ended ? run_outcome_name(model->outcome) : NULL);
-    json_text(report, "error", model->error);
+    json_put(report, NUMBER("version", 1), TEXT_IF("outcome", model->ended ? run_outcome_name(model->outcome) : NULL),
+             TEXT_IF("error", model->error));
     add_header(report, model);
     add_parts(report, model);
     cJSON_AddArrayToObject(report, "steps");
-    cJSON_AddNumberToObject(report, "steps_left_out", has_past ? 0 : (double)model->steps_dropped);
-    cJSON_AddNumberToObject(report, "lost_records", (double)model->lost_records);
+    json_put(report, NUMBER("steps_left_out", has_past ? 0 : model->steps_dropped), NUMBER("lost_records", model->lost_records));
     add_hash(report, model);
     add_memory(report, model);
     add_peaks(report, model);
@@ -330,10 +327,9 @@ static char *report_without_steps(const struct run_model *model, const struct re
     add_processes(report, model);
     add_marks(report, model);
     report_hosts(report, model);
-    json_number(report, "validation_loss", model->validation.known, (double)model->validation.loss);
-    double time_s = seconds(model->time_seen_ns);
-    json_number(report, "unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy);
-    json_number(report, "tokens_per_second", time_s > 0, time_s > 0 ? (double)model->tokens_seen / time_s : 0);
+    json_put(report, NUMBER_IF("validation_loss", model->validation.known, model->validation.loss),
+             NUMBER_IF("unigram_entropy", model->header.has_unigram_entropy, model->header.unigram_entropy),
+             NUMBER_IF("tokens_per_second", model->time_seen_ns > 0, (double)model->tokens_seen / seconds(model->time_seen_ns)));
     add_screen(report, screen);
     return json_lines(report);
 }
