@@ -110,8 +110,7 @@ static void set_limits(struct advice *advice, const struct config *config)
 
 int advice_find(struct advice *advice, const struct config *config, const struct hardware *hardware, struct error *err)
 {
-    const int ranks = config->topology.ranks, per_node = config->topology.ranks_per_node;
-    *advice = (struct advice){.hardware = hardware, .per_node = per_node ? per_node : ranks, .config = malloc(sizeof *advice->config)};
+    *advice = (struct advice){.hardware = hardware, .config = malloc(sizeof *advice->config)};
     struct fit_cheapest *all = malloc(sizeof *all);
     struct config *overlapping = malloc(sizeof *overlapping);
     set_limits(advice, config);

@@ -23,7 +23,6 @@ struct tuned { struct why_change change; double step_s; int64_t peak_bytes; bool
 struct advice {
     const struct hardware *hardware;
     struct fit_limits limits;
-    int per_node;                 /* ranks of a node */
     int fitting;                  /* setups that were simulated; 0: none fits, the rest is not known */
     struct advised best, next;    /* the fastest two; next.step_s 0: only one fits */
     bool has_lacking;             /* a setup that moves less than all that fit does not: */

@@ -190,7 +190,7 @@ int advice_print(FILE *out, bool as_json, const struct advice *advice, struct er
     const struct config *config = advice->config;
     const struct fit_limits *limits = &advice->limits;
     cJSON *facts = json_object(TRUTH("simulated", true), TEXT("hardware", advice->hardware->name),
-                               NUMBER("ranks_per_node", advice->per_node), NUMBER("room_bytes", limits->bytes[FIT_DEVICE]),
+                               NUMBER("ranks_per_node", config_per_node(advice->config)), NUMBER("room_bytes", limits->bytes[FIT_DEVICE]),
                                NUMBER("fitting", advice->fitting));
     json_put(facts, TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)),
              TEXT(".optimizer", config->optimizer.type), NUMBER(".ranks", config->topology.ranks), NUMBER(".micro_batch", config->micro_batch_size),

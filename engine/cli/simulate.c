@@ -27,7 +27,7 @@ struct trial {
     struct config config;
     struct setup setup;
     struct hardware hardware;
-    int per_node, classes;
+    int classes;
     double step_s;        /* mean of the steps; NAN: not known yet */
     double busy_s[LANES]; /* of rank 0, in the last step */
     double exposed_s;     /* of it: no operation on the compute lane */
@@ -94,14 +94,6 @@ static int check_options(const struct cli *cli, struct error *err)
     if (cli->iteration_seconds && cli->simulated)
         return error_set(err, STATUS_USAGE, "--iteration-seconds is measured: it gives no trace; leave out -o");
     return front_check_model(cli, true, err);
-}
-
-static int place_ranks(struct trial *trial, struct error *err)
-{
-    const int ranks = trial->config.topology.ranks, status = hardware_place(&trial->config, &trial->hardware, err);
-    trial->per_node = trial->config.topology.ranks_per_node ? trial->config.topology.ranks_per_node : ranks;
-    if (trial->question.recorded > ranks) trial->question.recorded = ranks;
-    return status;
 }
 
 /* Links and devices are as fast as the hardware has them. */
@@ -211,7 +203,7 @@ static void print_answer(FILE *out, const struct trial *trial)
     front_print_defaults(out, trial->cli, &trial->config);
     fprintf(out, "%s: %s parameters, %s, ZeRO stage %d, %d rank%s, %d a node\n", trial->config.model.name,
             grouped(a, trial->setup.model.elems), dtype_name(trial->setup.model.dtype), schedule->stage,
-            schedule->ranks, plural(schedule->ranks), trial->per_node);
+            schedule->ranks, plural(schedule->ranks), config_per_node(&trial->config));
     fprintf(out, "hardware: %s\n", trial->hardware.name);
     fprintf(out, "device memory: %s of %s bytes%s\n", grouped(a, peak_bytes),
             grouped(b, (int64_t)trial->hardware.memory_bytes), answer.fits ? "" : "; DOES NOT FIT");
@@ -235,7 +227,7 @@ static int print_answer_json(FILE *out, const struct trial *trial, struct error 
     const bool simulated = isnan(trial->question.iteration_s);
     cJSON *json = json_object(
         TRUTH("simulated", simulated), TEXT("model", trial->config.model.name), TEXT("hardware", trial->hardware.name),
-        NUMBER("ranks", trial->setup.schedule.ranks), NUMBER("ranks_per_node", trial->per_node),
+        NUMBER("ranks", trial->setup.schedule.ranks), NUMBER("ranks_per_node", config_per_node(&trial->config)),
         NUMBER("stage", trial->setup.schedule.stage), NUMBER("operations", trial->setup.schedule.op_count),
         NUMBER_IF("classes", simulated, trial->classes), NUMBER("seconds_per_step", trial->step_s),
         NUMBER("flops", answer.rates.flops), NUMBER("recomputed_flops", answer.rates.recomputed), NUMBER("mfu", answer.rates.mfu),
@@ -255,7 +247,9 @@ static int print_answer_json(FILE *out, const struct trial *trial, struct error 
 
 static int run_trial(struct trial *trial, struct error *err)
 {
-    int status = place_ranks(trial, err);
+    const int ranks = trial->config.topology.ranks;
+    int status = hardware_place(&trial->config, &trial->hardware, err);
+    if (trial->question.recorded > ranks) trial->question.recorded = ranks;
     drop_pace(&trial->config);
     if (!status) status = setup_init_checked(&trial->setup, &trial->config, err);
     if (status) return status;

@@ -295,6 +295,12 @@ void config_path(char path[CONFIG_PATH_MAX], const char *typed);
 /* Where total_num_steps is "auto", it becomes the steps of the run. STATUS_USAGE: they are not known (0). */
 int scheduler_settle(struct config *config, int64_t steps, struct error *err);
 
+/* Ranks of a node; where topology.ranks_per_node is not given, all ranks are on one. */
+static inline int config_per_node(const struct config *config)
+{
+    return config->topology.ranks_per_node ? config->topology.ranks_per_node : config->topology.ranks;
+}
+
 /* Whether NCCL joins the ranks. */
 static inline bool config_has_nccl(const struct config *config)
 {

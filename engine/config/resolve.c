@@ -264,8 +264,7 @@ static int check_data(const struct config *config, struct error *err)
 /* The second copy of a unit lies within one node, or gathers from it would cross nodes again. */
 static int check_hpz(const struct config *config, struct error *err)
 {
-    const int partition = config->zero.hpz_partition, ranks = config->topology.ranks,
-              per_node = config->topology.ranks_per_node ? config->topology.ranks_per_node : ranks;
+    const int partition = config->zero.hpz_partition, per_node = config_per_node(config);
     if (partition > 1 && per_node % partition)
         return error_set(err, STATUS_USAGE,
                          "zero_optimization.zero_hpz_partition_size = %d: must divide the ranks of a node, which are "

@@ -352,8 +352,7 @@ void simulation_busy(const struct simulation *simulation, double busy_s[LANES])
 
 struct cost_input cost_of(const struct setup *setup, const struct config *config, const struct hardware *hardware)
 {
-    const int per_node = config->topology.ranks_per_node;
-    return (struct cost_input){&setup->schedule, &setup->model, hardware, per_node ? per_node : config->topology.ranks};
+    return (struct cost_input){&setup->schedule, &setup->model, hardware, config_per_node(config)};
 }
 
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err)
