@@ -11,8 +11,8 @@ enum what { THE_SOCKET, A_VIEWER, THE_END };
 enum { BYTES_MAX = 64 << 20 }; /* longer than any viewer's queue */
 
 struct head {
-    uint32_t what, first_step, unsent_bytes, line_bytes;
-    uint8_t drives, gets_all, whole, unused[1];
+    uint32_t what, queue_bytes, line_bytes;
+    struct viewer_terms terms;
 };
 
 static int failed(struct error *err)
@@ -60,17 +60,11 @@ static bool send_head(int fd, const struct head *head, int passed)
     return sent == sizeof *head;
 }
 
-static bool send_viewer(int fd, const struct handed_viewer *viewer)
+static bool send_viewer(int fd, const struct viewer *viewer)
 {
-    const struct head head = {.what = A_VIEWER,
-                              .first_step = viewer->first_step,
-                              .unsent_bytes = (uint32_t)viewer->unsent.count,
-                              .line_bytes = (uint32_t)viewer->line.count,
-                              .drives = viewer->drives,
-                              .gets_all = viewer->gets_all,
-                              .whole = viewer->whole};
-    return send_head(fd, &head, viewer->fd) && send_all(fd, viewer->unsent.at, viewer->unsent.count) &&
-           send_all(fd, viewer->line.at, viewer->line.count);
+    const struct head head = {A_VIEWER, (uint32_t)viewer->queue.count, (uint32_t)viewer->line_bytes, viewer->terms};
+    return send_head(fd, &head, viewer->fd) && send_all(fd, viewer->queue.at, viewer->queue.count) &&
+           send_all(fd, viewer->line, viewer->line_bytes);
 }
 
 int handover_send(int fd, const struct handover *handover, struct error *err)
@@ -83,14 +77,13 @@ int handover_send(int fd, const struct handover *handover, struct error *err)
 
 /* ---- receiving ---- */
 
-static bool receive_all(int fd, struct bytes *bytes, size_t count)
+static bool receive_all(int fd, void *bytes, size_t count)
 {
-    if (count > BYTES_MAX || !bytes_reserve(bytes, count)) return false;
-    while (bytes->count < count) {
-        ssize_t now = recv(fd, bytes->at + bytes->count, count - bytes->count, 0);
+    for (size_t done = 0; done < count;) {
+        ssize_t now = recv(fd, (char *)bytes + done, count - done, 0);
         if (now < 0 && errno == EINTR) continue;
         if (now <= 0) return false;
-        bytes->count += (size_t)now;
+        done += (size_t)now;
     }
     return true;
 }
@@ -114,10 +107,12 @@ static bool receive_head(int fd, struct head *head, int *passed)
 /* The descriptor belongs to the handover from here on, whatever follows. */
 static bool receive_viewer(int fd, const struct head *head, int passed, struct handover *handover)
 {
-    struct handed_viewer *viewer = &handover->viewer[handover->viewers++];
-    *viewer = (struct handed_viewer){
-        .fd = passed, .drives = head->drives, .gets_all = head->gets_all, .whole = head->whole, .first_step = head->first_step};
-    return receive_all(fd, &viewer->unsent, head->unsent_bytes) && receive_all(fd, &viewer->line, head->line_bytes);
+    struct viewer *viewer = &handover->viewer[handover->viewers++];
+    *viewer = (struct viewer){.fd = passed, .terms = head->terms, .line_bytes = head->line_bytes};
+    if (head->queue_bytes > BYTES_MAX || !bytes_reserve(&viewer->queue, head->queue_bytes)) return false;
+    viewer->queue.count = head->queue_bytes;
+    return receive_all(fd, viewer->queue.at, head->queue_bytes) && head->line_bytes <= LINE_BYTES_MAX &&
+           receive_all(fd, viewer->line, head->line_bytes);
 }
 
 static bool receive_one(int fd, struct handover *handover, bool *more)
@@ -128,7 +123,7 @@ static bool receive_one(int fd, struct handover *handover, bool *more)
     *more = head.what != THE_END;
     if (!*more) return true;
     if (head.what == THE_SOCKET && passed >= 0 && handover->listen_fd < 0) return handover->listen_fd = passed, true;
-    if (head.what == A_VIEWER && passed >= 0 && handover->viewers < HANDOVER_VIEWERS)
+    if (head.what == A_VIEWER && passed >= 0 && handover->viewers < VIEWERS_MAX)
         return receive_viewer(fd, &head, passed, handover);
     if (passed >= 0) close(passed);
     return false;
@@ -148,10 +143,9 @@ void handover_release(struct handover *handover)
 {
     if (handover->listen_fd >= 0) close(handover->listen_fd);
     for (int i = 0; i < handover->viewers; i++) {
-        struct handed_viewer *viewer = &handover->viewer[i];
+        struct viewer *viewer = &handover->viewer[i];
         if (viewer->fd >= 0) close(viewer->fd);
-        bytes_release(&viewer->unsent);
-        bytes_release(&viewer->line);
+        bytes_release(&viewer->queue);
     }
     *handover = (struct handover){.listen_fd = -1};
 }

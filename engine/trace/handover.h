@@ -13,21 +13,30 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/error.h"
+#include "engine/trace/thin.h"
 
-/* A viewer's connection, and the state that the engine kept for it. */
-struct handed_viewer {
-    int fd;
-    bool drives, gets_all, whole; /* as in struct viewer */
-    uint32_t first_step;
-    struct bytes unsent; /* bytes of the stream queued for this viewer */
-    struct bytes line;   /* the beginning of a command line that this viewer has sent */
+struct viewer_terms {
+    bool drives;
+    bool gets_all;       /* asked for it: nothing is left out, and the run waits */
+    bool whole;          /* gets every record; else operations of the step it attached in the middle of are left out */
+    uint32_t first_step; /* not whole: the first step it can see from the start */
 };
 
-enum { HANDOVER_VIEWERS = 32 };
+enum { VIEWERS_MAX = 32, LINE_BYTES_MAX = 1024 };
+
+struct viewer {
+    int fd;
+    struct viewer_terms terms;
+    struct bytes queue; /* bytes of the stream for this viewer */
+    size_t sent;        /* of the queue. Handed over are only the others, and nothing is thinned then */
+    struct thin thin;
+    char line[LINE_BYTES_MAX]; /* the beginning of a command line that it has sent */
+    size_t line_bytes;         /* LINE_BYTES_MAX: too long, skipping to its end */
+};
 
 struct handover {
     int listen_fd; /* -1: none */
-    struct handed_viewer viewer[HANDOVER_VIEWERS];
+    struct viewer viewer[VIEWERS_MAX];
     int viewers;
 };
 

@@ -10,28 +10,8 @@
 #include "engine/base/clock.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/listen.h"
-#include "engine/trace/thin.h"
 
-enum {
-    VIEWERS_MAX = HANDOVER_VIEWERS,
-    LAG_BYTES = 16 << 20,
-    LINE_BYTES_MAX = 1024,
-    LINGER_MS = 1000,
-    DRIVER_LINGER_MS = 60000
-};
-
-struct viewer {
-    int fd;
-    bool drives;
-    bool gets_all;       /* asked for it: nothing is left out, and the run waits */
-    bool whole;          /* gets every record; else operations of the step it attached in the middle of are left out */
-    uint32_t first_step; /* not whole: the first step it can see from the start */
-    struct bytes queue;
-    size_t sent; /* of the queue */
-    struct thin thin;
-    char line[LINE_BYTES_MAX];
-    size_t line_bytes; /* LINE_BYTES_MAX: too long, skipping to its end */
-};
+enum { LAG_BYTES = 16 << 20, LINGER_MS = 1000, DRIVER_LINGER_MS = 60000 };
 
 struct viewers {
     struct trace_writer_options options;
@@ -53,7 +33,7 @@ static void leave(struct viewers *viewers, int seat)
 {
     struct viewer *viewer = viewers->seats[seat];
     viewers->seats[seat] = viewers->seats[--viewers->count];
-    bool drove = viewer->drives;
+    bool drove = viewer->terms.drives;
     close(viewer->fd);
     bytes_release(&viewer->queue);
     free(viewer);
@@ -120,7 +100,7 @@ static bool enqueue_added(struct viewers *viewers, struct viewer *viewer)
 /* Decides which records are left out from now on; queues the latest records of kinds that are sent again. */
 static bool settle(struct viewers *viewers, struct viewer *viewer, size_t waiting)
 {
-    if (viewer->gets_all) waiting = 0;
+    if (viewer->terms.gets_all) waiting = 0;
     thin_settle(&viewer->thin, waiting, viewers->latest, viewers->newest_ns, add_record, viewers);
     return enqueue_added(viewers, viewer);
 }
@@ -140,14 +120,15 @@ static bool tell(struct viewers *viewers, struct viewer *viewer, const char *tex
  * all other records (state, log, answers to commands) go to it at once. A slow viewer gets what thin.h says. */
 static bool enqueue_filtered(struct viewers *viewers, struct viewer *viewer, const struct bytes *records)
 {
+    struct viewer_terms *terms = &viewer->terms;
     struct trace_record record;
     for (size_t at = 0, size; at < records->count; at += size) {
         size = trace_decode(records->at + at, records->count - at, &record);
         if (!size) break;
         bool operation = record.kind == TRACE_OP_BEGIN || record.kind == TRACE_OP_END;
-        if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > viewer->first_step) viewer->whole = true;
+        if (record.kind == TRACE_STEP_BEGIN && record.step_begin.step > terms->first_step) terms->whole = true;
         const uint32_t step = record.kind == TRACE_OP_BEGIN ? record.op_begin.step : record.op_end.step;
-        if (!viewer->whole && operation && step < viewer->first_step) continue;
+        if (!terms->whole && operation && step < terms->first_step) continue;
         if (thin_takes(&viewer->thin, records->at + at)) add_record(viewers, records->at + at);
     }
     return enqueue_added(viewers, viewer);
@@ -176,7 +157,7 @@ static int put(void *self, struct bytes *records, uint64_t now_ns, struct error 
     bool shared = seal_shared(viewers, records);
     for (int seat = viewers->count - 1; seat >= 0; seat--) {
         struct viewer *viewer = viewers->seats[seat];
-        bool everything = viewer->whole && !thin_is_on(&viewer->thin);
+        bool everything = viewer->terms.whole && !thin_is_on(&viewer->thin);
         bool kept = everything ? shared && enqueue(viewer, viewers->shared.at, viewers->shared.count)
                                : enqueue_filtered(viewers, viewer, records);
         if (!kept || !flush(viewer) || !settle(viewers, viewer, waiting_bytes(viewer))) leave(viewers, seat);
@@ -187,7 +168,7 @@ static int put(void *self, struct bytes *records, uint64_t now_ns, struct error 
 bool viewers_lag(const struct viewers *viewers)
 {
     for (int seat = 0; seat < viewers->count; seat++)
-        if (viewers->seats[seat]->gets_all && waiting_bytes(viewers->seats[seat]) > LAG_BYTES) return true;
+        if (viewers->seats[seat]->terms.gets_all && waiting_bytes(viewers->seats[seat]) > LAG_BYTES) return true;
     return false;
 }
 
@@ -196,14 +177,14 @@ bool viewers_lag(const struct viewers *viewers)
 static bool someone_drives(const struct viewers *viewers)
 {
     for (int seat = 0; seat < viewers->count; seat++)
-        if (viewers->seats[seat]->drives) return true;
+        if (viewers->seats[seat]->terms.drives) return true;
     return false;
 }
 
 static bool greet(struct viewers *viewers, struct viewer *viewer)
 {
     uint8_t head[STREAM_HEAD_BYTES];
-    stream_head_write(viewer->drives ? STREAM_DRIVES : 0, head);
+    stream_head_write(viewer->terms.drives ? STREAM_DRIVES : 0, head);
     latest_records_each(viewers->latest, add_record, viewers);
     return enqueue(viewer, head, sizeof head) && enqueue_added(viewers, viewer) && flush(viewer);
 }
@@ -217,12 +198,13 @@ static void seat_viewer(struct viewers *viewers, int fd, bool only_watches)
     }
     uint32_t open_step = latest_records_open_step(viewers->latest);
     viewer->fd = fd;
-    viewer->drives = !only_watches && !someone_drives(viewers);
-    viewer->whole = !open_step;
-    viewer->first_step = open_step + 1;
+    viewer->terms.drives = !only_watches && !someone_drives(viewers);
+    viewer->terms.whole = !open_step;
+    viewer->terms.first_step = open_step + 1;
     viewers->seats[viewers->count++] = viewer;
     bool adopted = fd == viewers->options.adopted_fd;
-    if (viewer->drives && !adopted && viewers->options.on_driver) viewers->options.on_driver(viewers->options.user);
+    if (viewer->terms.drives && !adopted && viewers->options.on_driver)
+        viewers->options.on_driver(viewers->options.user);
     if (!greet(viewers, viewer)) leave(viewers, viewers->count - 1);
 }
 
@@ -231,8 +213,8 @@ static bool take_line(struct viewers *viewers, struct viewer *viewer)
     bool too_long = viewer->line_bytes == LINE_BYTES_MAX;
     viewer->line[too_long ? 0 : viewer->line_bytes] = '\0';
     viewer->line_bytes = 0;
-    if (!strcmp(viewer->line, STREAM_WANTS_ALL)) return viewer->gets_all = true;
-    if (!viewer->drives)
+    if (!strcmp(viewer->line, STREAM_WANTS_ALL)) return viewer->terms.gets_all = true;
+    if (!viewer->terms.drives)
         return tell(viewers, viewer, "you only watch: another viewer drives this run; attach again when it has left");
     if (too_long) return tell(viewers, viewer, "command ignored: longer than 1023 bytes");
     if (viewers->options.on_command && viewer->line[0])
@@ -285,21 +267,13 @@ bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms)
 /* --- life ----------------------------------------------------------------------------------------------------------- */
 
 /* Takes over viewers that already have the stream's head. Without memory a viewer is closed, and may attach again. */
-static void seat_handed(struct viewers *viewers, struct handed_viewer *from)
+static void seat_handed(struct viewers *viewers, struct viewer *from)
 {
-    struct viewer *viewer = calloc(1, sizeof *viewer);
+    struct viewer *viewer = malloc(sizeof *viewer);
     if (!viewer) return;
-    *viewer = (struct viewer){.fd = from->fd,
-                              .drives = from->drives,
-                              .gets_all = from->gets_all,
-                              .whole = from->whole,
-                              .first_step = from->first_step,
-                              .queue = from->unsent,
-                              .line_bytes = from->line.count < LINE_BYTES_MAX ? from->line.count : LINE_BYTES_MAX};
-    if (viewer->line_bytes) memcpy(viewer->line, from->line.at, viewer->line_bytes);
+    *viewer = *from;
     viewers->seats[viewers->count++] = viewer;
-    from->fd = -1;
-    from->unsent = (struct bytes){0};
+    *from = (struct viewer){.fd = -1};
 }
 
 static void take_handed(struct viewers *viewers, struct handover *handed)
@@ -320,15 +294,9 @@ void viewers_hand_over(struct viewers *viewers, struct handover *handover)
     for (; viewers->count; free(viewers->seats[viewers->count])) {
         struct viewer *viewer = viewers->seats[--viewers->count];
         settle(viewers, viewer, 0); /* the next engine does not know what this one left out */
-        struct handed_viewer *to = &handover->viewer[handover->viewers++];
         bytes_drop(&viewer->queue, viewer->sent);
-        *to = (struct handed_viewer){.fd = viewer->fd,
-                                     .drives = viewer->drives,
-                                     .gets_all = viewer->gets_all,
-                                     .whole = viewer->whole,
-                                     .first_step = viewer->first_step,
-                                     .unsent = viewer->queue};
-        bytes_append(&to->line, viewer->line, viewer->line_bytes);
+        viewer->sent = 0;
+        handover->viewer[handover->viewers++] = *viewer;
     }
 }
 
@@ -358,7 +326,7 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
 
 static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns)
 {
-    const int64_t patience_ms = viewer->drives || viewer->gets_all ? DRIVER_LINGER_MS : LINGER_MS;
+    const int64_t patience_ms = viewer->terms.drives || viewer->terms.gets_all ? DRIVER_LINGER_MS : LINGER_MS;
     return viewer->queue.count && now_ns < since_ns + (uint64_t)patience_ms * 1000000;
 }
 

@@ -381,14 +381,14 @@ static void half_a_handover_leaks_nothing(void **state)
     (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, way), 0);
-    given.viewer[0] = (struct handed_viewer){.fd = pair[1]};
-    assert_true(bytes_append(&given.viewer[0].unsent, "abc", 3));
-    given.viewer[0].unsent.count = 2; /* then the end follows */
+    given.viewer[0] = (struct viewer){.fd = pair[1]};
+    assert_true(bytes_append(&given.viewer[0].queue, "abc", 3));
+    given.viewer[0].queue.count = 2; /* then the end follows */
     assert_int_equal(handover_send(way[0], &given, &err), STATUS_OK);
     handover_release(&given);
     shutdown(way[0], SHUT_WR);
     assert_int_equal(handover_receive(way[1], &taken, &err), STATUS_OK);
-    assert_int_equal(taken.viewer[0].unsent.count, 2);
+    assert_int_equal(taken.viewer[0].queue.count, 2);
     handover_release(&taken);
     assert_int_equal(handover_receive(way[1], &taken, &err), STATUS_RUN);
     assert_int_equal(taken.viewers, 0);
