@@ -128,10 +128,8 @@ static void tell_stop(struct file_sink *sink, struct bytes *records)
 
 static int put_gap(struct file_sink *sink, uint64_t time_ns, struct error *err)
 {
-    struct trace_record gap = {.kind = TRACE_GAP,
-                               .rank = TRACE_RANK_ALL,
-                               .time_ns = time_ns,
-                               .gap = {.records = sink->limit.left_out, .since_ns = sink->limit.since_ns}};
+    const struct trace_limit *limit = &sink->limit;
+    const struct trace_record gap = trace_gap(TRACE_RANK_ALL, limit->left_out, limit->since_ns, time_ns);
     if (!sink->limit.left_out) return 0;
     sink->limit.left_out = 0;
     return trace_file_put(sink->file, &gap, err);

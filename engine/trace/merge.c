@@ -103,10 +103,7 @@ uint64_t merge_cut(const struct merge *merge)
 /* A ring's losses are later than the records it kept: it was full when it lost them, and has been drained now. */
 static void hold_gap(struct merged_ring *from, uint64_t now_ns)
 {
-    struct trace_record gap = {.kind = TRACE_GAP,
-                               .rank = from->rank,
-                               .time_ns = now_ns,
-                               .gap = {.records = from->lost, .since_ns = from->since_ns}};
+    const struct trace_record gap = trace_gap(from->rank, from->lost, from->since_ns, now_ns);
     if (trace_append(&from->held, &gap)) from->lost = 0;
 }
 
@@ -114,9 +111,9 @@ static void hold_gap(struct merged_ring *from, uint64_t now_ns)
 static void watch_stream(struct merge *merge, struct merged_ring *from, uint64_t now_ns, bool everything)
 {
     const bool late = from->whole_ns != UINT64_MAX && (everything || from->whole_ns + stream_patience_ns < now_ns);
-    struct trace_record gap = {.kind = TRACE_GAP, .rank = TRACE_RANK_ALL, .time_ns = merge->cut_ns};
-    gap.gap.records = late ? 0 : from->lost;
-    gap.gap.since_ns = late ? gap.time_ns : from->since_ns;
+    const struct trace_record gap =
+        late ? trace_gap(TRACE_RANK_ALL, 0, merge->cut_ns, merge->cut_ns)
+             : trace_gap(TRACE_RANK_ALL, from->lost, from->since_ns, merge->cut_ns);
     if (late && !from->left) {
         if (!from->lost) from->since_ns = from->whole_ns;
         from->left = trace_append(&from->held, &gap);

@@ -194,3 +194,8 @@ struct trace_record trace_log(int level, const char *text, uint64_t time_ns)
                                  .time_ns = time_ns,
                                  .log = {.level = (uint8_t)level, .text = {text, strlen(text)}}};
 }
+
+struct trace_record trace_gap(uint16_t rank, uint64_t records, uint64_t since_ns, uint64_t time_ns)
+{
+    return (struct trace_record){.kind = TRACE_GAP, .rank = rank, .time_ns = time_ns, .gap = {records, since_ns}};
+}

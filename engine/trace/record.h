@@ -87,6 +87,8 @@ bool trace_append(struct bytes *out, const struct trace_record *record);
 
 /* A line of the log of the whole run; the record points to `text`. Level: 0 note, 1 warning, 2 error. */
 struct trace_record trace_log(int level, const char *text, uint64_t time_ns);
+/* So many records of a rank, from since_ns until time_ns, are missing. */
+struct trace_record trace_gap(uint16_t rank, uint64_t records, uint64_t since_ns, uint64_t time_ns);
 
 /* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
  * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no

@@ -88,10 +88,7 @@ static int want_all(struct socket_source *socket, struct error *err)
 static enum source_result tell_break(struct socket_source *socket, struct source_block *block)
 {
     static const char text[] = "the connection to the run broke and is back; what happened meanwhile is unknown";
-    const struct trace_record gap = {.kind = TRACE_GAP,
-                                     .rank = TRACE_RANK_ALL,
-                                     .time_ns = clock_ns(),
-                                     .gap = {.records = 0, .since_ns = block->after_ns}};
+    const struct trace_record gap = trace_gap(TRACE_RANK_ALL, 0, block->after_ns, clock_ns());
     const struct trace_record log = trace_log(1, text, gap.time_ns);
     socket->unpacked.count = 0;
     if (!trace_append(&socket->unpacked, &gap) || !trace_append(&socket->unpacked, &log))

@@ -24,10 +24,8 @@ bool thin_takes(struct thin *thin, const void *record)
 static void add_gap(struct thin *thin, uint64_t now_ns, latest_records_visit *add, void *user)
 {
     uint8_t bytes[TRACE_FIXED_MAX];
-    const struct trace_record gap = {.kind = TRACE_GAP,
-                                     .rank = TRACE_RANK_ALL,
-                                     .time_ns = now_ns,
-                                     .gap = {.records = thin->records, .since_ns = thin->records ? thin->since_ns : now_ns}};
+    const struct trace_record gap =
+        trace_gap(TRACE_RANK_ALL, thin->records, thin->records ? thin->since_ns : now_ns, now_ns);
     trace_encode(&gap, bytes);
     add(user, bytes);
     thin->records = 0;
