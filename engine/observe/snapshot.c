@@ -8,11 +8,6 @@
 /* The last steps are copied: a rank may be in them still, or report on them late. */
 enum { OPEN_STEPS = 2 };
 
-/* A model without its history: no notices, the open steps only. Header and plans are shared. */
-struct run_snapshot {
-    struct run_model *model;
-};
-
 static void *copy_of(const void *from, size_t bytes)
 {
     void *copy = malloc(bytes ? bytes : 1);
@@ -37,15 +32,21 @@ static struct run_model *bare_copy(struct run_model *from)
     return model;
 }
 
-static bool copy_present(struct run_model *model, const struct run_model *from)
+/* A copy without steps and notices; NULL: no memory. */
+static struct run_model *copy_present(struct run_model *from)
 {
+    struct run_model *model = bare_copy(from);
+    if (!model) return NULL;
     model->rank = copy_of(from->rank, (size_t)from->ranks * sizeof *from->rank);
     model->schedules = plans_share(from->schedules, from->schedule_count);
     if (model->schedules) model->schedule_count = from->schedule_count;
     if (from->sample.text) model->sample.text = copy_of(from->sample.text, from->sample.bytes + 1);
     if (from->lesson.text) model->lesson.text = copy_of(from->lesson.text, from->lesson.bytes + 1);
-    return model->rank && model->schedules && (model->sample.text || !from->sample.text) &&
-           (model->lesson.text || !from->lesson.text);
+    if (model->rank && model->schedules && (model->sample.text || !from->sample.text) &&
+        (model->lesson.text || !from->lesson.text))
+        return model;
+    run_model_free(model);
+    return NULL;
 }
 
 static bool add_steps(struct run_model *model, const struct run_step *steps, int count)
@@ -76,32 +77,20 @@ static bool add_notices(struct run_model *model, const struct run_notice *notice
     return true;
 }
 
-struct run_snapshot *run_snapshot_take(struct run_model *model)
+struct run_model *run_snapshot_take(struct run_model *model)
 {
-    struct run_snapshot *snapshot = calloc(1, sizeof *snapshot);
-    int open = model->step_count < OPEN_STEPS ? model->step_count : OPEN_STEPS;
+    const int open = model->step_count < OPEN_STEPS ? model->step_count : OPEN_STEPS;
+    struct run_model *snapshot = copy_present(model);
     if (!snapshot) return NULL;
-    snapshot->model = bare_copy(model);
-    if (snapshot->model && copy_present(snapshot->model, model) &&
-        add_steps(snapshot->model, model->steps + model->step_count - open, open)) {
-        snapshot->model->notices_dropped += (uint64_t)model->notice_count; /* how many there were */
-        return snapshot;
-    }
-    run_snapshot_free(snapshot);
+    snapshot->notices_dropped += (uint64_t)model->notice_count; /* how many there were */
+    if (add_steps(snapshot, model->steps + model->step_count - open, open)) return snapshot;
+    run_model_free(snapshot);
     return NULL;
 }
 
-void run_snapshot_free(struct run_snapshot *snapshot)
+size_t run_snapshot_bytes(const struct run_model *model)
 {
-    if (!snapshot) return;
-    run_model_free(snapshot->model);
-    free(snapshot);
-}
-
-size_t run_snapshot_bytes(const struct run_snapshot *snapshot)
-{
-    const struct run_model *model = snapshot->model;
-    return sizeof *snapshot + sizeof *model + (size_t)model->ranks * sizeof *model->rank +
+    return sizeof *model + (size_t)model->ranks * sizeof *model->rank +
            (size_t)model->schedule_count * sizeof *model->schedules + model->sample.bytes + model->lesson.bytes +
            (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
 }
@@ -122,13 +111,11 @@ static bool restore_notices(struct run_model *model, uint64_t seen, const struct
     return add_notices(model, newest->notices, (int)kept);
 }
 
-struct run_model *run_snapshot_restore(const struct run_snapshot *snapshot, const struct run_model *newest)
+struct run_model *run_snapshot_restore(struct run_model *snapshot, const struct run_model *newest)
 {
-    struct run_model *then = snapshot->model, *model = bare_copy(then);
+    struct run_model *model = copy_present(snapshot);
     if (!model) return NULL;
-    if (copy_present(model, then) && restore_steps(model, then, newest) &&
-        restore_notices(model, then->notices_dropped, newest))
-        return model;
+    if (restore_steps(model, snapshot, newest) && restore_notices(model, snapshot->notices_dropped, newest)) return model;
     run_model_free(model);
     return NULL;
 }

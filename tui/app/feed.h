@@ -24,7 +24,7 @@
 struct keyframe {
     uint32_t step;    /* the step about to begin: the next record is its first STEP_BEGIN */
     uint64_t time_ns; /* time of that record */
-    struct run_snapshot *snapshot;
+    struct run_model *snapshot;
 };
 
 struct keyframes {

@@ -13,7 +13,7 @@ void keyframes_init(struct keyframes *keyframes, size_t bytes_max)
 
 void keyframes_release(struct keyframes *keyframes)
 {
-    for (int i = 0; i < keyframes->count; i++) run_snapshot_free(keyframes->at[i].snapshot);
+    for (int i = 0; i < keyframes->count; i++) run_model_free(keyframes->at[i].snapshot);
     free(keyframes->at);
     memset(keyframes, 0, sizeof *keyframes);
 }
@@ -29,7 +29,7 @@ static void thin_out(struct keyframes *keyframes)
             continue;
         }
         keyframes->bytes -= run_snapshot_bytes(keyframe->snapshot);
-        run_snapshot_free(keyframe->snapshot);
+        run_model_free(keyframe->snapshot);
     }
     keyframes->count = kept;
 }
@@ -39,7 +39,7 @@ void keyframes_put(struct keyframes *keyframes, uint32_t step, uint64_t time_ns,
     const struct keyframe *last = keyframes->count ? &keyframes->at[keyframes->count - 1] : NULL;
     if (last && step < last->step + keyframes->spacing) return;
     const bool room = array_grow((void **)&keyframes->at, keyframes->count, &keyframes->room, sizeof *keyframes->at);
-    struct run_snapshot *snapshot = room ? run_snapshot_take(model) : NULL;
+    struct run_model *snapshot = room ? run_snapshot_take(model) : NULL;
     if (!snapshot) return;
     keyframes->at[keyframes->count++] = (struct keyframe){step, time_ns, snapshot};
     keyframes->bytes += run_snapshot_bytes(snapshot);
