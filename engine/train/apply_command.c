@@ -30,9 +30,9 @@ int rank_agree(struct rank *rank, int status, struct error *err)
 {
     struct verdict {
         int32_t status;
-        char text[252];
+        char text[508];
     } mine = {status, ""}, all[rank->ranks];
-    if (status) snprintf(mine.text, sizeof mine.text, "%.251s", err->text);
+    if (status) snprintf(mine.text, sizeof mine.text, "%.507s", err->text);
     int met = comm_exchange(rank->comm, &mine, all, sizeof mine, NULL, err);
     for (int of = 0; of < rank->ranks && !met; of++)
         if (all[of].status) return error_set(err, all[of].status, "%s", all[of].text);

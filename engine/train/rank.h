@@ -17,7 +17,7 @@ struct checkpoint;
 struct gpu_rank;
 struct saver;
 /* Progress of a relaunch's saving or loading, in elements. said_ns: when it was last recorded. */
-struct rank_progress { int64_t elems, all; uint64_t said_ns; };
+struct rank_progress { const char *doing; int64_t elems, all; uint64_t said_ns; };
 
 struct rank {
     int rank, ranks;
@@ -55,7 +55,7 @@ struct rank {
         char key[CONFIG_PATH_MAX], value[160]; /* the key that changes, and its new value */
         uint64_t applied_ns;
         int batch, micro_batch; /* rank 0: samples of a step and of a rank's micro-batch after the relaunch */
-        struct state_source saved; /* the real source; rank->source wraps it to record progress */
+        struct state_source watched; /* the source that is read; another one wraps it to record progress */
         struct rank_progress moved;
         struct relaunch_config next;
         bool told, settled; /* rank 0: the change is recorded; the saved state is loaded and removed */

@@ -20,7 +20,7 @@ static void say(struct rank *rank, const char *reason)
 }
 
 /* Rank 0 records its own progress for all ranks, because all shards have one size. */
-static void advance(struct rank *rank, const char *doing, int64_t elems)
+static void advance(struct rank *rank, int64_t elems)
 {
     struct rank_progress *progress = &rank->relaunch.moved;
     char reason[64];
@@ -29,7 +29,7 @@ static void advance(struct rank *rank, const char *doing, int64_t elems)
     if (now_ns - progress->said_ns < SAID_EVERY_NS) return;
     progress->said_ns = now_ns;
     int64_t all = progress->all ? progress->all : 1;
-    snprintf(reason, sizeof reason, "%s %" PRId64 " %%", doing, 100 * progress->elems / all);
+    snprintf(reason, sizeof reason, "%s %" PRId64 " %%", progress->doing, 100 * progress->elems / all);
     say(rank, reason);
 }
 
@@ -37,45 +37,43 @@ static void advance(struct rank *rank, const char *doing, int64_t elems)
 static void begin_moving(struct rank *rank, const char *doing)
 {
     const int arrays = 1 + optimizer_table[rank->model.optimizer].states;
-    rank->relaunch.moved = (struct rank_progress){0};
+    rank->relaunch.moved = (struct rank_progress){.doing = doing};
     for (int unit = 0; unit < rank->model.unit_count; unit++)
         rank->relaunch.moved.all += shard_elems(rank->model.units[unit].elems, rank->ranks) * arrays;
-    advance(rank, doing, 0);
+    advance(rank, 0);
 }
 
-/* ---- would it work? ---- */
-
-/* Collective: rank 0 checks the change, and all ranks get its result. */
-static int agree_on_change(struct rank *rank, const char *key, const char *value, struct error *err)
+static int read_watched(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                        struct error *err)
 {
-    struct verdict {
-        int32_t status;
-        char text[508];
-    } verdict = {0};
-    struct error own;
-    if (rank->rank == 0) verdict.status = relaunch_check(rank, key, value, &own);
-    if (verdict.status) snprintf(verdict.text, sizeof verdict.text, "%.507s", own.text);
-    int status = comm_broadcast_control(rank->comm, &verdict, sizeof verdict, err);
-    if (status || !verdict.status) return status;
-    return error_set(err, verdict.status, "%s", verdict.text);
+    struct rank *rank = user;
+    advance(rank, elems);
+    return rank->relaunch.watched.read(rank->relaunch.watched.user, unit, array, first, elems, out, err);
+}
+
+static void lend_watched(void *user, void *buffers)
+{
+    const struct rank *rank = user;
+    if (rank->relaunch.watched.lend) rank->relaunch.watched.lend(rank->relaunch.watched.user, buffers);
+}
+
+/* Wraps a source, so that reads from it are recorded as progress. */
+static void watch(struct rank *rank, struct state_source *source)
+{
+    rank->relaunch.watched = *source;
+    source->user = rank;
+    source->read = read_watched;
+    source->lend = lend_watched;
 }
 
 /* ---- saving ---- */
-
-static int read_own(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
-                    struct error *err)
-{
-    struct rank *rank = user;
-    const struct state_source own = zero_source(rank->zero);
-    advance(rank, "saving", elems);
-    return own.read(own.user, unit, array, first, elems, out, err);
-}
 
 static int write_shard(struct rank *rank, struct checkpoint_target *target, struct error *err)
 {
     struct checkpoint_writer *writer;
     const struct checkpoint_info info = save_info(rank);
-    const struct state_source own = {.user = rank, .read = read_own, .slice = zero_source(rank->zero).slice};
+    struct state_source own = zero_source(rank->zero);
+    watch(rank, &own);
     int status = zero_buffers_take(rank->zero, LOT_OF_LEAVING, &target->buffers, err);
     if (status) return status;
     status = checkpoint_writer_open(&writer, target, rank->rank, zero_snapshot_bytes(rank->zero), err);
@@ -134,7 +132,8 @@ int relaunch_apply(struct rank *rank, const struct command *command, struct erro
 {
     const char *key = command->id == COMMAND_RANKS ? "topology.ranks" : command->key;
     struct error why;
-    int status = agree_on_change(rank, key, command->value, err);
+    const int own = rank->rank == 0 ? relaunch_check(rank, key, command->value, err) : STATUS_OK;
+    int status = rank_agree(rank, own, err);
     if (status) return status;
     rank->relaunch.applied_ns = clock_ns();
     if (rank->rank == 0) director_applied(rank->rank0.director, command, NULL);
@@ -243,27 +242,10 @@ bool relaunch_go_back(struct rank *rank, const char *why)
 
 /* ---- opening ---- */
 
-static int read_saved(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
-                      struct error *err)
-{
-    struct rank *rank = user;
-    advance(rank, "loading", elems);
-    return rank->relaunch.saved.read(rank->relaunch.saved.user, unit, array, first, elems, out, err);
-}
-
-static void lend_saved(void *user, void *buffers)
-{
-    const struct rank *rank = user;
-    if (rank->relaunch.saved.lend) rank->relaunch.saved.lend(rank->relaunch.saved.user, buffers);
-}
-
 void relaunch_watch_loading(struct rank *rank)
 {
     begin_moving(rank, "loading");
-    rank->relaunch.saved = rank->source;
-    rank->source.user = rank;
-    rank->source.read = read_saved;
-    rank->source.lend = lend_saved;
+    watch(rank, &rank->source);
 }
 
 /* Records what changed and how long it took, for the list of events. */

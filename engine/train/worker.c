@@ -73,6 +73,15 @@ static int leave(struct workplace *place, int status, const struct error *err)
     return status;
 }
 
+/* gpu NULL: none. */
+static int run_one(void *user, struct comm *comm, struct gpu_rank *gpu, struct error *err)
+{
+    const struct workplace *place = user;
+    struct rank rank = {
+        .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
+    return rank_run(&rank, err);
+}
+
 static int open_gpu(struct workplace *place, struct comm *comm, struct gpu **gpu, struct gpu_rank **own, struct error *err)
 {
     if (place->config.topology.backend != BACKEND_CUDA) return STATUS_OK;
@@ -98,9 +107,7 @@ static int run_process_rank(struct workplace *place, struct comm *comm, struct e
         sigprocmask(SIG_UNBLOCK, &signals, NULL); /* else rank 0's front end stops the run */
     int status = open_gpu(place, comm, &gpu, &own, err);
     if (status) return status;
-    struct rank rank = {
-        .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = own};
-    status = rank_run(&rank, err);
+    status = run_one(place, comm, own, err);
     if (status) gpu_give_up(gpu);
     gpu_rank_close(own);
     gpu_close(gpu);
@@ -266,14 +273,6 @@ int rank_threads_run(const struct config *config, rank_threads_live *live, void 
     return status;
 }
 
-static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct error *err)
-{
-    const struct workplace *place = user;
-    struct rank rank = {
-        .dir = &place->dir, .spec = &place->spec, .rank0.signal_fd = place->signal_fd, .comm = comm, .gpu = gpu};
-    return rank_run(&rank, err);
-}
-
 int worker_threads(const char *folder)
 {
     struct workplace place = {0};
@@ -282,6 +281,6 @@ int worker_threads(const char *folder)
     place.signal_fd = open_signals();
     int status = enter(&place, folder, &err);
     if (!status) gpu_settle(&place.config);
-    if (!status) status = rank_threads_run(&place.config, live, &place, &err);
+    if (!status) status = rank_threads_run(&place.config, run_one, &place, &err);
     return leave(&place, status, &err);
 }
