@@ -134,14 +134,11 @@ static int check_data(const struct session *session, struct error *err)
 
 static int check_saves(const struct session *session, struct error *err)
 {
-    struct save_claims own;
     const char *folder = session->config.checkpoint.path;
     const bool saves = session_saves(session);
-    save_claims_init(&own, &session->spec.own);
     int status = saves ? save_claims_check_others(NULL, folder, err) : STATUS_OK;
-    if (!status) status = save_claims_check(&own, folder, err);
+    if (!status) status = save_claims_check(&session->spec.own, folder, err);
     if (!status && saves) status = checkpoint_try(folder, err);
-    save_claims_release(&own);
     return status;
 }
 

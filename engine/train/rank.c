@@ -235,8 +235,8 @@ int rank_run(struct rank *rank, struct error *err)
     zero_close(rank->zero);
     checkpoint_close(rank->from);
     weights_close(rank->weights);
-    relaunch_config_release(&rank->relaunch.next);
-    save_claims_release(&rank->rank0.claims);
+    text_list_release(&rank->relaunch.next.sets);
+    text_list_release(&rank->rank0.claims);
     data_close(rank->data);
     model_release(&rank->model);
     config_release(&rank->config);

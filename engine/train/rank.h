@@ -66,7 +66,7 @@ struct rank {
         struct trace_writer *writer;
         bool opened;
         void *saver_ring;
-        struct save_claims claims; /* folders into which the run may save */
+        struct text_list claims; /* owned: folders into which the run may save (save_claims.h) */
         struct csv_monitor monitor;
         int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */
     } rank0; /* on rank 0 only */

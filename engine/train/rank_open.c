@@ -207,7 +207,7 @@ int rank_open(struct rank *rank, struct error *err)
     rank->ranks = comm_layout(rank->comm)->ranks;
     rank->steps_done = spec->part.steps_done;
     relaunch_config_init(&rank->relaunch.next, &spec->sets);
-    save_claims_init(&rank->rank0.claims, &spec->own);
+    for (int f = 0; f < spec->own.count; f++) save_claims_add(&rank->rank0.claims, spec->own.at[f]);
     if (!status) status = model_of(&rank->model, &rank->config, err);
     if (!status) status = rank_open_trace(rank, err);
     if (!status) status = shared_check_room(rank, err);

@@ -186,7 +186,7 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     spec.part.from = from;
     spec.part.wanted = spec.part.failure = NULL;
     spec.part.since_ns = rank->relaunch.applied_ns;
-    spec.own = save_claims_folders(&rank->rank0.claims);
+    spec.own = rank->rank0.claims;
     if (!trace_is_whole) spec.trace = NULL;
     director_rest(rank->rank0.director, &spec.at, &spec.part.lines);
 
@@ -195,10 +195,10 @@ static void write_specs(struct rank *rank, bool trace_is_whole)
     back.part.number++;
     back.part.key = back.part.from = NULL;
     back.part.wanted = wanted;
-    back.sets = relaunch_config_sets(&rank->relaunch.next);
+    back.sets = rank->relaunch.next.sets;
     write_spec(rank, &back, SPEC_BACK_FILE);
     relaunch_config_change(&rank->relaunch.next, &rank->config, rank->relaunch.key, rank->relaunch.value);
-    spec.sets = relaunch_config_sets(&rank->relaunch.next);
+    spec.sets = rank->relaunch.next.sets;
     write_spec(rank, &spec, SPEC_FILE);
 }
 

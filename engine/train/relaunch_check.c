@@ -85,14 +85,12 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
             "%s: ranks on several hosts, or of another launcher, cannot be started again; save a checkpoint, "
             "stop, and go on from it with --resume",
             key);
-    const struct text_list before = relaunch_config_sets(&rank->relaunch.next);
-    relaunch_config_init(&next, &before);
+    relaunch_config_init(&next, &rank->relaunch.next.sets);
     relaunch_config_change(&next, &rank->config, key, value);
-    const struct text_list sets = relaunch_config_sets(&next);
     int status = next.full || rank->relaunch.next.full
                      ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
-                     : load(rank, &sets, &changed, err);
-    relaunch_config_release(&next);
+                     : load(rank, &next.sets, &changed, err);
+    text_list_release(&next.sets);
     if (status) return status;
     gpu_settle(&changed);
     status = gpu_check(&changed, err);

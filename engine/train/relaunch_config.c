@@ -12,20 +12,20 @@ static void key_of(char path[CONFIG_PATH_MAX], const char *set)
 }
 
 /* The place of the setting with this key, else a new place; NULL: the list is full. */
-static char **place_of(struct relaunch_config *settings, const char *path)
+static const char **place_of(struct text_list *sets, const char *path)
 {
-    for (int i = 0; i < settings->count; i++)
-        if (config_is_set((const char *const *)&settings->sets[i], 1, path)) return &settings->sets[i];
-    if (settings->count == TEXT_LIST_MAX) return NULL;
-    settings->sets[settings->count] = NULL;
-    return &settings->sets[settings->count++];
+    for (int i = 0; i < sets->count; i++)
+        if (config_is_set(&sets->at[i], 1, path)) return &sets->at[i];
+    if (sets->count == TEXT_LIST_MAX) return NULL;
+    sets->at[sets->count] = NULL;
+    return &sets->at[sets->count++];
 }
 
 static void take(struct relaunch_config *settings, const char *path, char *set)
 {
-    char **place = set ? place_of(settings, path) : NULL;
+    const char **place = set ? place_of(&settings->sets, path) : NULL;
     if (!place) settings->full = true, free(set);
-    else free(*place), *place = set;
+    else free((char *)*place), *place = set;
 }
 
 void relaunch_config_init(struct relaunch_config *settings, const struct text_list *sets)
@@ -71,17 +71,4 @@ void relaunch_config_change(struct relaunch_config *settings, const struct confi
         set_number(settings, steps, now->accumulation_steps);
     }
     relaunch_config_set(settings, path, value);
-}
-
-void relaunch_config_release(struct relaunch_config *settings)
-{
-    for (int i = 0; i < settings->count; i++) free(settings->sets[i]);
-    *settings = (struct relaunch_config){0};
-}
-
-struct text_list relaunch_config_sets(const struct relaunch_config *settings)
-{
-    struct text_list list = {.count = settings->count};
-    for (int i = 0; i < settings->count; i++) list.at[i] = settings->sets[i];
-    return list;
 }

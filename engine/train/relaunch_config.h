@@ -7,7 +7,8 @@
 #include "engine/base/text_list.h"
 #include "engine/config/config.h"
 
-struct relaunch_config { char *sets[TEXT_LIST_MAX]; int count; bool full; /* a setting did not fit and is lost */ };
+/* sets: "KEY=VALUE" texts, as for --set, which it owns. full: a setting did not fit and is lost. */
+struct relaunch_config { struct text_list sets; bool full; };
 
 void relaunch_config_init(struct relaunch_config *settings, const struct text_list *sets);
 void relaunch_config_set(struct relaunch_config *settings, const char *key, const char *value);
@@ -17,7 +18,3 @@ void relaunch_config_set(struct relaunch_config *settings, const char *key, cons
  * train_batch_size if it divides evenly, and the micro-batch changes. (`zerolab train --resume` decides alike.) */
 void relaunch_config_change(struct relaunch_config *settings, const struct config *now, const char *key,
                             const char *value);
-void relaunch_config_release(struct relaunch_config *settings);
-
-/* "KEY=VALUE" texts, as for --set; they point into `settings`. */
-struct text_list relaunch_config_sets(const struct relaunch_config *settings);

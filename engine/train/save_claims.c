@@ -12,18 +12,6 @@
 
 #include "engine/checkpoint/checkpoint.h"
 
-void save_claims_init(struct save_claims *claims, const struct text_list *folders)
-{
-    *claims = (struct save_claims){0};
-    for (int f = 0; f < folders->count; f++) save_claims_add(claims, folders->at[f]);
-}
-
-void save_claims_release(struct save_claims *claims)
-{
-    for (int f = 0; f < claims->count; f++) free(claims->folder[f]);
-    *claims = (struct save_claims){0};
-}
-
 bool save_claims_is_same(const char *one, const char *other)
 {
     struct stat first, second;
@@ -32,38 +20,31 @@ bool save_claims_is_same(const char *one, const char *other)
            first.st_ino == second.st_ino;
 }
 
-bool save_claims_has(const struct save_claims *claims, const char *folder)
+bool save_claims_has(const struct text_list *claims, const char *folder)
 {
     for (int f = 0; f < claims->count; f++)
-        if (save_claims_is_same(claims->folder[f], folder)) return true;
+        if (save_claims_is_same(claims->at[f], folder)) return true;
     return false;
 }
 
-void save_claims_add(struct save_claims *claims, const char *folder)
+void save_claims_add(struct text_list *claims, const char *folder)
 {
     char *copy = save_claims_has(claims, folder) ? NULL : strdup(folder);
     if (!copy) return;
     if (claims->count == SAVE_CLAIMS_MOST) {
-        free(claims->folder[0]);
-        memmove(claims->folder, claims->folder + 1, --claims->count * sizeof *claims->folder);
+        free((char *)claims->at[0]);
+        memmove(claims->at, claims->at + 1, (size_t)--claims->count * sizeof *claims->at);
     }
-    claims->folder[claims->count++] = copy;
+    claims->at[claims->count++] = copy;
 }
 
-int save_claims_check(const struct save_claims *claims, const char *folder, struct error *err)
+int save_claims_check(const struct text_list *claims, const char *folder, struct error *err)
 {
     char tag[CHECKPOINT_TAG_BYTES];
     if (!*folder || save_claims_has(claims, folder) || !checkpoint_any(folder, tag)) return STATUS_OK;
     return error_set(err, STATUS_USAGE,
                      "%.200s holds %s of another run: go on with --resume %.200s/%s, or give another checkpoint.path",
                      folder, tag, folder, tag);
-}
-
-struct text_list save_claims_folders(const struct save_claims *claims)
-{
-    struct text_list list = {.count = claims->count};
-    for (int f = 0; f < claims->count; f++) list.at[f] = claims->folder[f];
-    return list;
 }
 
 /* ---- claims that other runs see ---- */

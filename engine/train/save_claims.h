@@ -11,16 +11,13 @@
 #include "engine/launch/rundir.h"
 
 enum { SAVE_CLAIMS_MOST = 16 }; /* beyond that the oldest are dropped: the run keeps out of them, too */
-struct save_claims { int count; char *folder[SAVE_CLAIMS_MOST]; };
 
-void save_claims_init(struct save_claims *claims, const struct text_list *folders);
-void save_claims_release(struct save_claims *claims);
-void save_claims_add(struct save_claims *claims, const char *folder);
-bool save_claims_has(const struct save_claims *claims, const char *folder);
+void save_claims_add(struct text_list *claims, const char *folder); /* a copy: `claims` owns its texts */
+bool save_claims_has(const struct text_list *claims, const char *folder);
 bool save_claims_is_same(const char *one, const char *other); /* two names of one folder */
 
 /* STATUS_USAGE: the folder holds checkpoints and is not among `claims`; the text says what to do. */
-int save_claims_check(const struct save_claims *claims, const char *folder, struct error *err);
+int save_claims_check(const struct text_list *claims, const char *folder, struct error *err);
 
 /* STATUS_USAGE: another live run has claimed the folder. dir: the folder of the asking run, which is left out; NULL:
  * none. */
@@ -29,6 +26,3 @@ int save_claims_check_others(const struct rundir *dir, const char *folder, struc
 /* The same; also claims the folder for the run of `dir`, until that run ends. STATUS_RUN: the claim cannot be
  * written. */
 int save_claims_take(const struct rundir *dir, const char *folder, struct error *err);
-
-/* The list for run_spec.own; it points into `claims`. */
-struct text_list save_claims_folders(const struct save_claims *claims);

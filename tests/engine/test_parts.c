@@ -410,13 +410,13 @@ static void settings_are_kept_once_each(void **state)
     relaunch_config_set(&next, "topology.ranks", "2");
     relaunch_config_set(&next, "zero_optimization.stage3_prefetch_bucket_size", "7e5"); /* another spelling of the same */
     relaunch_config_set(&next, "zero_optimization.stage", "3");
-    struct text_list sets = relaunch_config_sets(&next);
+    struct text_list sets = next.sets;
     assert_int_equal(sets.count, 3);
     assert_string_equal(sets.at[0], "topology.ranks=2");
     assert_string_equal(sets.at[1], "zero_optimization.stage3_prefetch_bucket_size=7e5");
     assert_string_equal(sets.at[2], "zero_optimization.stage=3");
     assert_false(next.full);
-    relaunch_config_release(&next);
+    text_list_release(&next.sets);
 }
 
 static void the_batch_of_a_step_stays_where_it_can(void **state)
@@ -449,10 +449,10 @@ static void the_batch_of_a_step_stays_where_it_can(void **state)
         struct text_list sets;
         relaunch_config_init(&next, &(struct text_list){0});
         relaunch_config_change(&next, &now, cases[c].key, cases[c].value);
-        sets = relaunch_config_sets(&next);
+        sets = next.sets;
         for (int i = 0; i < sets.count; i++) assert_string_equal(sets.at[i], cases[c].sets[i]);
         assert_true(sets.count == 4 || !cases[c].sets[sets.count]);
-        relaunch_config_release(&next);
+        text_list_release(&next.sets);
     }
 }
 

@@ -346,7 +346,7 @@ static inline void le_stop(struct lab_engine *engine)
     history_free(engine->history);
     setup_release(&engine->setup);
     config_release(&engine->config);
-    relaunch_config_release(&engine->next);
+    text_list_release(&engine->next.sets);
     engine->model = NULL;
 }
 
@@ -391,7 +391,7 @@ static inline int le_load_again(struct lab_engine *engine, const char *key, cons
 {
     struct config config;
     relaunch_config_change(&engine->next, &engine->config, key, value);
-    struct text_list sets = relaunch_config_sets(&engine->next);
+    const struct text_list sets = engine->next.sets;
     int status = config_load(&config, "configs/nano.json", sets.at, sets.count, err);
     if (status) return status;
     config_release(&engine->config);
