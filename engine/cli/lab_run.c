@@ -41,12 +41,10 @@ static int go_on_from(struct session *session, const struct lab_saves *saves, co
 static int spec_of(struct session *session, const struct lab_play *play, struct lab_saves *saves, struct error *err)
 {
     const struct text_list *more = &session->cli->sets;
-    const char *const *sets, *resume = lab_resume_at(play->lab, play->at);
-    int count;
+    const char *resume = lab_resume_at(play->lab, play->at);
     struct run_spec *spec = &session->spec;
-    lab_sets_at(play->lab, play->at, &sets, &count);
-    *spec = (struct run_spec){.config_text = config_nano, .interactive = true};
-    for (int s = 0; s < count; s++) spec->sets.at[spec->sets.count++] = sets[s];
+    *spec = (struct run_spec){
+        .config_text = config_nano, .interactive = true, .sets = *lab_sets_at(play->lab, play->at)};
     for (int s = 0; s < more->count && spec->sets.count < TEXT_LIST_MAX - RESUME_SETS - 3; s++)
         spec->sets.at[spec->sets.count++] = more->at[s];
     spec->sets.at[spec->sets.count++] = "topology.ranks_as=threads";

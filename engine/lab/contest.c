@@ -1,7 +1,6 @@
 #include "engine/lab/expression.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/words.h"
@@ -17,21 +16,13 @@ static int combinations(const struct lab_tries *tries)
 }
 
 /* The configuration of one combination; STATUS_USAGE: there is none such (offload without a stage to offload from ...). */
-static int config_of(struct config *config, const struct lab_tries *tries, const int *chosen, const char *const *sets,
-                     int set_count, struct error *err)
+static int config_of(struct config *config, const struct lab_tries *tries, const int *chosen,
+                     const struct text_list *sets, struct error *err)
 {
-    char text[LAB_TRIES_MAX * 160] = "", *more[LAB_SETS_MAX];
-    const char *all[2 * LAB_SETS_MAX];
-    int more_count, count = 0;
+    char text[LAB_TRIES_MAX * 160] = "";
     for (int t = 0; t < tries->count; t++)
         text_append(text, sizeof text, "%.100s=%.50s ", tries->at[t].key, tries->at[t].values[chosen[t]]);
-    int status = lab_settings(more, &more_count, text, sets, set_count, err);
-    if (status) return status;
-    for (int s = 0; s < set_count; s++) all[count++] = sets[s];
-    for (int m = 0; m < more_count; m++) all[count++] = more[m];
-    status = config_load_text(config, config_nano, all, count, err);
-    for (int m = 0; m < more_count; m++) free(more[m]);
-    return status;
+    return lab_config(config, text, sets, err);
 }
 
 static void try_one(struct contest *contest, const struct config *config, const int *chosen)
@@ -48,7 +39,7 @@ static void try_one(struct contest *contest, const struct config *config, const 
     setup_release(&setup);
 }
 
-void contest_hold(struct contest *contest, const struct lab_tries *tries, const char *const *sets, int set_count)
+void contest_hold(struct contest *contest, const struct lab_tries *tries, const struct text_list *sets)
 {
     *contest = (struct contest){0};
     for (int c = 0, all = combinations(tries); c < all; c++) {
@@ -56,14 +47,14 @@ void contest_hold(struct contest *contest, const struct lab_tries *tries, const 
         struct config config;
         struct error ignored;
         for (int t = 0; t < tries->count; t++) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
-        if (config_of(&config, tries, chosen, sets, set_count, &ignored)) continue;
+        if (config_of(&config, tries, chosen, sets, &ignored)) continue;
         try_one(contest, &config, chosen);
         config_release(&config);
     }
 }
 
 /* Combinations are counted with the key in question as the fastest digit, so the first few say all. */
-static int check_key(const struct lab_tries *tries, int key, const char *const *sets, int set_count, struct error *err)
+static int check_key(const struct lab_tries *tries, int key, const struct text_list *sets, struct error *err)
 {
     struct error why;
     unsigned possible = 0;
@@ -74,7 +65,7 @@ static int check_key(const struct lab_tries *tries, int key, const char *const *
         for (int t = 0; t < tries->count; t++)
             if (t != key) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
         chosen[key] = c % values;
-        if (possible >> chosen[key] & 1 || config_of(&config, tries, chosen, sets, set_count, &why)) continue;
+        if (possible >> chosen[key] & 1 || config_of(&config, tries, chosen, sets, &why)) continue;
         config_release(&config);
         possible |= 1u << chosen[key];
     }
@@ -85,11 +76,11 @@ static int check_key(const struct lab_tries *tries, int key, const char *const *
     return STATUS_OK;
 }
 
-int contest_check(const struct lab_tries *tries, const char *const *sets, int set_count, struct error *err)
+int contest_check(const struct lab_tries *tries, const struct text_list *sets, struct error *err)
 {
     int status = STATUS_OK;
     if (combinations(tries) > COMBINATIONS_MAX)
         return error_set(err, STATUS_USAGE, "try: these are more than %d setups", COMBINATIONS_MAX);
-    for (int key = 0; key < tries->count && !status; key++) status = check_key(tries, key, sets, set_count, err);
+    for (int key = 0; key < tries->count && !status; key++) status = check_key(tries, key, sets, err);
     return status;
 }

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include "engine/base/text_list.h"
 #include "engine/lab/quantity.h"
 #include "engine/observe/history.h"
 
@@ -38,8 +39,7 @@ struct contest; /* the result of trying them all */
 struct lab_scene {
     const struct run_model *model;
     const struct history *history;
-    const char *const *sets; /* settings of the run's start, "key=value": plan("...") changes these */
-    int set_count;
+    const struct text_list *sets; /* settings of the run's start, "key=value": plan("...") changes these; NULL: none */
     const struct contest *contest; /* NULL: the lab has none */
     const struct lab_kept *kept;
     int kept_count;
@@ -58,8 +58,10 @@ struct dimension expression_dimension(const struct expression *expression);
 struct lab_value expression_evaluate(const struct expression *expression, const struct lab_scene *scene);
 
 /* Expands "stage=2 ranks=8 model=gpt2-xl": short names become key paths ("zero_optimization.stage=2"); others stay.
- * Writes "key=value" texts, which the caller frees, and checks that they, after `sets`, make a valid configuration. */
-int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count, struct error *err);
+ * Writes "key=value" texts, which `out` owns, and checks that they, after `sets` (NULL: none), make a valid configuration.
+ * lab_config(): that configuration. */
+int lab_settings(struct text_list *out, const char *text, const struct text_list *sets, struct error *err);
+int lab_config(struct config *config, const char *text, const struct text_list *sets, struct error *err);
 
 /* STATUS_USAGE: this key sets a path where a run would write files. A lab's author must not choose it; a learner may
  * type it. */
@@ -80,7 +82,7 @@ struct contest {
 };
 
 /* Fills *contest. tries NULL or empty: no contest. `sets`: settings of the run; a tried value overrides them. */
-void contest_hold(struct contest *contest, const struct lab_tries *tries, const char *const *sets, int set_count);
+void contest_hold(struct contest *contest, const struct lab_tries *tries, const struct text_list *sets);
 
 /* STATUS_USAGE: a value that no combination can have, or too many combinations. */
-int contest_check(const struct lab_tries *tries, const char *const *sets, int set_count, struct error *err);
+int contest_check(const struct lab_tries *tries, const struct text_list *sets, struct error *err);

@@ -57,15 +57,12 @@ bool lab_saves(const struct lab *lab)
     return lab_saves_before(lab, lab->step_count, NULL);
 }
 
-void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count)
+const struct text_list *lab_sets_at(const struct lab *lab, int step)
 {
-    *sets = lab->sets;
-    *count = lab->set_count;
-    for (int s = 0; s <= step && s < lab->step_count; s++) {
-        if (!lab->steps[s].has_setup) continue;
-        *sets = lab->steps[s].sets;
-        *count = lab->steps[s].set_count;
-    }
+    const struct text_list *sets = &lab->sets;
+    for (int s = 0; s <= step && s < lab->step_count; s++)
+        if (lab->steps[s].has_setup) sets = &lab->steps[s].sets;
+    return sets;
 }
 
 /* ---- which figures are the same on every machine ---- */

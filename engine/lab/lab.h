@@ -62,8 +62,7 @@ struct lab_step {
     struct lab_actions before, actions, solution; /* before: on entering the step; actions: after the answer (in a task,
                                                      the values to keep once it is solved); solution: solves a task */
     bool has_setup;                  /* the run is restarted for this step ... */
-    const char *sets[LAB_SETS_MAX];  /* ... with these settings, "key=value" */
-    int set_count;
+    struct text_list sets;           /* ... with these settings, "key=value" */
     const char *resume;              /* ... and resumes from this earlier step's checkpoint; NULL: from the beginning */
     const char *same;                /* why its answer may be that of an earlier step; NULL: it may not */
     const char *trace;               /* ... or from here on another trace is shown; NULL: the same one */
@@ -76,8 +75,7 @@ struct lab {
     int minutes;
     const char *trace;  /* the file of a recorded trace that the first step shows; NULL: the lab is about a run */
     const char *folder; /* the folder of the lab's file, where its traces lie; NULL: it is built in, and so are they */
-    const char *sets[LAB_SETS_MAX]; /* settings of the first run */
-    int set_count;
+    struct text_list sets; /* settings of the first run */
     struct lab_tries tries;
     const char *elsewhere; /* names of rows of differences.def for the closing step; NULL: none */
     int step_count;
@@ -113,4 +111,4 @@ bool lab_saves(const struct lab *lab);
 bool lab_saves_before(const struct lab *lab, int end, const char *tag);
 
 /* The settings in force at a step: those of the last step at or before it that has a setup, else the lab's. */
-void lab_sets_at(const struct lab *lab, int step, const char *const **sets, int *count);
+const struct text_list *lab_sets_at(const struct lab *lab, int step);

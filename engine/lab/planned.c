@@ -87,35 +87,29 @@ static int unknown_key(const char *text, const struct error *found, struct error
 }
 
 /* A plan for another model is not held to the length of sequence of the lab's. */
-static int load(struct config *config, const char *const *sets, int set_count, char *const *more, int more_count,
-                struct error *err)
+static int load(struct config *config, const struct text_list *sets, const struct text_list *more, struct error *err)
 {
-    const char *all[2 * LAB_SETS_MAX];
+    const char *all[2 * TEXT_LIST_MAX];
     int count = 0;
-    for (int i = 0; i < set_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = sets[i];
-    for (int i = 0; i < more_count && count < 2 * LAB_SETS_MAX; i++) all[count++] = more[i];
+    for (int i = 0; sets && i < sets->count; i++) all[count++] = sets->at[i];
+    for (int i = 0; i < more->count; i++) all[count++] = more->at[i];
     const int status = config_load_text(config, config_nano, all, count, err);
     return status ? error_prefix(err, "the setup") : STATUS_OK;
 }
 
-static int split(char *out[LAB_SETS_MAX], int *count, const char *text, struct error *err)
+static int split(struct text_list *out, const char *text, struct error *err)
 {
     for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
         size_t length = strcspn(text, " \t");
         if (!memchr(text, '=', length))
             return error_set(err, STATUS_USAGE, "%.*s: settings are KEY=VALUE", (int)(length > 40 ? 40 : length), text);
-        if (*count == LAB_SETS_MAX)
+        if (out->count == LAB_SETS_MAX)
             return error_set(err, STATUS_USAGE, "there are more than %d settings", LAB_SETS_MAX);
-        if (!(out[*count] = setting(text, length))) return error_set(err, STATUS_RUN, "no memory for settings");
-        ++*count;
+        if (!(out->at[out->count] = setting(text, length))) return error_set(err, STATUS_RUN, "no memory for settings");
+        out->count++;
         text += length;
     }
     return STATUS_OK;
-}
-
-static void release(char *sets[LAB_SETS_MAX], int count)
-{
-    for (int i = 0; i < count; i++) free(sets[i]);
 }
 
 int lab_refuse_place(const char *key, struct error *err)
@@ -126,20 +120,36 @@ int lab_refuse_place(const char *key, struct error *err)
                      key);
 }
 
-int lab_settings(char *out[LAB_SETS_MAX], int *count, const char *text, const char *const *sets, int set_count,
-                 struct error *err)
+/* The settings of `text`, which `out` owns, and the configuration that they make after `sets`. */
+static int read_setup(struct config *config, struct text_list *out, const char *text, const struct text_list *sets,
+                      struct error *err)
+{
+    struct error found;
+    *out = (struct text_list){0};
+    int status = split(out, text, err);
+    if (!status && load(config, sets, out, &found)) {
+        status = unknown_key(text, &found, err);
+    } else if (!status && config_place(config)) {
+        status = lab_refuse_place(config_place(config), err);
+        config_release(config);
+    }
+    if (status) text_list_release(out);
+    return status;
+}
+
+int lab_settings(struct text_list *out, const char *text, const struct text_list *sets, struct error *err)
 {
     struct config config;
-    *count = 0;
-    struct error found;
-    int status = split(out, count, text, err);
-    if (!status && (status = load(&config, sets, set_count, out, *count, &found))) {
-        status = unknown_key(text, &found, err);
-    } else if (!status) {
-        if (config_place(&config)) status = lab_refuse_place(config_place(&config), err);
-        config_release(&config);
-    }
-    if (status) release(out, *count), *count = 0;
+    const int status = read_setup(&config, out, text, sets, err);
+    if (!status) config_release(&config);
+    return status;
+}
+
+int lab_config(struct config *config, const char *text, const struct text_list *sets, struct error *err)
+{
+    struct text_list more;
+    const int status = read_setup(config, &more, text, sets, err);
+    text_list_release(&more);
     return status;
 }
 
@@ -175,31 +185,21 @@ static bool is_meant(const struct node *node, int kind)
                                 : kind == node->of.kind;
 }
 
-/* Mean over ranks, or of one. */
-static double sent(const struct node *node, const struct setup *setup)
+/* Mean over ranks, or of one; in all, or across nodes. */
+static double sent(const struct node *node, const struct config *config, const struct setup *setup)
 {
     double sum = 0;
     int ranks = 0;
     for (int rank = 0; rank < setup->schedule.ranks; rank++) {
         struct traffic_sum sums[TRAFFIC_KINDS];
         if (node->of.rank != ANY && node->of.rank != rank) continue;
-        traffic_of(sums, &setup->schedule, &setup->model, rank, 0);
+        traffic_of(sums, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-            if (is_meant(node, kind)) sum += (double)sums[kind].sent_bytes;
+            if (is_meant(node, kind))
+                sum += (double)(node->metric == METRIC_ACROSS ? sums[kind].across_bytes : sums[kind].sent_bytes);
         ranks++;
     }
     return ranks ? sum / ranks : 0;
-}
-
-static double sent_across(const struct node *node, const struct config *config, const struct setup *setup)
-{
-    double sum = 0;
-    for (int rank = 0; rank < setup->schedule.ranks; rank++) {
-        struct traffic_sum sums[TRAFFIC_KINDS];
-        traffic_of(sums, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sum += is_meant(node, kind) ? (double)sums[kind].across_bytes : 0;
-    }
-    return sum / setup->schedule.ranks;
 }
 
 /* Model states as a preset counts them: needs only the plan's stage, ranks and number of parameters. */
@@ -251,8 +251,8 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_PEAK:
     case METRIC_AT_PEAK:
     case METRIC_RESTING: return value_known(memory_of(node, &setup->footprint), bytes);
-    case METRIC_SENT: return value_known(sent(node, setup), bytes);
-    case METRIC_ACROSS: return value_known(sent_across(node, config, setup), bytes);
+    case METRIC_SENT:
+    case METRIC_ACROSS: return value_known(sent(node, config, setup), bytes);
     case METRIC_THEORY: return value_known(traffic_theory_bytes(&setup->model, &setup->schedule), bytes);
     case METRIC_COUNT: return value_known(count(node, &setup->schedule), plain);
     case METRIC_STAGE: return value_known(config->zero.stage, plain);
@@ -272,13 +272,8 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
 /* With no settings: the run as it is now, with what was changed while it went on. */
 static int config_of(struct config *config, const struct node *node, const struct lab_scene *scene, struct error *err)
 {
-    char *more[LAB_SETS_MAX];
-    int more_count = 0;
     if (!*node->plan && scene->model && scene->model->header.known) return present_config(config, scene->model, err);
-    int status = split(more, &more_count, node->plan, err);
-    if (!status) status = load(config, scene->sets, scene->set_count, more, more_count, err);
-    release(more, more_count);
-    return status;
+    return lab_config(config, node->plan, scene->sets, err);
 }
 
 struct lab_value planned_value(const struct node *node, const struct lab_scene *scene)

@@ -32,10 +32,12 @@ static bool lab_play_catches_up(const struct lab_play *play)
 
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history)
 {
-    struct lab_scene scene = {
-        .model = model, .history = history, .contest = &play->contest, .kept = play->kept, .kept_count = play->kept_count};
-    lab_sets_at(play->lab, play->at, &scene.sets, &scene.set_count);
-    return scene;
+    return (struct lab_scene){.model = model,
+                              .history = history,
+                              .sets = lab_sets_at(play->lab, play->at),
+                              .contest = &play->contest,
+                              .kept = play->kept,
+                              .kept_count = play->kept_count};
 }
 
 __attribute__((format(printf, 2, 3))) static void notify(struct lab_play *play, const char *format, ...)
@@ -80,10 +82,7 @@ void lab_play_release(struct lab_play *play)
 
 void lab_play_started(struct lab_play *play)
 {
-    const char *const *sets;
-    int count;
-    lab_sets_at(play->lab, play->at, &sets, &count);
-    contest_hold(&play->contest, &play->lab->tries, sets, count);
+    contest_hold(&play->contest, &play->lab->tries, lab_sets_at(play->lab, play->at));
     play->phase = PLAY_STARTING;
     play->baseline.known = false;
     forget_answer(play);

@@ -60,7 +60,7 @@ static int begin_step(struct reader *reader, const char *title)
     struct lab *lab = reader->lab;
     if (step_is_whole(reader)) return reader->status;
     struct error err;
-    if (!lab->step_count && contest_check(&lab->tries, lab->sets, lab->set_count, &err))
+    if (!lab->step_count && contest_check(&lab->tries, &lab->sets, &err))
         return read_fail(reader, "%s", err.text);
     if (lab->step_count == LAB_STEPS_MAX) return read_fail(reader, "a lab has at most %d parts", LAB_STEPS_MAX);
     if (!*title) return read_fail(reader, "a part has a title: ## TITLE");

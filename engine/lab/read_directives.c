@@ -23,24 +23,24 @@ static int read_minutes(struct reader *reader, const char *text)
 }
 
 /* Settings are checked together with the ones that they extend. */
-static int read_settings(struct reader *reader, const char *text, const char **sets, int *count)
+static int read_settings(struct reader *reader, const char *text, struct text_list *sets)
 {
-    char *read[LAB_SETS_MAX];
-    int more;
+    struct text_list more;
     struct error err;
-    if (lab_settings(read, &more, text, sets, *count, &err)) return read_fail(reader, "%s", err.text);
-    for (int i = 0; i < more; i++) {
-        const char *kept = *count < LAB_SETS_MAX ? pool_text(reader->lab->pool, read[i], strlen(read[i])) : NULL;
-        if (kept) sets[(*count)++] = kept;
+    if (lab_settings(&more, text, sets, &err)) return read_fail(reader, "%s", err.text);
+    for (int i = 0; i < more.count; i++) {
+        const bool room = sets->count < LAB_SETS_MAX;
+        const char *kept = room ? pool_text(reader->lab->pool, more.at[i], strlen(more.at[i])) : NULL;
+        if (kept) sets->at[sets->count++] = kept;
         else read_fail(reader, "there are more than %d settings", LAB_SETS_MAX);
-        free(read[i]);
     }
+    text_list_release(&more);
     return reader->status;
 }
 
 static int read_set(struct reader *reader, const char *text)
 {
-    return read_settings(reader, text, reader->lab->sets, &reader->lab->set_count);
+    return read_settings(reader, text, &reader->lab->sets);
 }
 
 /* A lab is about runs or about traces, from its head on. */
@@ -50,7 +50,7 @@ static int read_trace(struct reader *reader, const char *text)
     if (!*text || strchr(text, '/'))
         return read_fail(reader, "trace: %.40s: give the name of a file or folder beside lab.md", text);
     if (reader->step && !lab->trace) return read_fail(reader, "trace: a lab about traces has one above the first part");
-    if (lab->set_count || lab->tries.count)
+    if (lab->sets.count || lab->tries.count)
         return read_fail(reader, "trace: nothing runs here: set and try are of runs");
     return *(reader->step ? &reader->step->trace : &lab->trace) = text, STATUS_OK;
 }
@@ -92,12 +92,9 @@ static int read_elsewhere(struct reader *reader, const char *text)
 static int read_setup(struct reader *reader, const char *text)
 {
     struct lab_step *step = reader->step;
-    if (!step->has_setup) {
-        memcpy(step->sets, reader->lab->sets, sizeof step->sets);
-        step->set_count = reader->lab->set_count;
-        step->has_setup = true;
-    }
-    return read_settings(reader, text, step->sets, &step->set_count);
+    if (!step->has_setup) step->sets = reader->lab->sets;
+    step->has_setup = true;
+    return read_settings(reader, text, &step->sets);
 }
 
 static int read_resume(struct reader *reader, const char *text)

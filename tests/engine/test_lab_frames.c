@@ -285,11 +285,9 @@ static void read_trace(struct lab_engine *engine, const struct lab *lab, const c
 /* A lab about a trace has the trace's own figures. */
 static void start(struct stage_hand *hand, const struct lab *lab)
 {
-    const char *const *sets, *trace = lab_trace_at(lab, hand->play.at);
-    int count;
-    lab_sets_at(lab, hand->play.at, &sets, &count);
+    const char *trace = lab_trace_at(lab, hand->play.at);
     if (trace) read_trace(&hand->engine, lab, trace);
-    else le_start(&hand->engine, sets, count, lab_resume_at(lab, hand->play.at));
+    else le_start(&hand->engine, lab_sets_at(lab, hand->play.at), lab_resume_at(lab, hand->play.at));
     lab_play_started(&hand->play);
 }
 

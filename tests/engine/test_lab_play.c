@@ -13,10 +13,7 @@ struct hand {
 
 static void start(struct hand *hand)
 {
-    const char *const *sets;
-    int count;
-    lab_sets_at(hand->lab, hand->play.at, &sets, &count);
-    le_start(&hand->engine, sets, count, lab_resume_at(hand->lab, hand->play.at));
+    le_start(&hand->engine, lab_sets_at(hand->lab, hand->play.at), lab_resume_at(hand->lab, hand->play.at));
     lab_play_started(&hand->play);
 }
 

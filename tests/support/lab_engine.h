@@ -365,7 +365,7 @@ static inline void le_introduce(struct lab_engine *engine)
 }
 
 /* resume: the checkpoint to go on from; NULL: none. */
-static inline void le_start(struct lab_engine *engine, const char *const *sets, int count, const char *resume)
+static inline void le_start(struct lab_engine *engine, const struct text_list *sets, const char *resume)
 {
     struct error err = {0};
     struct lab_engine before = *engine;
@@ -376,10 +376,8 @@ static inline void le_start(struct lab_engine *engine, const char *const *sets, 
         if (strcmp(engine->saved[s].tag, resume) == 0) engine->steps_done = engine->saved[s].steps_done;
     engine->model = run_model_new(&(struct run_model_options){0});
     engine->history = history_new(0);
-    struct text_list given = {.count = count};
-    for (int s = 0; s < count; s++) given.at[s] = sets[s];
-    relaunch_config_init(&engine->next, &given);
-    if (config_load(&engine->config, "configs/nano.json", sets, count, &err)) fail_msg("%s", err.text);
+    relaunch_config_init(&engine->next, sets);
+    if (config_load(&engine->config, "configs/nano.json", sets->at, sets->count, &err)) fail_msg("%s", err.text);
     if (setup_init(&engine->setup, &engine->config, &err)) fail_msg("%s", err.text);
     engine->loss_scale = engine->config.dtype == DTYPE_F16 ? ldexp(1, engine->config.fp16.initial_scale_power) : 1;
     le_introduce(engine);

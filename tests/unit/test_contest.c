@@ -115,8 +115,9 @@ static void slow_motion_stretches_it(void **state)
     assert_true(paced((const char *[]){"topology.slow_motion=10"}, 1) > 1); /* a tenth of a second an operation */
 }
 
-static const char *const given[] = {"bf16.enabled=true", "topology.links.intra.bandwidth=10MB",
-                                    "memory.device_budget=7MB", "train_micro_batch_size_per_gpu=1"};
+static const struct text_list given = {4,
+                                       {"bf16.enabled=true", "topology.links.intra.bandwidth=10MB",
+                                        "memory.device_budget=7MB", "train_micro_batch_size_per_gpu=1"}};
 static const struct lab_tries tries = {
     3,
     {{"stage", 4, {"0", "1", "2", "3"}}, {"offload", 2, {"none", "cpu"}}, {"bucket", 3, {"49568", "198272", "5e8"}}}};
@@ -125,7 +126,7 @@ static void the_best_is_the_least_of_those_that_fit(void **state)
 {
     (void)state;
     struct contest contest;
-    contest_hold(&contest, &tries, given, 4);
+    contest_hold(&contest, &tries, &given);
     assert_int_equal(contest.tried, 4 * 2 * 3 - 3); /* stage 0 has nothing to offload */
     int fitting = 0;
     double least = INFINITY;
@@ -136,7 +137,7 @@ static void the_best_is_the_least_of_those_that_fit(void **state)
                 snprintf(stage, sizeof stage, "zero_optimization.stage=%d", s);
                 snprintf(offload, sizeof offload, "zero_optimization.offload_optimizer.device=%s", o ? "cpu" : "none");
                 snprintf(bucket, sizeof bucket, "zero_optimization.reduce_bucket_size=%s", tries.at[2].values[b]);
-                const char *sets[] = {given[0], given[1], given[2], given[3], stage, offload, bucket};
+                const char *sets[] = {given.at[0], given.at[1], given.at[2], given.at[3], stage, offload, bucket};
                 struct config config;
                 struct setup setup;
                 struct error err;
@@ -157,12 +158,12 @@ static void the_best_is_the_least_of_those_that_fit(void **state)
 static void nothing_is_made_up_where_nothing_fits(void **state)
 {
     (void)state;
-    const char *sets[] = {given[0], given[1], "memory.device_budget=1MB", given[3]};
+    const struct text_list sets = {4, {given.at[0], given.at[1], "memory.device_budget=1MB", given.at[3]}};
     struct contest contest;
-    contest_hold(&contest, &tries, sets, 4);
+    contest_hold(&contest, &tries, &sets);
     assert_true(contest.tried > 0);
     assert_int_equal(contest.fitting, 0);
-    contest_hold(&contest, NULL, sets, 4);
+    contest_hold(&contest, NULL, &sets);
     assert_int_equal(contest.tried, 0);
 }
 
@@ -170,13 +171,13 @@ static void impossible_values_are_refused(void **state)
 {
     (void)state;
     struct error err;
-    assert_int_equal(contest_check(&tries, given, 4, &err), STATUS_OK);
+    assert_int_equal(contest_check(&tries, &given, &err), STATUS_OK);
     const struct lab_tries wrong = {1, {{"stage", 2, {"1", "4"}}}};
-    assert_int_equal(contest_check(&wrong, given, 4, &err), STATUS_USAGE);
+    assert_int_equal(contest_check(&wrong, &given, &err), STATUS_USAGE);
     assert_non_null(strstr(err.text, "stage=4"));
     struct lab_tries many = {8, {{0}}};
     for (int t = 0; t < 8; t++) many.at[t] = (struct lab_try){"prefetch", 3, {"0", "1", "2"}};
-    assert_int_equal(contest_check(&many, given, 4, &err), STATUS_USAGE);
+    assert_int_equal(contest_check(&many, &given, &err), STATUS_USAGE);
 }
 
 int main(void)

@@ -14,8 +14,8 @@
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
 
-static const char *const sets[] = {"train_micro_batch_size_per_gpu=1"};
-static const struct lab_scene planned = {.sets = sets, .set_count = 1};
+static const struct text_list sets = {1, {"train_micro_batch_size_per_gpu=1"}};
+static const struct lab_scene planned = {.sets = &sets};
 
 /* ---- expressions --------------------------------------------------------------------------------------------------- */
 
@@ -255,13 +255,10 @@ static void a_whole_file_is_read(void **state)
     assert_int_equal(lab->steps[0].before.count, 2);
     assert_int_equal(lab->steps[0].actions.count, 2);
     assert_string_equal(lab->steps[2].hint[1].pieces[0].text, "b goes on");
-    const char *const *in_force;
-    int count;
-    lab_sets_at(lab, 0, &in_force, &count);
-    assert_int_equal(count, 2);
-    lab_sets_at(lab, 2, &in_force, &count); /* of the last setup before it */
-    assert_int_equal(count, 4);
-    assert_string_equal(in_force[2], "zero_optimization.stage=3");
+    assert_int_equal(lab_sets_at(lab, 0)->count, 2);
+    const struct text_list *in_force = lab_sets_at(lab, 2); /* of the last setup before it */
+    assert_int_equal(in_force->count, 4);
+    assert_string_equal(in_force->at[2], "zero_optimization.stage=3");
     lab_free(lab);
 }
 
