@@ -146,6 +146,32 @@ const char *file_why(int cause)
     return strerror(cause);
 }
 
+/* ---- all of the bytes, though a call may move some of them or be interrupted ---- */
+
+size_t file_get(int fd, void *out, size_t count, uint64_t offset)
+{
+    for (size_t done = 0; done < count;) {
+        const ssize_t got = pread(fd, (char *)out + done, count - done, (off_t)(offset + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got == 0) errno = ENODATA;
+        if (got <= 0) return done;
+        done += (size_t)got;
+    }
+    return count;
+}
+
+bool file_put(int fd, const void *bytes, size_t count)
+{
+    for (size_t done = 0; done < count;) {
+        const ssize_t put = write(fd, (const char *)bytes + done, count - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put == 0) errno = ENOSPC;
+        if (put <= 0) return false;
+        done += (size_t)put;
+    }
+    return true;
+}
+
 /* ---- reading ---- */
 
 /* Reads more bytes; 0 at the end, -1 on error. A pipe may have no bytes and no writer yet: then it is tried until `until_ns`. */

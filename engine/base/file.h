@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "engine/base/error.h"
@@ -41,6 +42,11 @@ FILE *file_unnamed(const char *folder);
 
 /* Whether a file name is longer than `ending`, ends with it, and is not hidden (no dot first). */
 bool file_ends_in(const char *name, const char *ending);
+
+/* file_get(): reads `count` bytes from `offset` on, and returns how many it has got; fewer: errno says why, ENODATA at the end of
+ * the file. file_put(): writes all of them, or sets errno. */
+size_t file_get(int fd, void *out, size_t count, uint64_t offset);
+bool file_put(int fd, const void *bytes, size_t count);
 
 /* The message for an errno of file_open_named(). */
 const char *file_why(int cause);

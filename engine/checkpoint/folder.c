@@ -101,14 +101,7 @@ int folder_sync(const char *path, struct error *err)
 int folder_write(const char *path, const char *text, struct error *err)
 {
     int fd = file_create(path, 0);
-    size_t length = strlen(text), done = 0;
-    bool good = fd >= 0;
-    while (good && done < length) {
-        ssize_t written = write(fd, text + done, length - done);
-        if (written >= 0) done += (size_t)written;
-        else good = errno == EINTR;
-    }
-    good = good && fsync(fd) == 0;
+    bool good = fd >= 0 && file_put(fd, text, strlen(text)) && fsync(fd) == 0;
     int cause = errno;
     if (fd >= 0 && close(fd) != 0 && good) good = false, cause = errno;
     return good ? STATUS_OK : error_set(err, STATUS_RUN, "cannot write %.300s: %s", path, strerror(cause));

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/checkpoint/weights_parts.h"
 
@@ -48,7 +49,7 @@ int llmc_read(struct weights_layout *layout, int fd, uint64_t bytes, const char 
     uint8_t head[HEAD_BYTES];
     uint32_t number[NUMBERS];
     if (bytes < HEAD_BYTES) return error_set(err, STATUS_INPUT, "an llm.c model file, cut short in its head");
-    if (!weights_pread(fd, head, sizeof head, 0))
+    if (file_get(fd, head, sizeof head, 0) < sizeof head)
         return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
     for (int n = 0; n < NUMBERS; n++) number[n] = number_of(head, n);
     if (number[VERSION] != VERSION_F32 && number[VERSION] != VERSION_BF16)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 #include "engine/checkpoint/folder.h"
 #include "engine/checkpoint/tensor_list.h"
@@ -157,8 +158,8 @@ static int compare(bool *same, int head_fd, const struct tensor_entry *head, int
     *same = head->dtype == tokens->dtype && bytes == tokens->end - tokens->begin;
     for (uint64_t at = 0; at < bytes && *same; at += sizeof one) {
         const size_t part = bytes - at < sizeof one ? (size_t)(bytes - at) : sizeof one;
-        const bool read = weights_pread(head_fd, one, part, head->begin + at);
-        if (!read || !weights_pread(tokens_fd, two, part, tokens->begin + at))
+        const bool read = file_get(head_fd, one, part, head->begin + at) == part;
+        if (!read || file_get(tokens_fd, two, part, tokens->begin + at) < part)
             return error_set(err, STATUS_INPUT, "its %s cannot be read: %s", read ? "wte.weight" : "lm_head.weight",
                              strerror(errno));
         *same = memcmp(one, two, part) == 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/base/wire.h"
 
 enum { HEADERS_BYTES_MAX = 4 << 20, INDEX_BYTES_MAX = 4 << 20, TENSORS_MAX = 100000, FILES_MAX = 1000 };
@@ -105,7 +106,7 @@ static int add_file(struct tensor_list *list, int file, int fd, uint64_t bytes, 
     uint8_t first[8];
     uint64_t length;
     if (bytes < sizeof first) return error_set(err, STATUS_INPUT, "is too short to be safetensors");
-    if (!weights_pread(fd, first, sizeof first, 0))
+    if (file_get(fd, first, sizeof first, 0) < sizeof first)
         return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
     get_u64(first, &length);
     if (length > bytes - 8)
@@ -117,7 +118,7 @@ static int add_file(struct tensor_list *list, int file, int fd, uint64_t bytes, 
                          (unsigned long long)list->header_bytes, HEADERS_BYTES_MAX);
     char *text = malloc(length + 1);
     if (!text) return error_set(err, STATUS_RUN, "no memory for a header of %llu bytes", (unsigned long long)length);
-    bool read = weights_pread(fd, text, length, 8);
+    bool read = file_get(fd, text, length, 8) == length;
     if (read) list->headers[file] = cJSON_ParseWithLength(text, length);
     free(text);
     return read ? add_entries(list, file, 8 + length, bytes, err)
@@ -266,7 +267,7 @@ int tensor_list_read_index(struct tensor_list *list, int fd, uint64_t bytes, con
                          (unsigned long long)bytes, INDEX_BYTES_MAX);
     char *text = malloc(bytes + 1);
     if (!text) return error_set(err, STATUS_RUN, "no memory for an index of %llu bytes", (unsigned long long)bytes);
-    bool read = weights_pread(fd, text, bytes, 0);
+    bool read = file_get(fd, text, bytes, 0) == bytes;
     cJSON *json = read ? cJSON_ParseWithLength(text, bytes) : NULL;
     free(text);
     if (!read) return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));

@@ -120,18 +120,6 @@ int weights_open_file(const char *path, uint64_t *bytes, struct error *err)
     return error_set(err, STATUS_INPUT, "is not a file"), -1;
 }
 
-bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset)
-{
-    for (char *at = out; bytes > 0;) {
-        ssize_t got = pread(fd, at, bytes, (off_t)offset);
-        if (got < 0 && errno == EINTR) continue;
-        if (got == 0) errno = ENODATA;
-        if (got <= 0) return false;
-        at += got, bytes -= (size_t)got, offset += (uint64_t)got;
-    }
-    return true;
-}
-
 bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset)
 {
     for (const char *at = from; bytes > 0;) {

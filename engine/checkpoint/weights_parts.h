@@ -66,6 +66,5 @@ int llmc_compose(struct weights_layout *layout, struct bytes *head, struct error
 /* Opens a file for reading and sets its size; returns the descriptor, or -1 and STATUS_INPUT, whose text does not name the file. */
 int weights_open_file(const char *path, uint64_t *bytes, struct error *err);
 
-/* Read or write all of [offset, offset + bytes); false on error, with errno set. */
-bool weights_pread(int fd, void *out, size_t bytes, uint64_t offset);
+/* Writes all of [offset, offset + bytes); false on error, with errno set. */
 bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset);

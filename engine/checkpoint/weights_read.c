@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/checkpoint/retile.h"
 #include "engine/checkpoint/weights_parts.h"
 #include "kernels/kernels.h"
@@ -54,7 +55,7 @@ static void find(const char *path, char found[4096])
 static enum weights_format format_of(const char *path, int fd, uint64_t bytes)
 {
     uint8_t first[16] = {0};
-    if (bytes < sizeof first || !weights_pread(fd, first, sizeof first, 0)) return WEIGHTS_FORMATS;
+    if (bytes < sizeof first || file_get(fd, first, sizeof first, 0) < sizeof first) return WEIGHTS_FORMATS;
     for (int f = 0; f < WEIGHTS_FORMATS; f++)
         if (weights_formats[f].is(path, first, bytes)) return (enum weights_format)f;
     return WEIGHTS_FORMATS;
@@ -156,7 +157,8 @@ static int read_stored(struct weights_file *file, const struct weights_place *pl
     for (int64_t done = 0, part; done < elems && !status; done += part) {
         part = elems - done < most ? elems - done : most;
         void *raw = place->dtype == DTYPE_F32 ? out : file->lent.raw;
-        if (!weights_pread(file->fd, raw, (size_t)(part * width), place->offset + (uint64_t)((first + done) * width)))
+        const size_t bytes = (size_t)(part * width);
+        if (file_get(file->fd, raw, bytes, place->offset + (uint64_t)((first + done) * width)) < bytes)
             return error_set(err, STATUS_INPUT, "%.300s: cannot be read: %s", weights_part(file, place->file),
                              strerror(errno));
         if (raw != out) kernels_cast(file->kernels, DTYPE_F32, out + done, place->dtype, raw, part);

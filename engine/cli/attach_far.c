@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/cli/front.h"
 #include "engine/launch/launch.h"
 #include "engine/trace/listen.h"
@@ -22,12 +23,7 @@ static bool carry(int from, int to)
     char bytes[65536];
     ssize_t count = read(from, bytes, sizeof bytes);
     if (count < 0 && (errno == EINTR || errno == EAGAIN)) return true;
-    for (ssize_t done = 0, written; done < count; done += written) {
-        written = write(to, bytes + done, (size_t)(count - done));
-        if (written < 0 && errno == EINTR) written = 0;
-        else if (written < 0) return false;
-    }
-    return count > 0;
+    return count > 0 && file_put(to, bytes, (size_t)count);
 }
 
 int attach_carry(const char *socket_path, bool watches, struct error *err)

@@ -40,12 +40,7 @@ static int stop_writing(struct trace_file *file, int problem, struct error *err)
 
 static int write_all(struct trace_file *file, const void *bytes, size_t count, struct error *err)
 {
-    for (size_t done = 0; done < count;) {
-        ssize_t now = write(file->fd, (const char *)bytes + done, count - done);
-        if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) return stop_writing(file, now < 0 ? errno : ENOSPC, err);
-        done += (size_t)now;
-    }
+    if (!file_put(file->fd, bytes, count)) return stop_writing(file, errno, err);
     file->written += count;
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/file.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/source_kind.h"
 
@@ -19,19 +20,6 @@ struct file_source {
     struct bytes stored, unpacked;
 };
 
-/* Bytes read at offset: fewer than count only at the file's end, or on an error. */
-static size_t read_at(int fd, uint64_t offset, void *out, size_t count)
-{
-    size_t done = 0;
-    while (done < count) {
-        ssize_t now = pread(fd, (char *)out + done, count - done, (off_t)(offset + done));
-        if (now < 0 && errno == EINTR) continue;
-        if (now <= 0) break;
-        done += (size_t)now;
-    }
-    return done;
-}
-
 static uint64_t file_bytes(int fd)
 {
     struct stat what;
@@ -43,7 +31,7 @@ static enum source_result head_at(const struct file_source *file, struct source_
                                   struct chunk_head *head)
 {
     uint8_t bytes[CHUNK_HEAD_BYTES];
-    size_t count = read_at(file->fd, offset, bytes, sizeof bytes);
+    size_t count = file_get(file->fd, bytes, sizeof bytes, offset);
     block->torn = count > 0;
     if (count < sizeof bytes) return SOURCE_END;
     if (chunk_head_read(head, bytes) != CHUNK_GOOD)
@@ -60,7 +48,7 @@ static enum source_result load_at(struct file_source *file, struct source_block 
     file->stored.count = 0;
     if (!bytes_reserve(&file->stored, head->stored_bytes))
         return source_fail(block, "no memory for a chunk of %u bytes", head->stored_bytes);
-    if (read_at(file->fd, at, file->stored.at, head->stored_bytes) < head->stored_bytes) {
+    if (file_get(file->fd, file->stored.at, head->stored_bytes, at) < head->stored_bytes) {
         block->torn = true; /* cut back between two calls */
         return SOURCE_END;
     }
@@ -128,16 +116,16 @@ static bool load_index(struct file_source *file, struct bytes *index)
     struct chunk_head head;
     const uint8_t *records;
     if (size < STREAM_HEAD_BYTES + CHUNK_HEAD_BYTES + sizeof last) return false;
-    if (read_at(file->fd, size - sizeof last, last, sizeof last) < sizeof last) return false;
+    if (file_get(file->fd, last, sizeof last, size - sizeof last) < sizeof last) return false;
     get_u64(last, &offset);
     if (memcmp(last + 8, INDEX_MAGIC, 8) || offset > size - CHUNK_HEAD_BYTES) return false;
-    if (read_at(file->fd, offset, head_bytes, sizeof head_bytes) < sizeof head_bytes ||
+    if (file_get(file->fd, head_bytes, sizeof head_bytes, offset) < sizeof head_bytes ||
         chunk_head_read(&head, head_bytes) != CHUNK_GOOD)
         return false;
     if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES ||
         !bytes_reserve(index, head.stored_bytes))
         return false;
-    index->count = read_at(file->fd, offset + CHUNK_HEAD_BYTES, index->at, head.stored_bytes);
+    index->count = file_get(file->fd, index->at, head.stored_bytes, offset + CHUNK_HEAD_BYTES);
     return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &file->unpacked, &records) == CHUNK_GOOD;
 }
 
@@ -243,7 +231,7 @@ static int check_head(int fd, struct error *err)
 {
     uint8_t head[STREAM_HEAD_BYTES] = {0};
     uint32_t flags;
-    size_t count = read_at(fd, 0, head, sizeof head);
+    size_t count = file_get(fd, head, sizeof head, 0);
     if (!count) return error_set(err, STATUS_INPUT, "empty, not a zerolab trace");
     if (count < sizeof head && !memcmp(head, STREAM_MAGIC, count < 8 ? count : 8))
         return error_set(err, STATUS_INPUT, "cut off within its first %d bytes; nothing can be read",
