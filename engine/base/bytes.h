@@ -59,3 +59,7 @@ static inline bool array_grow(void **items, int count, int *room, size_t size)
     *room = wanted;
     return true;
 }
+
+/* Appends an item to such an array, and returns where it is to be written; NULL: no memory. */
+#define array_add(items, count, room)                                                                                  \
+    (array_grow((void **)&(items), count, &(room), sizeof *(items)) ? &(items)[(count)++] : NULL)

@@ -64,9 +64,8 @@ static void name_learner(struct class_lab *lab, const char *folder)
 
 static void add_damaged(struct class *class, const char *path, const char *why)
 {
-    if (!array_grow((void **)&class->damaged, class->damaged_count, &class->damaged_room, sizeof *class->damaged))
-        return;
-    struct class_damaged *damaged = &class->damaged[class->damaged_count++];
+    struct class_damaged *damaged = array_add(class->damaged, class->damaged_count, class->damaged_room);
+    if (!damaged) return;
     *damaged = (struct class_damaged){.path = strdup(path)};
     snprintf(damaged->why, sizeof damaged->why, "%.150s", why);
 }

@@ -36,14 +36,9 @@ static struct run_notice *notice_add(struct run_model *model, enum run_notice_ki
                                      char *text)
 {
     forget_old(model);
-    if (!text ||
-        !array_grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices)) {
-        free(text);
-        model_problem(model, "no memory for a notice");
-        return NULL;
-    }
-    struct run_notice *notice = &model->notices[model->notice_count++];
-    *notice = (struct run_notice){.kind = kind, .time_ns = time_ns, .level = level, .text = text};
+    struct run_notice *notice = text ? array_add(model->notices, model->notice_count, model->notice_room) : NULL;
+    if (notice) *notice = (struct run_notice){.kind = kind, .time_ns = time_ns, .level = level, .text = text};
+    else free(text), model_problem(model, "no memory for a notice");
     return notice;
 }
 

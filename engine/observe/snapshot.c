@@ -52,9 +52,8 @@ static struct run_model *copy_present(struct run_model *from)
 static bool add_steps(struct run_model *model, const struct run_step *steps, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!array_grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps))
-            return false;
-        struct run_step *step = &model->steps[model->step_count++];
+        struct run_step *step = array_add(model->steps, model->step_count, model->step_room);
+        if (!step) return false;
         *step = steps[i];
         if (step->sent_bytes)
             step->sent_bytes = copy_of(steps[i].sent_bytes, (size_t)step->ranks * sizeof *step->sent_bytes);
@@ -65,14 +64,12 @@ static bool add_steps(struct run_model *model, const struct run_step *steps, int
 static bool add_notices(struct run_model *model, const struct run_notice *notices, int count)
 {
     for (int i = 0; i < count; i++) {
-        if (!array_grow((void **)&model->notices, model->notice_count, &model->notice_room, sizeof *model->notices))
-            return false;
-        struct run_notice *notice = &model->notices[model->notice_count];
+        struct run_notice *notice = array_add(model->notices, model->notice_count, model->notice_room);
+        if (!notice) return false;
         *notice = notices[i];
         notice->text = strdup(notices[i].text);
         notice->json = notices[i].json ? strdup(notices[i].json) : NULL;
-        if (!notice->text) return free(notice->json), false;
-        model->notice_count++;
+        if (!notice->text) return false;
     }
     return true;
 }

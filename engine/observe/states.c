@@ -238,9 +238,9 @@ static void add_step(struct run_model *model, struct coder *coder, bool kept)
 {
     struct run_step step = {0};
     code_step(coder, &step);
-    if (kept && !coder->failed &&
-        array_grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps))
-        model->steps[model->step_count++] = step;
+    const bool takes = kept && !coder->failed;
+    struct run_step *place = takes ? array_add(model->steps, model->step_count, model->step_room) : NULL;
+    if (place) *place = step;
     else free(step.sent_bytes);
 }
 

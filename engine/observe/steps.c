@@ -47,12 +47,9 @@ static struct run_step *step_at(struct run_model *model, uint32_t number)
         if (i == 0) return NULL; /* older than what is kept */
     }
     forget_old(model);
-    if (!array_grow((void **)&model->steps, model->step_count, &model->step_room, sizeof *model->steps)) {
-        model_problem(model, "no memory for step %u", number);
-        return NULL;
-    }
-    struct run_step *step = &model->steps[model->step_count++];
-    *step = (struct run_step){.step = number, .ranks = model->ranks, .missing = model->header.missing};
+    struct run_step *step = array_add(model->steps, model->step_count, model->step_room);
+    if (step) *step = (struct run_step){.step = number, .ranks = model->ranks, .missing = model->header.missing};
+    else model_problem(model, "no memory for step %u", number);
     return step;
 }
 
