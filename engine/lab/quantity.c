@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/grouped.h"
+
 #define BYTES   .dimension.bytes = 1
 #define SECONDS .dimension.seconds = 1
 
@@ -123,18 +125,6 @@ bool quantity_read(struct quantity *out, const char *text, const struct unit_nam
     return true;
 }
 
-/* "1234567" -> "1,234,567"; in place, with room for it. */
-static void group_digits(char *text)
-{
-    char *digits = text + (*text == '-');
-    size_t length = strspn(digits, "0123456789");
-    for (size_t left = length; left > 3;) {
-        left -= 3;
-        memmove(digits + left + 1, digits + left, strlen(digits + left) + 1);
-        digits[left] = ',';
-    }
-}
-
 static const struct unit_name *suiting(struct quantity q)
 {
     static const struct unit_name bytes[] = {
@@ -166,10 +156,11 @@ char *quantity_format(char out[QUANTITY_ROOM], struct quantity quantity, const s
         return out;
     }
     if (decimals < 0) decimals = telling_decimals(shown);
-    char number[QUANTITY_ROOM * 2];
+    char number[QUANTITY_ROOM * 2], whole[32];
     snprintf(number, sizeof number, "%.*f", decimals > 9 ? 9 : decimals, shown);
-    group_digits(number);
-    const char *gap = unit && *unit->name != '%' ? " " : "";
-    snprintf(out, QUANTITY_ROOM, "%.36s%s%s", number, gap, unit ? unit->name : "");
+    const char *sign = *number == '-' ? "-" : "", *digits = number + strlen(sign);
+    const char *gap = unit && *unit->name != '%' ? " " : "", *fraction = digits + strspn(digits, "0123456789");
+    snprintf(out, QUANTITY_ROOM, "%s%.26s%.10s%s%s", sign, grouped(whole, strtoll(digits, NULL, 10)), fraction, gap,
+             unit ? unit->name : "");
     return out;
 }
