@@ -55,6 +55,7 @@ void origin_release(struct origin *origin)
     checkpoint_close(origin->checkpoint);
     weights_close(origin->file);
     model_release(&origin->model);
+    free(origin->config_json);
     *origin = (struct origin){0};
 }
 
@@ -111,22 +112,22 @@ static int write_shard(struct conversion *conversion, const struct checkpoint_ta
 }
 
 /* The manifest's fields about the run that saved. A file of weights has no such run. */
-static struct checkpoint_info describe(const struct origin *origin, const struct convert_target *target)
+static struct checkpoint_info describe(const struct origin *origin, int shards)
 {
     if (origin->checkpoint) return *checkpoint_info(origin->checkpoint);
-    char *json = (char *)(uintptr_t)target->config_json; /* only read */
-    return (struct checkpoint_info){.config_json = json,
-                                    .ranks = target->shards,
+    return (struct checkpoint_info){.config_json = origin->config_json,
+                                    .ranks = shards,
                                     .threads = 1,
                                     .isa = CONVERTED_ISA,
                                     .progress.scaler = {.scale = 1, .last_overflow = -1, .hysteresis = 1}};
 }
 
-int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
-                          void *user, struct error *err)
+int convert_to_checkpoint(const struct origin *origin, const struct checkpoint_target *target,
+                          weights_progress *progress, void *user, struct error *err)
 {
     char tag[CHECKPOINT_TAG_BYTES];
-    const struct checkpoint_info info = describe(origin, target);
+    const struct checkpoint_info info = describe(origin, target->shards);
+    struct checkpoint_target to = *target;
     struct conversion conversion = {.origin = origin, .progress = progress, .user = user};
     struct checkpoint_save *save;
     for (int a = 0; a < STATE_ARRAYS; a++) {
@@ -134,13 +135,8 @@ int convert_to_checkpoint(const struct origin *origin, const struct convert_targ
         if (conversion.has[a]) conversion.all_bytes += (uint64_t)origin->model.elems * sizeof(float);
     }
     checkpoint_step_tag(tag, info.progress.steps_done);
-    const struct checkpoint_target to = {.dir = target->dir,
-                                         .tag = target->tag ? target->tag
-                                                : *info.tag ? info.tag
-                                                            : tag,
-                                         .fresh = true,
-                                         .shards = target->shards,
-                                         .buffers = target->buffers};
+    to.fresh = true;
+    if (!to.tag) to.tag = *info.tag ? info.tag : tag;
     int status = checkpoint_begin(&save, &to, err);
     if (status) return status;
     for (int shard = 0; shard < to.shards && !status; shard++) status = write_shard(&conversion, &to, shard, err);

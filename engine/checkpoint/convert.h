@@ -14,6 +14,7 @@ struct origin {
     struct weights_file *file;
     struct model model;            /* the model of the origin */
     struct state_source source;
+    char *config_json; /* owned: what a checkpoint made from a file gets. One from a checkpoint gets that one's */
 };
 
 /* path: a folder of checkpoints (tag NULL: the latest), a checkpoint, or a file or folder of weights. heads: the number
@@ -22,18 +23,12 @@ struct origin {
 int origin_open(struct origin *origin, const char *path, const char *tag, int heads, void *buffers, struct error *err);
 void origin_release(struct origin *origin);
 
-struct convert_target {
-    const char *dir, *tag;  /* tag NULL: the origin's tag, or step-0 */
-    int shards;
-    void *buffers;           /* STATE_BUFFERS_BYTES, at a multiple of 4096 */
-    const char *config_json; /* for an origin that is a file; a checkpoint brings its own configuration */
-};
-
 /* checkpoint_info.isa of a checkpoint that was made from a file of weights: no instruction set of ours trained it. */
 #define CONVERTED_ISA "none"
 
-/* Writes a checkpoint with the origin's weights and, if it has them, its states. */
-int convert_to_checkpoint(const struct origin *origin, const struct convert_target *target, weights_progress *progress,
+/* Writes a checkpoint with the origin's weights and, if it has them, its states. Its folder must hold no other one. Tag NULL: the
+ * origin's, or step-0. */
+int convert_to_checkpoint(const struct origin *origin, const struct checkpoint_target *target, weights_progress *progress,
                           void *user, struct error *err);
 
 /* Writes the weights of DIR/TAG beside its shards, in the type that the model trains in, for transformers:

@@ -122,16 +122,12 @@ static int config_of(char **json, const struct cli *cli, const struct config_mod
     return *json ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a configuration");
 }
 
-static int write_checkpoint(const struct cli *cli, const struct origin *origin, void *buffers,
-                            struct progress *progress, struct error *err)
+static int write_checkpoint(const struct cli *cli, struct origin *origin, void *buffers, struct progress *progress,
+                            struct error *err)
 {
-    char *json = NULL;
-    struct convert_target target = {.dir = cli->into, .shards = shards_of(cli), .buffers = buffers};
-    int status = origin->file ? config_of(&json, cli, &origin->model.shape, err) : STATUS_OK;
-    target.config_json = json;
-    if (!status) status = convert_to_checkpoint(origin, &target, say_or_stop, progress, err);
-    free(json);
-    return status;
+    const struct checkpoint_target target = {.dir = cli->into, .shards = shards_of(cli), .buffers = buffers};
+    int status = origin->file ? config_of(&origin->config_json, cli, &origin->model.shape, err) : STATUS_OK;
+    return status ? status : convert_to_checkpoint(origin, &target, say_or_stop, progress, err);
 }
 
 /* model.heads is the one thing that a file of weights may leave open. */

@@ -117,11 +117,13 @@ static void to_checkpoint(const char *from, const char *into, int shards)
 {
     struct origin origin;
     struct error err;
-    const struct convert_target target = {path_of(into), "t", shards, buffers.lot[1], config_json};
+    const struct checkpoint_target target = {
+        .dir = path_of(into), .tag = "t", .shards = shards, .buffers = buffers.lot[1]};
     char before[192];
     snprintf(before, sizeof before, "%s/t", target.dir);
     folder_remove(before); /* a conversion keeps out of a folder with checkpoints */
     if (origin_open(&origin, path_of(from), NULL, 0, buffers.lot[0], &err)) fail_msg("%s", err.text);
+    origin.config_json = config_json ? strdup(config_json) : NULL;
     if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
     origin_release(&origin);
 }

@@ -147,9 +147,9 @@ static void test_a_checkpoint_holds_the_same_weights(void **state)
     for (int k = 0; k < KINDS; k++) {
         struct origin origin;
         for (int f = 0; f < 2; f++) snprintf(folders[k][f], sizeof folders[k][f], "checkpoints-%d-%d", k, f);
-        struct convert_target target = {
-            .dir = path_of(folders[k][0]), .shards = 3, .buffers = lent(2), .config_json = json};
+        struct checkpoint_target target = {.dir = path_of(folders[k][0]), .shards = 3, .buffers = lent(2)};
         if (origin_open(&origin, path_of(kinds[k].name), NULL, 0, lent(1), &err)) fail_msg("%s", err.text);
+        origin.config_json = strdup(json);
         if (convert_to_checkpoint(&origin, &target, NULL, NULL, &err)) fail_msg("%s", err.text);
         origin_release(&origin);
         if (origin_open(&origin, target.dir, NULL, 0, lent(1), &err)) fail_msg("%s", err.text);
@@ -157,7 +157,7 @@ static void test_a_checkpoint_holds_the_same_weights(void **state)
         assert_false(checkpoint_info(origin.checkpoint)->has[STATE_1]);
         written(path_of("again"), kinds[k].format, kinds[k].dtype, &origin.source);
         same_files(path_of(kinds[k].name), path_of("again"));
-        struct convert_target fewer = {.dir = target.dir, .tag = "one", .shards = 1, .buffers = lent(2)};
+        struct checkpoint_target fewer = {.dir = target.dir, .tag = "one", .shards = 1, .buffers = lent(2)};
         assert_int_equal(convert_to_checkpoint(&origin, &fewer, NULL, NULL, &err), STATUS_USAGE);
         assert_non_null(strstr(err.text, "holds step-0 of another run; give another folder"));
         fewer.dir = path_of(folders[k][1]);
