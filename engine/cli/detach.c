@@ -69,17 +69,6 @@ static bool is_signalled(const struct session *session)
 
 enum { TICK_MS = 500 };
 
-/* Waits for a record of the run, a signal, or a call of the next engine. */
-static void wait_for_more(struct session *session, struct source *source, struct source *watched)
-{
-    const int soon_ms = relauncher_advance(&session->relauncher);
-    struct pollfd ready[4] = {{.fd = source ? source_fd(source) : -1, .events = POLLIN},
-                              {.fd = watched ? source_fd(watched) : -1, .events = POLLIN},
-                              {.fd = relauncher_fd(&session->relauncher), .events = POLLIN},
-                              {.fd = session->signal_fd, .events = POLLIN}};
-    poll(ready, 4, soon_ms >= 0 ? soon_ms : TICK_MS);
-}
-
 /* Reads on until the run has closed the connection: a command from a viewer that has already left may not be heard. */
 static void stay_connected(struct session *session, struct source *source, struct source *watched)
 {
@@ -87,7 +76,7 @@ static void stay_connected(struct session *session, struct source *source, struc
     for (enum source_result result;
          (result = source_next(source, &record)) == SOURCE_RECORD || result == SOURCE_WAIT;) {
         if (result == SOURCE_WAIT && !fold_watched(watched, session->model)) watched = NULL;
-        if (result == SOURCE_WAIT) wait_for_more(session, source, watched);
+        if (result == SOURCE_WAIT) session_wait(session, source, watched, TICK_MS);
         bool refused = result == SOURCE_RECORD && !source_drives(source);
         if (refused || is_signalled(session)) {
             relauncher_kill(&session->relauncher);
@@ -115,7 +104,7 @@ static void wait_for_end(struct session *session, struct source *watched)
 {
     while (fold_watched(watched, session->model)) {
         if (is_signalled(session)) stop_run(session, watched);
-        else wait_for_more(session, NULL, watched);
+        else session_wait(session, NULL, watched, TICK_MS);
     }
     while (!relauncher_is_over(&session->relauncher, TICK_MS))
         if (is_signalled(session)) stop_run(session, NULL);

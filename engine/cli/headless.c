@@ -1,7 +1,7 @@
 #include "engine/cli/session.h"
 
-#include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -12,6 +12,20 @@
 #include "engine/base/words.h"
 
 static const uint64_t tty_every_ns = 100000000u, plain_every_ns = 10000000000u;
+
+struct headless {
+    struct session *session;
+    FILE *out;
+    struct logs *logs;
+    bool tty;      /* can rewrite a line */
+    bool own_pace; /* plain lines at each tenth of the steps; false: the logs set the pace */
+    uint64_t shown_ns;
+    uint64_t shown_waiting_ns; /* run_waiting.since_ns of the last wait that was reported */
+    uint32_t shown_steps;
+    uint64_t shown_notices;
+    bool line_open, stopping;
+    char line[256];
+};
 
 /* The fullest that the device tier of any rank has been; false: unknown. */
 static bool device_peak(const struct run_model *model, uint64_t *bytes)
@@ -134,9 +148,10 @@ static void show_notices(struct headless *headless, const struct run_model *mode
 /* A plain line is due at the first step, at each tenth of the steps, at the last, and after ten seconds without one. */
 static bool plain_is_due(const struct headless *headless, const struct run_model *model, uint64_t now_ns)
 {
-    uint32_t seen = model->steps_seen, tenth = headless->steps >= 10 ? (uint32_t)(headless->steps / 10) : 1;
+    const int64_t steps = headless->session->spec.steps;
+    uint32_t seen = model->steps_seen, tenth = steps >= 10 ? (uint32_t)(steps / 10) : 1;
     if (seen == headless->shown_steps) return false;
-    if (headless->own_pace && (seen == 1 || (headless->steps > 0 && seen / tenth != headless->shown_steps / tenth)))
+    if (headless->own_pace && (seen == 1 || (steps > 0 && seen / tenth != headless->shown_steps / tenth)))
         return true;
     return now_ns - headless->shown_ns >= plain_every_ns;
 }
@@ -165,7 +180,7 @@ static void show(struct headless *headless, const struct run_model *model, bool 
     if (!last) show_waiting(headless, model, now_ns);
     if (headless->tty ? !last && now_ns - headless->shown_ns < tty_every_ns : !plain_is_due(headless, model, now_ns))
         return;
-    headless_line(line, sizeof line, model, headless->steps);
+    headless_line(line, sizeof line, model, headless->session->spec.steps);
     if (headless->line_open && strcmp(line, headless->line) == 0) return;
     memcpy(headless->line, line, sizeof line);
     if (headless->tty) erase_line(headless->out);
@@ -197,35 +212,42 @@ static void fold(struct headless *headless, struct run_model *model, const struc
 static void take_signal(struct headless *headless, struct source *source)
 {
     struct signalfd_siginfo info;
-    if (read(headless->signal_fd, &info, sizeof info) != sizeof info) return;
+    if (read(headless->session->signal_fd, &info, sizeof info) != sizeof info) return;
     signal(SIGTTOU, SIG_IGN); /* lines that come in the background must not stop what ends */
     bool asked = !headless->stopping && source_send(source, "stop", NULL) == STATUS_OK;
     close_line(headless);
     fputs(asked ? "stopping after this step; once more to end at once\n" : "ending at once\n", headless->out);
     fflush(headless->out);
-    if (!asked) relauncher_kill(headless->relauncher);
-    headless->forced |= !asked;
+    if (!asked) relauncher_kill(&headless->session->relauncher);
+    headless->session->forced |= !asked;
     headless->stopping = true;
 }
 
-void headless_run(struct headless *headless, struct source *source, struct run_model *model)
+static bool can_rewrite(FILE *out)
+{
+    const char *term = getenv("TERM");
+    return isatty(fileno(printable_below(out))) && term && strcmp(term, "dumb") != 0;
+}
+
+void headless_run(struct session *session, struct source *source, FILE *out, struct logs *logs)
 {
     enum { TICK_MS = 250 };
+    struct headless headless = {.session = session,
+                                .out = out,
+                                .logs = logs,
+                                .tty = can_rewrite(out),
+                                .own_pace = !logs || !session->config.logs.steps_per_print};
+    struct run_model *model = session->model;
     struct trace_record record;
     for (;;) {
         enum source_result result;
-        while ((result = source_next(source, &record)) == SOURCE_RECORD) fold(headless, model, &record);
-        show(headless, model, result != SOURCE_WAIT);
+        while ((result = source_next(source, &record)) == SOURCE_RECORD) fold(&headless, model, &record);
+        show(&headless, model, result != SOURCE_WAIT);
         if (result != SOURCE_WAIT) break;
-        int soon_ms = relauncher_advance(headless->relauncher);
-        struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
-                                  {.fd = headless->signal_fd, .events = POLLIN},
-                                  {.fd = relauncher_fd(headless->relauncher), .events = POLLIN}};
-        poll(ready, 3, soon_ms >= 0 ? soon_ms : TICK_MS);
-        if (ready[1].revents) take_signal(headless, source);
+        if (session_wait(session, source, NULL, TICK_MS) == SESSION_SIGNAL) take_signal(&headless, source);
     }
-    if (headless->line_open) fputc('\n', headless->out);
-    headless->line_open = false;
-    if (headless->logs) logs_finish(headless->logs, model);
-    show_logs(headless);
+    if (headless.line_open) fputc('\n', out);
+    headless.line_open = false;
+    if (logs) logs_finish(logs, model);
+    show_logs(&headless);
 }

@@ -1,6 +1,5 @@
 #include "engine/cli/lab_run.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -351,16 +350,11 @@ static void follow(struct session *session, struct source *source)
             history_fold(history, session->model, &record);
         }
         if (!play_on(trial, source, session->model, history) || result != SOURCE_WAIT) break;
-        int soon_ms = relauncher_advance(&session->relauncher); /* the engine may be started again, with other ranks */
-        struct pollfd ready[3] = {{.fd = source_fd(source), .events = POLLIN},
-                                  {.fd = session->signal_fd, .events = POLLIN},
-                                  {.fd = relauncher_fd(&session->relauncher), .events = POLLIN}};
-        int found = poll(ready, 3, soon_ms >= 0 ? soon_ms : SILENCE_MS);
-        if (found == 0 && soon_ms >= 0) continue;
-        if (found <= 0 || ready[1].revents) {
-            fault(trial, lab_play_step(trial->play)->line, found ? "interrupted" : "nothing has happened for a minute");
-            break;
-        }
+        const enum session_news news = session_wait(session, source, NULL, SILENCE_MS);
+        if (news == SESSION_MORE) continue;
+        const bool silent = news == SESSION_NOTHING;
+        fault(trial, lab_play_step(trial->play)->line, silent ? "nothing has happened for a minute" : "interrupted");
+        break;
     }
     bool done = trial->play->phase == PLAY_FINISHED || trial->play->phase == PLAY_RESTART;
     if (!done) fault(trial, lab_play_step(trial->play)->line, "the run ended before the lab");

@@ -1,5 +1,6 @@
 #include "engine/cli/session.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -7,7 +8,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
-#include "engine/base/printable.h"
 #include "engine/base/words.h"
 #include "engine/observe/states.h"
 #include "engine/trace/check.h"
@@ -82,30 +82,24 @@ int session_start(struct session *session, struct error *err)
     return status;
 }
 
-static bool can_rewrite(FILE *out)
+enum session_news session_wait(struct session *session, const struct source *source, const struct source *other,
+                               int most_ms)
 {
-    const char *term = getenv("TERM");
-    return isatty(fileno(printable_below(out))) && term && strcmp(term, "dumb") != 0;
-}
-
-static void read_headless(struct session *session, struct source *source, FILE *out, struct logs *logs)
-{
-    struct headless headless = {.out = out,
-                                .tty = can_rewrite(out),
-                                .steps = session->spec.steps,
-                                .signal_fd = session->signal_fd,
-                                .relauncher = &session->relauncher,
-                                .logs = logs,
-                                .own_pace = !logs || !session->config.logs.steps_per_print};
-    headless_run(&headless, source, session->model);
-    session->forced |= headless.forced;
+    const int soon_ms = relauncher_advance(&session->relauncher); /* the engine may be started again, with other ranks */
+    struct pollfd ready[4] = {{.fd = session->signal_fd, .events = POLLIN},
+                              {.fd = source ? source_fd(source) : -1, .events = POLLIN},
+                              {.fd = other ? source_fd(other) : -1, .events = POLLIN},
+                              {.fd = relauncher_fd(&session->relauncher), .events = POLLIN}};
+    const int found = poll(ready, 4, soon_ms >= 0 ? soon_ms : most_ms);
+    if (found < 0 || ready[0].revents) return SESSION_SIGNAL;
+    return found > 0 || soon_ms >= 0 ? SESSION_MORE : SESSION_NOTHING;
 }
 
 static int show_lines(struct session *session, struct source *source, struct error *err)
 {
     const char *profile = session->config.logs.flops.output_file;
     struct logs *logs = logs_new(&session->config);
-    read_headless(session, source, session->out, logs);
+    headless_run(session, source, session->out, logs);
     int status = logs && *profile ? logs_write_profile(logs, profile, err) : STATUS_OK;
     logs_free(logs);
     return status;
@@ -117,7 +111,7 @@ static void read_rest(struct session *session, struct source *source)
     FILE *nowhere = session->model->ended ? NULL : fopen("/dev/null", "we");
     if (!nowhere) return;
     source_send(source, "stop", NULL);
-    read_headless(session, source, nowhere, NULL);
+    headless_run(session, source, nowhere, NULL);
     fclose(nowhere);
 }
 

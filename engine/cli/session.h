@@ -70,25 +70,12 @@ int session_finish(struct session *session, int shown, struct error *err);
 void session_report(struct session *session);
 void session_find_losses(struct session *session); /* fills `lost`; called before the report, which contains it */
 
-/* headless.c: follows a run without a screen: reads the trace to its end, folds it into the model, and prints progress: on a
- * terminal one line that is rewritten in place, elsewhere a plain line now and then. Notices (out of memory, a
- * refused command) and the logs that the configuration asks for are printed as they arrive. */
-struct headless {
-    FILE *out;
-    bool tty;           /* can rewrite a line */
-    int64_t steps;      /* to be trained; 0: until stopped */
-    int signal_fd;      /* SIGINT and SIGTERM: the first asks the run to stop, the second ends it */
-    struct relauncher *relauncher;
-    struct logs *logs;  /* borrowed; NULL: the configuration asks for none */
-    bool own_pace;      /* plain lines at each tenth of the steps; false: the logs set the pace */
-    /* Private to headless.c. */
-    uint64_t shown_ns;
-    uint64_t shown_waiting_ns; /* run_waiting.since_ns of the last wait that was reported */
-    uint32_t shown_steps;
-    uint64_t shown_notices;
-    bool line_open, stopping, forced; /* forced: a second signal ended the run at once */
-    char line[256];
-};
+/* Waits, at most most_ms, until a record of either source has come (NULL: none), a signal, or a call of the next engine. */
+enum session_news { SESSION_NOTHING, SESSION_SIGNAL, SESSION_MORE };
+enum session_news session_wait(struct session *session, const struct source *source, const struct source *other, int most_ms);
 
-/* Returns when the trace has ended. */
-void headless_run(struct headless *headless, struct source *source, struct run_model *model);
+/* headless.c: follows a run without a screen: reads the trace to its end, folds it into the model, and prints progress: on a
+ * terminal one line that is rewritten in place, elsewhere a plain line now and then. Notices (out of memory, a refused command) and
+ * the logs that the configuration asks for (NULL: none) are printed as they arrive. The first signal asks the run to stop, the
+ * second ends it. Returns when the trace has ended. */
+void headless_run(struct session *session, struct source *source, FILE *out, struct logs *logs);
