@@ -54,13 +54,6 @@ static bool reader_lags(void *user)
     return rank->rank0.writer && trace_writer_lags(rank->rank0.writer);
 }
 
-static bool all_see_the_gate(const struct rank *rank)
-{
-    for (int of = 0; of < rank->ranks; of++)
-        if (!comm_segment_of(rank->comm, of)) return false;
-    return true;
-}
-
 static int start_director(struct rank *rank, struct error *err)
 {
     struct director_options options = {
@@ -76,7 +69,7 @@ static int start_director(struct rank *rank, struct error *err)
         .on_answer = on_answer,
         .on_note = on_note,
         .reader_lags = reader_lags,
-        .gate = all_see_the_gate(rank) ? rank->gate : NULL,
+        .gate = rank_count_here(rank) == rank->ranks ? rank->gate : NULL, /* all see it */
         .user = rank,
     };
     return director_new(&rank->rank0.director, &options, err);
