@@ -93,11 +93,6 @@ static bool add_entry(struct bytes *index, uint64_t offset, const struct chunk_h
     return bytes_append(index, entry, sizeof entry);
 }
 
-static bool index_chunk(struct trace_file *file, const struct chunk_head *head)
-{
-    return add_entry(&file->index, file->written, head);
-}
-
 /* Rebuilds the index from the chunks in the file; `written` becomes the end of the last whole one. The previous writer
  * computed the CRCs of its chunks, so reading the heads is enough. */
 static bool walk_chunks(struct trace_file *file, uint64_t file_bytes)
@@ -108,7 +103,7 @@ static bool walk_chunks(struct trace_file *file, uint64_t file_bytes)
     while (pread(file->fd, bytes, sizeof bytes, (off_t)file->written) == sizeof bytes &&
            chunk_head_read(&head, bytes) == CHUNK_GOOD && !(head.flags & CHUNK_INDEX) &&
            file->written + CHUNK_HEAD_BYTES + head.stored_bytes <= file_bytes) {
-        if (!index_chunk(file, &head)) return false;
+        if (!add_entry(&file->index, file->written, &head)) return false;
         file->written += CHUNK_HEAD_BYTES + head.stored_bytes;
         file->chunk.head.step = file->step = head.step;
     }
@@ -147,7 +142,8 @@ static int flush(struct trace_file *file, struct error *err)
 {
     if (file->fd < 0 || !file->chunk.head.records) return 0;
     file->sealed.count = 0;
-    if (!index_chunk(file, &file->chunk.head) || !chunk_seal(&file->chunk, file->zstd, &file->sealed))
+    if (!add_entry(&file->index, file->written, &file->chunk.head) ||
+        !chunk_seal(&file->chunk, file->zstd, &file->sealed))
         return stop_writing(file, ENOMEM, err);
     file->chunk.head.step = file->step;
     return write_all(file, file->sealed.at, file->sealed.count, err);

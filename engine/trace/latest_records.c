@@ -170,22 +170,16 @@ uint64_t latest_records_now(const struct latest_records *latest)
     return latest->sequence;
 }
 
-void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit,
-                               void *user)
+void latest_records_each(const struct latest_records *latest, uint64_t since, latest_records_visit *visit, void *user)
 {
     const struct entry **kept = malloc(((size_t)latest->count + 1) * sizeof *kept);
     if (!kept) return;
     size_t count = 0;
     for (int i = 0; i < latest->count; i++)
-        if (latest->entries[i].sequence > moment) kept[count++] = &latest->entries[i];
+        if (latest->entries[i].sequence > since) kept[count++] = &latest->entries[i];
     qsort(kept, count, sizeof *kept, by_sequence);
     for (size_t i = 0; i < count; i++) visit(user, kept[i]->record.at);
     free(kept);
-}
-
-void latest_records_each(const struct latest_records *latest, latest_records_visit *visit, void *user)
-{
-    latest_records_each_since(latest, 0, visit, user);
 }
 
 uint32_t latest_records_open_step(const struct latest_records *latest)

@@ -12,13 +12,11 @@ void latest_records_free(struct latest_records *latest);
 /* Copies one whole encoded record if its kind is kept (TRACE_LATEST). If there is no memory, the older record stays. */
 void latest_records_put(struct latest_records *latest, const void *record);
 
-/* Calls visit for each kept record, in the order in which they came (run header first). */
+/* Calls visit for each kept record that was put after `since`, a value that latest_records_now() returned (0: for all), in the order in
+ * which they came (run header first). */
 typedef void latest_records_visit(void *user, const void *record);
-void latest_records_each(const struct latest_records *latest, latest_records_visit *visit, void *user);
-
-/* The same for records put after `moment`, a value that latest_records_now() returned. */
+void latest_records_each(const struct latest_records *latest, uint64_t since, latest_records_visit *visit, void *user);
 uint64_t latest_records_now(const struct latest_records *latest);
-void latest_records_each_since(const struct latest_records *latest, uint64_t moment, latest_records_visit *visit, void *user);
 
 /* The highest step that a rank has begun and not ended; 0: all ranks are between steps. */
 uint32_t latest_records_open_step(const struct latest_records *latest);

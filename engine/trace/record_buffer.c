@@ -150,7 +150,7 @@ static void append_record(void *user, const void *record)
 /* The records from before chunk `number` that still hold: first those of dropped chunks, then those of skipped ones. */
 static void collect_standing(struct bytes *out, const struct record_buffer *buffer, uint64_t until)
 {
-    latest_records_each(buffer->standing, append_record, out);
+    latest_records_each(buffer->standing, 0, append_record, out);
     for (size_t i = 0; i < buffer->count && buffer->first + i < until; i++) {
         const struct bytes *records = &buffer->chunks[i].records;
         for (size_t at = 0; buffer->chunks[i].flags & CHUNK_STANDING && at < records->count;) {

@@ -59,11 +59,6 @@ static enum source_result load_at(struct file_source *file, struct source_block 
     return SOURCE_RECORD;
 }
 
-static enum source_result load(struct file_source *file, struct source_block *block, const struct chunk_head *head)
-{
-    return load_at(file, block, file->offset, head);
-}
-
 static enum source_result next_block(void *self, struct source_block *block)
 {
     struct file_source *file = self;
@@ -73,7 +68,7 @@ static enum source_result next_block(void *self, struct source_block *block)
         if (result != SOURCE_RECORD) return result;
         block->only_standing = file->offset < file->standing_until;
         bool wanted = !(head.flags & CHUNK_INDEX) && (!block->only_standing || (head.flags & CHUNK_STANDING));
-        if (wanted) result = load(file, block, &head);
+        if (wanted) result = load_at(file, block, file->offset, &head);
         if (result != SOURCE_RECORD) return result;
         if (file->offset == file->standing_until)
             block->from_step = file->from_step, block->without_past = file->without_past;
@@ -152,7 +147,7 @@ static uint32_t last_step(struct file_source *file, const struct keyframe *targe
     uint32_t step = target->step;
     file->offset = target->offset;
     if (!step || head_at(file, &block, target->offset, &head) != SOURCE_RECORD ||
-        load(file, &block, &head) != SOURCE_RECORD)
+        load_at(file, &block, target->offset, &head) != SOURCE_RECORD)
         return step; /* reading will come to the damage and say so */
     struct trace_record record;
     for (size_t at = 0, size; at < block.bytes && (size = trace_decode(block.records + at, block.bytes - at, &record));

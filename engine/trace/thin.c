@@ -56,7 +56,7 @@ void thin_settle(struct thin *thin, size_t waiting_bytes, const struct latest_re
         if (out && !was_out) thin->class[class].since = latest_records_now(latest);
         if (!out && was_out) {
             struct repeat again = {(enum thin_class)class, add, user};
-            latest_records_each_since(latest, thin->class[class].since, repeat, &again);
+            latest_records_each(latest, thin->class[class].since, repeat, &again);
             comes_back = true;
         }
         thin->class[class].out = out;

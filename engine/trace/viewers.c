@@ -185,7 +185,7 @@ static bool greet(struct viewers *viewers, struct viewer *viewer)
 {
     uint8_t head[STREAM_HEAD_BYTES];
     stream_head_write(viewer->terms.drives ? STREAM_DRIVES : 0, head);
-    latest_records_each(viewers->latest, add_record, viewers);
+    latest_records_each(viewers->latest, 0, add_record, viewers);
     return enqueue(viewer, head, sizeof head) && enqueue_added(viewers, viewer) && flush(viewer);
 }
 

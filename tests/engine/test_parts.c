@@ -189,7 +189,7 @@ static void a_late_viewer_hears_of_the_present_ranks_only(void **state)
     (void)state;
     synthetic_story(&of, 4, STORY_RETURNS, put_sticky, latest);
     assert_int_equal(latest_records_open_step(latest), 0);
-    latest_records_each(latest, fold_encoded, model);
+    latest_records_each(latest, 0, fold_encoded, model);
     assert_string_equal(model->problem, "");
     assert_int_equal(model->ranks, 3);
     assert_int_equal(run_present_part(model)->number, 2);
@@ -210,7 +210,7 @@ static void a_late_viewer_hears_why_memory_ran_out(void **state)
         put_sticky(latest, &(struct trace_record){.kind = TRACE_EVENT,
                                                   .time_ns = i + 1,
                                                   .event = {.step = i + 1, .json = {events[i], strlen(events[i])}}});
-    latest_records_each(latest, fold_encoded, model);
+    latest_records_each(latest, 0, fold_encoded, model);
     assert_true(model->shortage.known);
     assert_int_equal(model->shortage.rank, 2);
     assert_string_equal(model->shortage.text, "last");
