@@ -7,24 +7,6 @@
 #include "engine/cli/front.h"
 #include "engine/lab/class.h"
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
-
-struct sums {
-    int attempts, hints;
-    double seconds;
-};
-
-static struct sums sums_of(const struct lab_progress *progress)
-{
-    struct sums sums = {0};
-    for (int s = 0; s < progress->count; s++) {
-        sums.attempts += progress->at[s].attempts;
-        sums.hints += progress->at[s].hints;
-        sums.seconds += progress->at[s].seconds;
-    }
-    return sums;
-}
-
 static bool is_of(const struct class_lab *lab, const char *learner)
 {
     return !learner || strcmp(lab->learner, learner) == 0;
@@ -101,7 +83,7 @@ static void print_learner(FILE *out, const struct class *class, const char *lear
             "seen");
     for (int n = 0; n < class->count; n++) {
         const struct class_lab *lab = &class->labs[n];
-        const struct sums sums = sums_of(&lab->progress);
+        const struct lab_sums sums = lab_progress_sums(&lab->progress);
         if (!is_of(lab, learner)) continue;
         print_name(out, lab->lab, 15);
         fprintf(out, "%-8s %3d of %-2d %5d %5d %5.0f  %s\n", place(where, &lab->progress),
@@ -186,7 +168,7 @@ static void print_text(FILE *out, const struct class *class, const char *folder,
 static void add_lab(cJSON *json, const struct class_lab *lab)
 {
     const struct lab_progress *progress = &lab->progress;
-    const struct sums sums = sums_of(progress);
+    const struct lab_sums sums = lab_progress_sums(progress);
     json_put(json, TEXT("lab", lab->lab), TEXT("file", lab->path), NUMBER("changed", lab->changed),
              NUMBER("step", progress->step + 1), NUMBER("step_count", progress->count),
              TRUTH("finished", progress->finished), NUMBER("right", lab_progress_right(progress)),

@@ -20,13 +20,11 @@ static void state_text(char *out, size_t room, const struct lab *lab)
     struct error err;
     *out = '\0';
     if (lab_load(&progress, lab, &err)) return;
-    double seconds = 0;
-    int attempts = 0;
-    for (int s = 0; s < progress.count; s++) seconds += progress.at[s].seconds, attempts += progress.at[s].attempts;
+    const struct lab_sums sums = lab_progress_sums(&progress);
     if (progress.finished)
         snprintf(out, room, "done, %d of %d right, %.0f min", lab_progress_right(&progress), progress.count,
-                 seconds / 60 + 0.5);
-    else if (progress.step || attempts) snprintf(out, room, "at part %d of %d", progress.step + 1, progress.count);
+                 sums.seconds / 60 + 0.5);
+    else if (progress.step || sums.attempts) snprintf(out, room, "at part %d of %d", progress.step + 1, progress.count);
 }
 
 static int list_one(const char *name, struct error *err)

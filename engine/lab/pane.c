@@ -49,7 +49,6 @@ static void say_again(struct lab_pane *pane, const struct lab_play *play)
 void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents)
 {
     const struct lab_progress *progress = &play->progress;
-    double seconds = 0;
     lab_pane_release(pane);
     *pane = (struct lab_pane){.step = progress->step,
                                 .count = progress->count,
@@ -61,11 +60,8 @@ void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presen
                                 .holds = !presents && lab_play_holds(play),
                                 .told_from = play->told_from,
                                 .page = &play->page};
-    for (int s = 0; s < progress->count; s++) {
-        pane->marks[s] = progress->at[s].mark;
-        seconds += progress->at[s].seconds;
-    }
-    pane->spent_minutes = (int)(seconds / 60 + 0.5);
+    for (int s = 0; s < progress->count; s++) pane->marks[s] = progress->at[s].mark;
+    pane->spent_minutes = (int)(lab_progress_sums(progress).seconds / 60 + 0.5);
     snprintf(pane->title, sizeof pane->title, "%s", play->lab->title);
     snprintf(pane->step_title, sizeof pane->step_title, "%s", lab_play_step(play)->title);
     if (!play->notice[0] && lab_play_was_answered(play) && !presents) say_again(pane, play);
@@ -110,21 +106,11 @@ char *lab_pane_json(const struct lab_pane *pane, bool with_time)
     return text;
 }
 
-static int named(const char *name, const char *(*name_of)(int), int count)
+static enum lab_tone tone_named(const char *name)
 {
-    for (int n = 0; name && n < count; n++)
-        if (strcmp(name_of(n), name) == 0) return n;
-    return 0;
-}
-
-static const char *tone_name(int tone)
-{
-    return tones[tone];
-}
-
-static const char *mark_name(int mark)
-{
-    return lab_mark_name((enum lab_mark)mark);
+    for (int tone = 0; name && tone < TONES; tone++)
+        if (strcmp(tones[tone], name) == 0) return (enum lab_tone)tone;
+    return TONE_TEXT;
 }
 
 static void read_page(struct lab_page *page, const cJSON *list)
@@ -135,8 +121,8 @@ static void read_page(struct lab_page *page, const cJSON *list)
         const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
         char *copy = text && page->count < PAGE_MAX ? strdup(text) : NULL;
         if (!copy) continue;
-        int tone = named(cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)), tone_name, TONES);
-        page->at[page->count++] = (struct lab_paragraph){(enum lab_tone)tone, copy};
+        const enum lab_tone tone = tone_named(cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)));
+        page->at[page->count++] = (struct lab_paragraph){tone, copy};
     }
 }
 
@@ -161,8 +147,7 @@ bool lab_pane_read(struct lab_pane *pane, const char *text)
     pane->finished = cJSON_IsTrue(json_get(json, "finished"));
     pane->waits = cJSON_IsTrue(json_get(json, "waits"));
     int s = 0;
-    cJSON_ArrayForEach(mark, marks) pane->marks[s++] =
-        (enum lab_mark)named(cJSON_GetStringValue(mark), mark_name, LAB_MARKS);
+    cJSON_ArrayForEach(mark, marks) pane->marks[s++] = lab_mark_named(cJSON_GetStringValue(mark));
     read_page(&pane->own, page);
     pane->page = &pane->own;
     pane->told_from = (int)json_get_number(json, "told_from", pane->own.count, 0);

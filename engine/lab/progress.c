@@ -18,6 +18,13 @@ const char *lab_mark_name(enum lab_mark mark)
     return marks[mark];
 }
 
+enum lab_mark lab_mark_named(const char *name)
+{
+    for (int m = 0; name && m < LAB_MARKS; m++)
+        if (strcmp(marks[m], name) == 0) return (enum lab_mark)m;
+    return LAB_OPEN;
+}
+
 void lab_progress_init(struct lab_progress *progress, const struct lab *lab)
 {
     *progress = (struct lab_progress){.count = lab->step_count};
@@ -63,6 +70,17 @@ int lab_progress_right(const struct lab_progress *progress)
     return right;
 }
 
+struct lab_sums lab_progress_sums(const struct lab_progress *progress)
+{
+    struct lab_sums sums = {0};
+    for (int s = 0; s < progress->count; s++) {
+        sums.attempts += progress->at[s].attempts;
+        sums.hints += progress->at[s].hints;
+        sums.seconds += progress->at[s].seconds;
+    }
+    return sums;
+}
+
 char *lab_progress_result(char text[LAB_RESULT_ROOM], const struct lab_progress *progress)
 {
     int played = 0;
@@ -79,10 +97,9 @@ char *lab_progress_json(const struct lab_progress *progress, const char *name)
              TRUTH("finished", progress->finished));
     for (int s = 0; s < progress->count; s++) {
         const struct lab_step_progress *at = &progress->at[s];
-        cJSON *step = cJSON_CreateObject();
-        json_put(step, TEXT("mark", marks[at->mark]), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
-                 NUMBER("seconds", (int)(at->seconds + 0.5)), TEXT("said", at->said), TEXT("believed", at->believed));
-        cJSON_AddItemToArray(steps, step);
+        json_put(json_item(steps), TEXT("mark", marks[at->mark]), NUMBER("attempts", at->attempts),
+                 NUMBER("hints", at->hints), NUMBER("seconds", (int)(at->seconds + 0.5)), TEXT("said", at->said),
+                 TEXT("believed", at->believed));
     }
     char *text = cJSON_Print(root);
     cJSON_Delete(root);
@@ -91,9 +108,7 @@ char *lab_progress_json(const struct lab_progress *progress, const char *name)
 
 static void step_read(struct lab_step_progress *at, const cJSON *step)
 {
-    const char *mark = json_get_text(step, "mark");
-    for (int m = 0; mark && m < LAB_MARKS; m++)
-        if (strcmp(marks[m], mark) == 0) at->mark = (enum lab_mark)m;
+    at->mark = lab_mark_named(json_get_text(step, "mark"));
     at->attempts = (int)json_get_number(step, "attempts", 1e6, 0);
     at->hints = (int)json_get_number(step, "hints", LAB_HINTS_MAX, 0);
     at->seconds = json_get_number(step, "seconds", 1e9, 0);

@@ -42,10 +42,13 @@ void lab_progress_init(struct lab_progress *progress, const struct lab *lab);
 void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input);
 
 int lab_progress_right(const struct lab_progress *progress);
+struct lab_sums { int attempts, hints; double seconds; };
+struct lab_sums lab_progress_sums(const struct lab_progress *progress);
 /* "4 of 6 parts are right"; after skipped ones (--from) "2 of 2 parts that you played are right". Returns `text`. */
 enum { LAB_RESULT_ROOM = 64 };
 char *lab_progress_result(char text[LAB_RESULT_ROOM], const struct lab_progress *progress);
 const char *lab_mark_name(enum lab_mark mark);
+enum lab_mark lab_mark_named(const char *name); /* LAB_OPEN: there is none of that name, which may be NULL */
 
 /* To JSON (the caller frees it; NULL: no memory), and from JSON: reading keeps what fits a lab of `progress->count`
  * steps. STATUS_INPUT: not a progress file; nothing was changed. */
