@@ -24,23 +24,19 @@ enum { DEFAULT_STEPS = 30 };
 
 /* ---- what is asked for ---- */
 
-/* Tests whether a file can be written before the training rather than after hours of it. A file that the test made is
- * removed again, so that a refused run leaves nothing. */
-struct attempt {
-    const char *made; /* its path; NULL: it was there */
-};
-
-static int try_file(struct attempt *attempt, const char *what, const char *path, struct error *err)
+/* Tests whether a file can be written before the training rather than after hours of it. made: a file that the test made, which the
+ * caller removes again, so that a refused run leaves nothing; NULL: it was there. */
+static int try_file(const char **made, const char *what, const char *path, struct error *err)
 {
     struct stat there;
-    *attempt = (struct attempt){0};
-    if (!*path || strcmp(path, "-") == 0) return STATUS_OK;
+    *made = NULL;
+    if (!path || !*path || strcmp(path, "-") == 0) return STATUS_OK;
     if (stat(path, &there) == 0 && S_ISFIFO(there.st_mode)) { /* its reader would take the test for the whole output */
         if (access(path, W_OK) == 0) return STATUS_OK;
         return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, strerror(errno));
     }
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) attempt->made = path;
+    if (fd >= 0) *made = path;
     else if (errno == EEXIST) fd = file_open_named(path, O_WRONLY);
     if (fd < 0) return error_set(err, STATUS_USAGE, "cannot write the %s %s: %s", what, path, file_why(errno));
     const bool is_anothers = trace_file_is_anothers(fd);
@@ -49,20 +45,16 @@ static int try_file(struct attempt *attempt, const char *what, const char *path,
     return STATUS_OK;
 }
 
-static void take_back(const struct attempt *attempt)
-{
-    if (attempt->made) unlink(attempt->made);
-}
-
 /* A file in the state folder, for runs without options: $XDG_STATE_HOME/zerolab, or ~/.local/state/zerolab. */
 static bool state_file(char *out, size_t room, const char *name)
 {
-    struct attempt attempt;
+    const char *made;
     const int length = file_state_path(out, room, name);
     if (length < 0 || length >= (int)room) return *out = '\0', false;
     file_make_folders(out);
-    if (try_file(&attempt, "", out, NULL)) return *out = '\0', false; /* not asked for: train without it */
-    return take_back(&attempt), true;
+    if (try_file(&made, "", out, NULL)) return *out = '\0', false; /* not asked for: train without it */
+    if (made) unlink(made);
+    return true;
 }
 
 /* Steps are numbered from the very first one, also in a resumed run. */
@@ -182,18 +174,15 @@ static int check_trace(const char *path, struct error *err)
 
 static int check_files(const struct session *session, struct error *err)
 {
-    struct attempt trace = {0}, report = {0}, profile = {0}, log = {0};
-    const char *profile_path = session->live || session->cli->detach ? "" : session->config.logs.flops.output_file;
-    int status = check_uses(session, profile_path, err);
+    static const char *const what[] = {"trace", "report", "profile", "log"};
+    const char *profile = session->live || session->cli->detach ? "" : session->config.logs.flops.output_file;
+    const char *const path[] = {session->trace, session->report, profile, session->cli->log};
+    const char *made[4] = {0};
+    int status = check_uses(session, profile, err);
     if (!status) status = check_trace(session->trace, err);
-    if (!status) status = try_file(&trace, "trace", session->trace, err);
-    if (!status) status = try_file(&report, "report", session->report, err);
-    if (!status) status = try_file(&profile, "profile", profile_path, err);
-    if (!status && session->cli->log) status = try_file(&log, "log", session->cli->log, err);
-    take_back(&log);
-    take_back(&profile);
-    take_back(&report);
-    take_back(&trace);
+    for (int f = 0; f < 4 && !status; f++) status = try_file(&made[f], what[f], path[f], err);
+    for (int f = 0; f < 4; f++)
+        if (made[f]) unlink(made[f]);
     return status;
 }
 
