@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/file.h"
 
 /* ---- names ---- */
@@ -173,15 +174,14 @@ static int newest_first(const void *a, const void *b)
 /* All of them; the caller frees. */
 static struct checkpoint_tag *list_tags(const char *dir, int *count)
 {
-    struct checkpoint_tag *tags = NULL, *more;
+    struct checkpoint_tag *tags = NULL, *tag;
     DIR *folder = opendir(dir);
+    int room = 0;
     *count = 0;
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         struct stat manifest;
         if (command_check_tag(entry->d_name, NULL) || !stands(dir, entry->d_name, &manifest)) continue;
-        if (!(more = realloc(tags, (size_t)(*count + 1) * sizeof *tags))) break;
-        tags = more;
-        struct checkpoint_tag *tag = &tags[(*count)++];
+        if (!(tag = array_add(tags, *count, room))) break;
         snprintf(tag->tag, sizeof tag->tag, "%.63s", entry->d_name);
         tag->saved_ns = saved_ns(&manifest);
     }

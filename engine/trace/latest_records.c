@@ -105,11 +105,11 @@ static struct entry *entry_of(struct latest_records *latest, uint64_t key)
 {
     uint64_t *place = map_put(&latest->by_key, key);
     if (place && *place) return &latest->entries[*place - 1];
-    if (!place || !array_grow((void **)&latest->entries, latest->count, &latest->room, sizeof *latest->entries))
-        return NULL;
-    latest->entries[latest->count] = (struct entry){.key = key};
-    *place = (uint64_t)++latest->count;
-    return &latest->entries[latest->count - 1];
+    struct entry *entry = place ? array_add(latest->entries, latest->count, latest->room) : NULL;
+    if (!entry) return NULL;
+    *entry = (struct entry){.key = key};
+    *place = (uint64_t)latest->count;
+    return entry;
 }
 
 static bool belongs_to(const struct entry *entry, uint32_t schedule)

@@ -20,7 +20,7 @@ enum { CHUNK_OWN_BYTES = sizeof(struct kept_chunk) + 2 * sizeof(void *) };
 
 struct record_buffer {
     struct kept_chunk *chunks; /* oldest first */
-    size_t count, room;
+    int count, room;
     uint64_t first; /* number of chunks[0] */
     size_t bytes, bytes_max;
     struct latest_records *standing; /* of the chunks that were dropped */
@@ -40,7 +40,7 @@ struct record_buffer *record_buffer_new(size_t bytes)
 void record_buffer_free(struct record_buffer *buffer)
 {
     if (!buffer) return;
-    for (size_t i = 0; i < buffer->count; i++) bytes_release(&buffer->chunks[i].records);
+    for (int i = 0; i < buffer->count; i++) bytes_release(&buffer->chunks[i].records);
     latest_records_free(buffer->standing);
     free(buffer->chunks);
     free(buffer);
@@ -58,36 +58,40 @@ bool record_buffer_is_cut(const struct record_buffer *buffer)
 
 uint32_t record_buffer_first_step(const struct record_buffer *buffer)
 {
-    for (size_t i = 0; i < buffer->count; i++)
+    for (int i = 0; i < buffer->count; i++)
         if (buffer->chunks[i].flags & CHUNK_KEYFRAME) return buffer->chunks[i].step;
     return 0;
 }
 
-static void keep_standing(struct record_buffer *buffer, const struct kept_chunk *chunk)
+static void each_standing(const struct kept_chunk *chunk, latest_records_visit *visit, void *user)
 {
-    if (!(chunk->flags & CHUNK_STANDING)) return;
-    for (size_t at = 0; at < chunk->records.count;) {
+    for (size_t at = 0; chunk->flags & CHUNK_STANDING && at < chunk->records.count;) {
         struct trace_head head = trace_peek(chunk->records.at + at);
-        if (trace_kind_traits(head.kind) & TRACE_STANDING) latest_records_put(buffer->standing, chunk->records.at + at);
+        if (trace_kind_traits(head.kind) & TRACE_STANDING) visit(user, chunk->records.at + at);
         at += head.bytes;
     }
+}
+
+static void keep_record(void *user, const void *record)
+{
+    latest_records_put(user, record);
 }
 
 /* Drops the oldest steps, each with all of its chunks, until at most `bytes` are left; keeps the growing chunk. It
  * drops many at once, because the rest is moved down. */
 static void drop_oldest(struct record_buffer *buffer, size_t bytes)
 {
-    size_t dropped = 0;
+    int dropped = 0;
     while (dropped + 1 < buffer->count &&
            (buffer->bytes > bytes || !(buffer->chunks[dropped].flags & CHUNK_KEYFRAME))) {
-        keep_standing(buffer, &buffer->chunks[dropped]);
+        each_standing(&buffer->chunks[dropped], keep_record, buffer->standing);
         buffer->bytes -= buffer->chunks[dropped].records.count + CHUNK_OWN_BYTES;
         bytes_release(&buffer->chunks[dropped].records);
         dropped++;
     }
     buffer->count -= dropped;
-    buffer->first += dropped;
-    memmove(buffer->chunks, buffer->chunks + dropped, buffer->count * sizeof *buffer->chunks);
+    buffer->first += (uint64_t)dropped;
+    memmove(buffer->chunks, buffer->chunks + dropped, (size_t)buffer->count * sizeof *buffer->chunks);
 }
 
 /* Closes a chunk that grows no more: frees its unused room. */
@@ -102,18 +106,12 @@ static void close_chunk(struct kept_chunk *chunk)
 static struct kept_chunk *begin_chunk(struct record_buffer *buffer, uint32_t step, uint32_t flags)
 {
     if (buffer->count) close_chunk(&buffer->chunks[buffer->count - 1]);
-    if (buffer->count == buffer->room) {
-        size_t room = buffer->room ? 2 * buffer->room : 64;
-        struct kept_chunk *larger = realloc(buffer->chunks, room * sizeof *larger);
-        if (!larger) return NULL;
-        buffer->chunks = larger;
-        buffer->room = room;
-    }
-    struct kept_chunk *chunk = &buffer->chunks[buffer->count];
+    struct kept_chunk *chunk = array_add(buffer->chunks, buffer->count, buffer->room);
+    if (!chunk) return NULL;
     *chunk = (struct kept_chunk){.step = step, .flags = flags};
     buffer->bytes += CHUNK_OWN_BYTES;
-    if (buffer->count) bytes_reserve(&chunk->records, chunk[-1].records.count); /* a step is much like the one before */
-    return &buffer->chunks[buffer->count++];
+    if (buffer->count > 1) bytes_reserve(&chunk->records, chunk[-1].records.count); /* steps are much alike */
+    return chunk;
 }
 
 /* The chunk that a record belongs to: as in a file, the first STEP_BEGIN of a step begins one. */
@@ -151,14 +149,8 @@ static void append_record(void *user, const void *record)
 static void collect_standing(struct bytes *out, const struct record_buffer *buffer, uint64_t until)
 {
     latest_records_each(buffer->standing, 0, append_record, out);
-    for (size_t i = 0; i < buffer->count && buffer->first + i < until; i++) {
-        const struct bytes *records = &buffer->chunks[i].records;
-        for (size_t at = 0; buffer->chunks[i].flags & CHUNK_STANDING && at < records->count;) {
-            struct trace_head head = trace_peek(records->at + at);
-            if (trace_kind_traits(head.kind) & TRACE_STANDING) bytes_append(out, records->at + at, head.bytes);
-            at += head.bytes;
-        }
-    }
+    for (int i = 0; i < buffer->count && buffer->first + (uint64_t)i < until; i++)
+        each_standing(&buffer->chunks[i], append_record, out);
 }
 
 struct buffer_source {
@@ -187,7 +179,7 @@ static enum source_result next_block(void *self, struct source_block *block)
         if (reading->copy.count) return hand_out(reading, block);
     }
     if (reading->chunk < buffer->first) return source_fail(block, "this part of the past is not kept any more");
-    for (; reading->chunk - buffer->first < buffer->count; reading->chunk++, reading->taken = 0) {
+    for (; reading->chunk - buffer->first < (uint64_t)buffer->count; reading->chunk++, reading->taken = 0) {
         const struct bytes *records = &buffer->chunks[reading->chunk - buffer->first].records;
         if (reading->taken < records->count) {
             if (!bytes_append(&reading->copy, records->at + reading->taken, records->count - reading->taken))
@@ -195,7 +187,7 @@ static enum source_result next_block(void *self, struct source_block *block)
             reading->taken = records->count;
             return hand_out(reading, block);
         }
-        if (reading->chunk - buffer->first + 1 == buffer->count) break; /* this one still grows */
+        if (reading->chunk - buffer->first + 1 == (uint64_t)buffer->count) break; /* this one still grows */
     }
     return SOURCE_END;
 }
@@ -206,10 +198,10 @@ static int seek(void *self, uint32_t step, bool standing, struct error *err)
     const struct record_buffer *buffer = reading->buffer;
     uint64_t target = buffer->first;
     uint32_t found = 0;
-    for (size_t i = 0; i < buffer->count; i++) {
+    for (int i = 0; i < buffer->count; i++) {
         if (!(buffer->chunks[i].flags & CHUNK_KEYFRAME)) continue;
         if (buffer->chunks[i].step > step) break;
-        target = buffer->first + i;
+        target = buffer->first + (uint64_t)i;
         found = buffer->chunks[i].step;
     }
     if (!standing && found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);

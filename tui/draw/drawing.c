@@ -4,19 +4,15 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/words.h"
 #include "tui/draw/bar.h"
 
 void drawing_add(struct drawing *drawing, const struct shape *shape)
 {
-    if (drawing->count == drawing->room) {
-        const int room = drawing->room ? 2 * drawing->room : 64;
-        struct shape *shapes = realloc(drawing->shapes, (size_t)room * sizeof *shapes);
-        if (!shapes) drawing->failed = true;
-        if (!shapes) return;
-        drawing->shapes = shapes, drawing->room = room;
-    }
-    drawing->shapes[drawing->count++] = *shape;
+    struct shape *own = array_add(drawing->shapes, drawing->count, drawing->room);
+    if (own) *own = *shape;
+    else drawing->failed = true;
 }
 
 void drawing_text(struct drawing *drawing, double x, double y, enum style style, const char *format, ...)
