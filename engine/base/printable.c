@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/text_stream.h"
 #include "engine/base/utf8.h"
 
 /* ---- characters ---- */
@@ -132,17 +133,15 @@ FILE *printable_below(FILE *out)
 
 char *printable_json(char *text)
 {
-    char *out = NULL;
-    size_t size;
+    struct text_stream escaped = {0};
     const char *end = text ? text + strlen(text) : NULL;
-    FILE *stream = text ? open_memstream(&out, &size) : NULL;
-    for (const char *at = text; stream && *at;) {
+    FILE *out = text ? text_stream_open(&escaped) : NULL;
+    for (const char *at = text; out && *at;) {
         const char *from = at;
         const uint32_t character = utf8_take(&at, end);
-        if (is_printable(character) && character != 0xfffd) fwrite(from, 1, (size_t)(at - from), stream);
-        else fprintf(stream, "\\u%04x", (unsigned)character);
+        if (is_printable(character) && character != 0xfffd) fwrite(from, 1, (size_t)(at - from), out);
+        else fprintf(out, "\\u%04x", (unsigned)character);
     }
     free(text);
-    if (stream && fclose(stream) == 0) return out;
-    return free(out), NULL;
+    return text_stream_close(&escaped);
 }

@@ -7,6 +7,7 @@
 
 #include "engine/advise/accounting.h"
 #include "engine/base/nearest.h"
+#include "engine/base/text_stream.h"
 #include "engine/lab/expression_parts.h"
 
 /* Labs that were written before operations had these names are read as before. */
@@ -252,13 +253,10 @@ static void print_words(FILE *out)
 
 char *lab_metrics_markdown(void)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     print_metrics(out);
     print_words(out);
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
+    return text_stream_close(&text);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text_stream.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/lab/read_parts.h"
 
@@ -178,9 +179,9 @@ bool lab_answer_near(const struct lab_answer *answer, struct lab_value right, st
 
 char *prose_fill(const struct prose *prose, const struct lab_scene *scene)
 {
-    char *text = NULL, number[QUANTITY_ROOM];
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    char number[QUANTITY_ROOM];
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     for (int p = 0; p < prose->count; p++) {
         const struct prose_piece *piece = &prose->pieces[p];
@@ -192,7 +193,5 @@ char *prose_fill(const struct prose *prose, const struct lab_scene *scene)
         fputs(value.known ? quantity_format(number, value.quantity, piece->unit, piece->decimals) : "(not known yet)",
               out);
     }
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
+    return text_stream_close(&text);
 }

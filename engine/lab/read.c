@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/advise/differences.h"
+#include "engine/base/text_stream.h"
 #include "engine/base/words.h"
 #include "engine/config/keys.h"
 #include "engine/lab/read_parts.h"
@@ -135,9 +136,8 @@ static bool goes_on(const char *at, const char *end)
 /* The rest of a directive's line and its indented lines, joined by blanks. */
 static char *joined(struct reader *reader, const char *at, size_t length, const char **rest, const char *end)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     while (length && *at == ' ') at++, length--;
     fwrite(at, 1, trimmed(at, length), out);
@@ -145,9 +145,8 @@ static char *joined(struct reader *reader, const char *at, size_t length, const 
         size_t more = trimmed(*rest, line_length(*rest, end)), indent = strspn(*rest, " ");
         fprintf(out, " %.*s", (int)(more - indent), *rest + indent);
     }
-    fclose(out);
-    char *kept = text ? pool_text(reader->lab->pool, text, bytes) : NULL;
-    free(text);
+    char *whole = text_stream_close(&text), *kept = whole ? pool_text(reader->lab->pool, whole, text.bytes) : NULL;
+    free(whole);
     return kept;
 }
 

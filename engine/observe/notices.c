@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/json.h"
+#include "engine/base/text_stream.h"
 #include "engine/observe/fold.h"
 
 static void notice_release(struct run_notice *notice)
@@ -201,16 +202,15 @@ static void write_detail(FILE *out, const cJSON *detail)
 
 static char *event_text(const char *kind, const cJSON *detail)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     const char *said = json_get_text(detail, "text");
     fputs(kind, out);
     if (said) fprintf(out, ": %s", said);
     else if (cJSON_IsObject(detail)) write_detail(out, detail);
     else if (cJSON_IsString(detail)) fprintf(out, ": %s", detail->valuestring);
-    return fclose(out) == 0 ? text : NULL;
+    return text_stream_close(&text);
 }
 
 void fold_event(struct run_model *model, const struct trace_record *record)

@@ -1,8 +1,9 @@
 #include "engine/plan/schedule_io.h"
 
 #include <cjson/cJSON.h>
-#include <stdarg.h>
 #include <stdlib.h>
+
+#include "engine/base/text_stream.h"
 
 /* Objects are written as arrays of numbers in a fixed order (the schedule of a large model has thousands of them); "format"
  * changes with that order. */
@@ -10,47 +11,23 @@ enum { SCHEDULE_FORMAT = 1, ROLES_OLDEST = ROLE_ATTENTION };
 
 /* ---- writing: by hand into one growing text, because cJSON would make an object of each number ---- */
 
-struct text {
-    char *at;
-    size_t length, room;
-    bool failed;
-};
-
-__attribute__((format(printf, 2, 3))) static void put(struct text *text, const char *format, ...)
+static void put_op(FILE *out, const struct op *op)
 {
-    va_list args;
-    if (text->room - text->length < 512) {
-        size_t room = text->room * 2 + 4096;
-        char *larger = text->failed ? NULL : realloc(text->at, room);
-        if (!larger) {
-            text->failed = true;
-            return;
-        }
-        text->at = larger;
-        text->room = room;
-    }
-    va_start(args, format);
-    int length = vsnprintf(text->at + text->length, text->room - text->length, format, args);
-    va_end(args);
-    if (length > 0) text->length += (size_t)length;
-}
-
-static void put_op(struct text *text, const struct op *op)
-{
-    put(text, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op_words(op->kind, op->use)->code, op->phase,
-        op->micro_step, op->unit, op->bucket, op->accumulate, op->droppable, op->prefetch, op->flush,
-        (long long)op->bytes, (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take,
-        op->take_count, op->first_give, op->give_count);
-    for (int role = 0; role < ROLES; role++) put(text, "%s%d", role ? "," : "", op->buffer[role]);
-    put(text, "],[");
+    fprintf(out, "[%d,%d,%d,%d,%d,%d,%d,%d,%d,%lld,%lld,%d,%d,%d,%d,%d,%d,[", op_words(op->kind, op->use)->code,
+            op->phase, op->micro_step, op->unit, op->bucket, op->accumulate, op->droppable, op->prefetch, op->flush,
+            (long long)op->bytes, (long long)op->sent_bytes, op->first_piece, op->piece_count, op->first_take,
+            op->take_count, op->first_give, op->give_count);
+    for (int role = 0; role < ROLES; role++) fprintf(out, "%s%d", role ? "," : "", op->buffer[role]);
+    fprintf(out, "],[");
     for (int d = 0; d < op->dependency_count; d++)
-        put(text, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
-    put(text, "],%d,%d,%d,%d]", op->extent, op->tile, op->held, op->group);
+        fprintf(out, "%s%d,%d", d ? "," : "", op->dependency[d].op, op->dependency[d].why);
+    fprintf(out, "],%d,%d,%d,%d]", op->extent, op->tile, op->held, op->group);
 }
 
-static void put_knobs(struct text *text, const struct config_zero *knobs)
+static void put_knobs(FILE *out, const struct config_zero *knobs)
 {
-    put(text,
+    fprintf(
+        out,
         "\"knobs\":[%lld,%lld,%d,%lld,%lld,%lld,%lld,%lld,%lld,%d,%.9g,%d,%d,%d,%d,%d,%d,%d,%lld,%.9g,%d,%lld,%d,%d,"
         "%d,%d,%lld,%lld,%lld,%d,%d,%d,%d,%d,%.9g,%lld,%d],",
         (long long)knobs->reduce_bucket_elems, (long long)knobs->allgather_bucket_elems, knobs->overlap_comm,
@@ -69,33 +46,35 @@ static void put_knobs(struct text *text, const struct config_zero *knobs)
 
 char *schedule_to_json(const struct schedule *s)
 {
-    struct text text = {0};
-    put(&text,
-        "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,\"node_ranks\":%d,\"lasting\":%d,",
-        SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->node_ranks,
-        s->lasting_count);
-    put_knobs(&text, &s->knobs);
-    put(&text, "\"buffers\":[");
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
+    if (!out) return NULL;
+    fprintf(out,
+            "{\"format\":%d,\"purpose\":%d,\"stage\":%d,\"ranks\":%d,\"micro_steps\":%d,\"B\":%d,\"T\":%d,"
+            "\"node_ranks\":%d,\"lasting\":%d,",
+            SCHEDULE_FORMAT, s->purpose, s->stage, s->ranks, s->micro_steps, s->B, s->T, s->node_ranks,
+            s->lasting_count);
+    put_knobs(out, &s->knobs);
+    fprintf(out, "\"buffers\":[");
     for (int b = 0; b < s->buffer_count; b++) {
         const struct buffer *buffer = &s->buffers[b];
-        put(&text, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category,
-            buffer->extent, buffer->dtype, buffer->unit, (long long)buffer->bytes, (unsigned long long)buffer->offset);
+        fprintf(out, "%s[\"%s\",%d,%d,%d,%d,%d,%lld,%llu]", b ? "," : "", buffer->name, buffer->tier, buffer->category,
+                buffer->extent, buffer->dtype, buffer->unit, (long long)buffer->bytes,
+                (unsigned long long)buffer->offset);
     }
-    put(&text, "],\"pieces\":[");
+    fprintf(out, "],\"pieces\":[");
     for (int p = 0; p < s->piece_count; p++)
-        put(&text, "%s[%d,%lld,%lld,%d,%d]", p ? "," : "", s->pieces[p].unit, (long long)s->pieces[p].first,
-            (long long)s->pieces[p].elems, s->pieces[p].source, s->pieces[p].destination);
-    put(&text, "],\"effects\":[");
-    for (int e = 0; e < s->effect_count; e++) put(&text, "%s%d", e ? "," : "", s->effects[e]);
-    put(&text, "],\"ops\":[");
+        fprintf(out, "%s[%d,%lld,%lld,%d,%d]", p ? "," : "", s->pieces[p].unit, (long long)s->pieces[p].first,
+                (long long)s->pieces[p].elems, s->pieces[p].source, s->pieces[p].destination);
+    fprintf(out, "],\"effects\":[");
+    for (int e = 0; e < s->effect_count; e++) fprintf(out, "%s%d", e ? "," : "", s->effects[e]);
+    fprintf(out, "],\"ops\":[");
     for (int i = 0; i < s->op_count; i++) {
-        if (i) put(&text, ",");
-        put_op(&text, &s->ops[i]);
+        if (i) fprintf(out, ",");
+        put_op(out, &s->ops[i]);
     }
-    put(&text, "]}");
-    if (!text.failed) return text.at;
-    free(text.at);
-    return NULL;
+    fprintf(out, "]}");
+    return text_stream_close(&text);
 }
 
 /* ---- reading ---- */

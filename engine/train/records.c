@@ -10,6 +10,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
+#include "engine/base/text_stream.h"
 #include "engine/device/gpu.h"
 #include "kernels/cuda/device.h"
 
@@ -103,13 +104,13 @@ void record_lines(struct trace_ring *ring, char *text)
 
 void record_plan_notes(struct trace_ring *ring, const struct model *model, const struct config_zero *zero)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = ring ? open_memstream(&text, &bytes) : NULL;
+    struct text_stream text;
+    FILE *out = ring ? text_stream_open(&text) : NULL;
     if (!out) return;
     plan_notes(out, "", model, zero);
-    if (fclose(out) == 0) record_lines(ring, text);
-    free(text);
+    char *notes = text_stream_close(&text);
+    if (notes) record_lines(ring, notes);
+    free(notes);
 }
 
 void record_end(struct trace_ring *ring, enum outcome outcome, const char *error)

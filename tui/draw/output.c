@@ -1,8 +1,7 @@
 /* Surface to plain text, ANSI and SVG. */
 #include "tui/draw/output.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "engine/base/text_stream.h"
 
 void utf8_encode(char out[5], uint32_t character)
 {
@@ -50,25 +49,17 @@ static int row_end(const struct surface *surface, int y, bool looks_count)
     return end;
 }
 
-static char *finish(FILE *out, char **text)
-{
-    if (fclose(out) == 0) return *text;
-    free(*text);
-    return NULL;
-}
-
 char *surface_to_text(const struct surface *surface)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     for (int y = 0; y < surface->rows; y++) {
         int end = row_end(surface, y, false);
         for (int x = 0; x < end; x++) put_cell(out, surface_at(surface, x, y));
         fputc('\n', out);
     }
-    return finish(out, &text);
+    return text_stream_close(&text);
 }
 
 static void put_colour(FILE *out, int normal, int bright, uint8_t colour, enum depth depth)
@@ -106,15 +97,14 @@ void row_to_ansi(FILE *out, const struct surface *surface, int y)
 
 char *surface_to_ansi(const struct surface *surface)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     for (int y = 0; y < surface->rows; y++) {
         row_to_ansi(out, surface, y);
         fputc('\n', out);
     }
-    return finish(out, &text);
+    return text_stream_close(&text);
 }
 
 enum { SVG_CELL_X = 9, SVG_CELL_Y = 17 };
@@ -196,12 +186,11 @@ void svg_head(FILE *out, const struct surface *surface)
 
 char *surface_to_svg(const struct surface *surface)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     svg_head(out, surface);
     for (int y = 0; y < surface->rows; y++) row_to_svg(out, surface, y);
     fputs("</svg>\n", out);
-    return finish(out, &text);
+    return text_stream_close(&text);
 }
