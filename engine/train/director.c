@@ -220,7 +220,7 @@ static void control(struct director *director, const struct command *command, in
         enter(director, RUN_RUNNING, "by command");
     } else if (director->state == RUN_OUT_OF_MEMORY) {
         director->rests = id == COMMAND_PAUSE;
-    } else if (id != COMMAND_STOP) {
+    } else if (id == COMMAND_PAUSE || id == COMMAND_TOGGLE) {
         enter(director, RUN_PAUSED, "by command");
     }
 }

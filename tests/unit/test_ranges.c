@@ -99,7 +99,8 @@ static void check_drawn_setup(void)
     const struct config_zero knobs = draw_knobs();
     struct model model;
     uint64_t ranges[TIERS][CATEGORIES];
-    assert_int_equal(model_init_tiled(&model, shape, draw(2) ? 4 : 1, types[draw(2)], NULL), 0);
+    const enum dtype dtype = types[draw(2)]; /* apart, because compilers order the arguments of a call as they like */
+    assert_int_equal(model_init_tiled(&model, shape, draw(2) ? 4 : 1, dtype, NULL), 0);
     model.optimizer = (enum optimizer)draw(OPTIMIZERS);
     model.gradient = model.dtype == DTYPE_F32 ? DTYPE_F32 : types[draw(2)];
     model.wire = model.dtype == DTYPE_F32 ? DTYPE_F32 : types[draw(2)];
