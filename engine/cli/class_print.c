@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/base/words.h"
 #include "engine/cli/front.h"
 #include "engine/lab/class.h"
 
@@ -24,7 +23,7 @@ static int labs_done(const struct class *class, const char *learner)
     return done;
 }
 
-/* ---- tables -------------------------------------------------------------------------------------------------------- */
+/* ---- columns ------------------------------------------------------------------------------------------------------- */
 
 static const char *ago(char out[32], time_t then, time_t now)
 {
@@ -36,19 +35,18 @@ static const char *ago(char out[32], time_t then, time_t now)
     return out;
 }
 
-/* Prints a name in a column of `columns` characters; a longer name is cut and ends in a dot. */
-static void print_name(FILE *out, const char *name, int columns)
+/* A name in a column of `columns` characters; a longer name is cut and ends in a dot. */
+static const char *column_of(char out[128], const char *name, int columns)
 {
-    int characters = 0;
+    int characters = 0, length = 0;
     for (const char *at = name; *at && characters < columns; at++) {
         characters += (*at & 0xc0) != 0x80;
-        if (characters == columns && strlen(at) > 1) {
-            fputc('.', out);
-            break;
-        }
-        fputc(*at, out);
+        const bool cut = characters == columns && strlen(at) > 1;
+        out[length++] = cut ? '.' : *at;
+        if (cut) break;
     }
-    fprintf(out, "%*s ", characters < columns ? columns - characters : 0, "");
+    snprintf(out + length, 128 - (size_t)length, "%*s", columns - characters, "");
+    return out;
 }
 
 static const char *place(char out[24], const struct lab_progress *progress)
@@ -58,41 +56,7 @@ static const char *place(char out[24], const struct lab_progress *progress)
     return out;
 }
 
-/* Shows how learners do at their present step, which tells which of them are stuck. */
-static void print_class(FILE *out, const struct class *class, time_t now)
-{
-    char seen[32], where[24];
-    fprintf(out, "%-18s %-15s %-8s %5s %5s %5s %5s  %s\n", "learner", "lab", "part", "tries", "hints", "min", "labs",
-            "seen");
-    for (int n = 0; n < class->count; n++) {
-        const struct class_lab *lab = &class->labs[n];
-        const struct lab_step_progress *at = &lab->progress.at[lab->progress.step];
-        if (!is_first(class, n)) continue;
-        print_name(out, lab->learner, 18);
-        print_name(out, lab->lab, 15);
-        fprintf(out, "%-8s %5d %5d %5.0f %5d  %s\n", place(where, &lab->progress), at->attempts, at->hints,
-                at->seconds / 60, labs_done(class, lab->learner), ago(seen, lab->changed, now));
-    }
-    fputs("\ntries, hints and min are of the part that they are at; labs: how many are done\n", out);
-}
-
-static void print_learner(FILE *out, const struct class *class, const char *learner, time_t now)
-{
-    char seen[32], where[24];
-    fprintf(out, "%s\n\n%-15s %-8s %8s %5s %5s %5s  %s\n", learner, "lab", "part", "right", "tries", "hints", "min",
-            "seen");
-    for (int n = 0; n < class->count; n++) {
-        const struct class_lab *lab = &class->labs[n];
-        const struct lab_sums sums = lab_progress_sums(&lab->progress);
-        if (!is_of(lab, learner)) continue;
-        print_name(out, lab->lab, 15);
-        fprintf(out, "%-8s %3d of %-2d %5d %5d %5.0f  %s\n", place(where, &lab->progress),
-                lab_progress_right(&lab->progress), lab->progress.count, sums.attempts, sums.hints, sums.seconds / 60,
-                ago(seen, lab->changed, now));
-    }
-}
-
-/* ---- what was believed: for the whole class, without names ---- */
+/* ---- what was believed: for the whole class, without names --------------------------------------------------------- */
 
 struct belief {
     const char *lab, *text;
@@ -134,87 +98,79 @@ static struct belief *beliefs_of(const struct class *class, int *count)
     return beliefs;
 }
 
-/* A page to project. */
-static void print_beliefs(FILE *out, const struct class *class)
-{
-    int count;
-    struct belief *beliefs = beliefs_of(class, &count);
-    for (int b = 0; b < count && beliefs; b++) {
-        if (b == 0) fputs("\nfirst answers that were wrong, and what they were taken for\n", out);
-        const int column = fprintf(out, "%3d of %-3d %s, part %d: ", beliefs[b].count, beliefs[b].answered,
-                                   beliefs[b].lab, beliefs[b].step + 1);
-        words_print(out, column, 11, beliefs[b].text);
-    }
-    free(beliefs);
-}
-
-/* learner NULL: a row for each of them, at the lab that was worked on last; else a row for each lab of that one. */
-static void print_text(FILE *out, const struct class *class, const char *folder, const char *learner, time_t now)
-{
-    if (!class->count)
-        fprintf(out,
-                "no progress of any lab lies in %s\nlearners' progress is $XDG_STATE_HOME/zerolab/labs/*.json "
-                "(~/.local/state/zerolab/labs)\n",
-                folder);
-    else if (learner) print_learner(out, class, learner, now);
-    else print_class(out, class, now), print_beliefs(out, class);
-    for (int n = 0; n < class->damaged_count && !learner; n++)
-        fprintf(out, "%scannot be read: %s: %s\n", n ? "" : "\n", class->damaged[n].path, class->damaged[n].why);
-    if (class->cut) fputs("\nthere are more files than are read; give a folder with fewer\n", out);
-}
-
-/* ---- JSON ---------------------------------------------------------------------------------------------------------- */
-
-static void add_lab(cJSON *json, const struct class_lab *lab)
-{
-    const struct lab_progress *progress = &lab->progress;
-    const struct lab_sums sums = lab_progress_sums(progress);
-    json_put(json, TEXT("lab", lab->lab), TEXT("file", lab->path), NUMBER("changed", lab->changed),
-             NUMBER("step", progress->step + 1), NUMBER("step_count", progress->count),
-             TRUTH("finished", progress->finished), NUMBER("right", lab_progress_right(progress)),
-             NUMBER("attempts", sums.attempts), NUMBER("hints", sums.hints), NUMBER("seconds", sums.seconds));
-    cJSON *steps = cJSON_AddArrayToObject(json, "steps");
-    for (int s = 0; s < progress->count; s++) {
-        const struct lab_step_progress *at = &progress->at[s];
-        json_put(json_item(steps), TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts),
-                 NUMBER("hints", at->hints), NUMBER("seconds", at->seconds), TEXT("said", at->said),
-                 TEXT("believed", at->believed));
-    }
-}
-
-static void add_beliefs(cJSON *json, const struct class *class)
+static void add_beliefs(cJSON *list, const struct class *class)
 {
     int count;
     struct belief *beliefs = beliefs_of(class, &count);
     for (int b = 0; b < count && beliefs; b++)
-        json_put(json_item(json), TEXT("lab", beliefs[b].lab), NUMBER("step", beliefs[b].step + 1),
+        json_put(json_item(list), TEXT("lab", beliefs[b].lab), NUMBER("step", beliefs[b].step + 1),
                  NUMBER("learners", beliefs[b].count), NUMBER("answered", beliefs[b].answered),
                  TEXT("believed", beliefs[b].text));
     free(beliefs);
 }
 
-static char *json_of(const struct class *class, const char *learner)
+/* ---- the answer ---------------------------------------------------------------------------------------------------- */
+
+static void add_step(cJSON *json, const struct lab_step_progress *at)
 {
-    cJSON *json = cJSON_CreateObject(), *learners, *labs = NULL, *damaged;
-    cJSON_AddNumberToObject(json, "version", 1);
-    learners = cJSON_AddArrayToObject(json, "learners");
+    json_put(json, TEXT("mark", lab_mark_name(at->mark)), NUMBER("attempts", at->attempts), NUMBER("hints", at->hints),
+             NUMBER("seconds", at->seconds), TEXT("said", at->said), TEXT("believed", at->believed));
+}
+
+static void add_lab(cJSON *json, const struct class_lab *lab, time_t now)
+{
+    const struct lab_progress *progress = &lab->progress;
+    const struct lab_sums sums = lab_progress_sums(progress);
+    char seen[32], where[24], column[128];
+    json_put(json, TEXT("lab", lab->lab), TEXT("file", lab->path), NUMBER("changed", lab->changed),
+             NUMBER("step", progress->step + 1), NUMBER("step_count", progress->count),
+             TRUTH("finished", progress->finished), NUMBER("right", lab_progress_right(progress)),
+             NUMBER("attempts", sums.attempts), NUMBER("hints", sums.hints), NUMBER("seconds", sums.seconds),
+             TEXT(".seen", ago(seen, lab->changed, now)), TEXT(".place", place(where, progress)),
+             TEXT(".column", column_of(column, lab->lab, 15)));
+    add_step(cJSON_AddObjectToObject(json, ".present"), &progress->at[progress->step]);
+    cJSON *steps = cJSON_AddArrayToObject(json, "steps");
+    for (int s = 0; s < progress->count; s++) add_step(json_item(steps), &progress->at[s]);
+}
+
+/* learner NULL: all of them. */
+static cJSON *facts_of(const struct class *class, const char *folder, const char *learner)
+{
+    const time_t now = time(NULL);
+    char column[128];
+    cJSON *facts = json_object(NUMBER("version", 1), TEXT(".folder", folder), TRUTH(".one", learner), NUMBER(".minute", 60)),
+          *learners = cJSON_AddArrayToObject(facts, "learners"), *labs = NULL,
+          *damaged = cJSON_AddArrayToObject(facts, "damaged");
     for (int n = 0; n < class->count; n++) {
+        const char *name = class->labs[n].learner;
         if (!is_of(&class->labs[n], learner)) continue;
-        if (is_first(class, n)) {
-            cJSON *one = json_item(learners);
-            json_put(one, TEXT("learner", class->labs[n].learner),
-                     NUMBER("labs_done", labs_done(class, class->labs[n].learner)));
-            labs = cJSON_AddArrayToObject(one, "labs");
-        }
-        add_lab(json_item(labs), &class->labs[n]);
+        if (is_first(class, n))
+            labs = cJSON_AddArrayToObject(json_put(json_item(learners), TEXT("learner", name),
+                                                   NUMBER("labs_done", labs_done(class, name)),
+                                                   TEXT(".column", column_of(column, name, 18))), "labs");
+        add_lab(json_item(labs), &class->labs[n], now);
     }
-    damaged = cJSON_AddArrayToObject(json, "damaged");
     for (int n = 0; n < class->damaged_count; n++)
         json_put(json_item(damaged), TEXT("file", class->damaged[n].path), TEXT("error", class->damaged[n].why));
-    if (!learner) add_beliefs(cJSON_AddArrayToObject(json, "beliefs"), class);
-    cJSON_AddBoolToObject(json, "cut", class->cut);
-    return json_lines(json);
+    if (!learner) add_beliefs(cJSON_AddArrayToObject(facts, "beliefs"), class);
+    return json_put(facts, TRUTH("cut", class->cut));
 }
+
+/* A row for each learner, at the lab that was worked on last: figures of the present step tell who is stuck. The beliefs under it can
+ * be projected. Of one learner a row for each lab. */
+static const char page[] =
+    "{!learners}no progress of any lab lies in {.folder}\n"
+    "learners' progress is $XDG_STATE_HOME/zerolab/labs/*.json (~/.local/state/zerolab/labs)\n{/}"
+    "{?.one}{#learners}{learner}\n\nlab             part        right tries hints   min  seen\n"
+    "{#labs}{.column} {.place:-8} {right:3} of {step_count:-2} {attempts:5} {hints:5} {seconds/.minute:5}  {.seen}\n{/}{/}{/}"
+    "{!.one}{?learners}learner            lab             part     tries hints   min  labs  seen\n"
+    "{#learners}{.column} {#labs:1}{.column} {.place:-8} {#.present}{attempts:5} {hints:5} {seconds/.minute:5}{/}"
+    " {labs_done:5}  {.seen}\n{/}{/}"
+    "\ntries, hints and min are of the part that they are at; labs: how many are done\n{/}"
+    "{?beliefs}\nfirst answers that were wrong, and what they were taken for\n{/}"
+    "{#beliefs}{learners:3} of {answered:-3} {lab}, part {step}: {~:11}{believed}{/}{/}"
+    "{?damaged}\n{/}{#damaged}cannot be read: {file}: {error}\n{/}{/}"
+    "{?cut}\nthere are more files than are read; give a folder with fewer\n{/}";
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */
 
@@ -230,11 +186,7 @@ static int show(const struct cli *cli, const struct class *class, struct error *
     if (cli->second && !has_learner(class, cli->second))
         return error_set(err, STATUS_USAGE, "%s: no learner in %s has this name; zerolab class %s lists the learners",
                          cli->second, cli->operand, cli->operand);
-    if (cli->json) return front_give(cli->output, json_of(class, cli->second), err);
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    print_text(out, class, cli->operand, cli->second, time(NULL));
-    return front_close(out, cli->output, STATUS_OK, err);
+    return front_answer(cli, page, facts_of(class, cli->operand, cli->second), err);
 }
 
 int front_class(const struct cli *cli, struct error *err)
