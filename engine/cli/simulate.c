@@ -6,7 +6,7 @@
 
 #include "engine/advise/sweep.h"
 #include "engine/base/grouped.h"
-#include "engine/base/json.h"
+#include "engine/base/template.h"
 #include "engine/cli/front.h"
 #include "engine/observe/states.h"
 #include "engine/simulate/record.h"
@@ -157,23 +157,6 @@ static int simulate(struct trial *trial, struct error *err)
 
 /* ---- what it means ---- */
 
-struct answer {
-    struct rates rates;
-    double days, gpu_hours, cost; /* NAN: not asked for */
-    bool fits;
-};
-
-static struct answer answer_of(const struct trial *trial)
-{
-    const struct cost_input cost = cost_of(&trial->setup, &trial->config, &trial->hardware);
-    struct answer answer = {.rates = rates_of(&cost, trial->step_s)};
-    answer.days = trial->question.tokens / answer.rates.tokens_per_s / 86400;
-    answer.gpu_hours = answer.days * 24 * trial->setup.schedule.ranks;
-    answer.cost = answer.gpu_hours * trial->question.price;
-    answer.fits = (uint64_t)trial->setup.footprint.peak_bytes[TIER_DEVICE] <= trial->hardware.memory_bytes;
-    return answer;
-}
-
 /* Rounded; with an exponent where it has too many digits to be read. */
 static const char *whole(char text[32], double value)
 {
@@ -182,66 +165,55 @@ static const char *whole(char text[32], double value)
     return text;
 }
 
-static void print_times(FILE *out, const struct trial *trial)
+static void add_lanes(cJSON *facts, const double busy_s[LANES])
 {
-    const bool measured = !isnan(trial->question.iteration_s);
-    fprintf(out, "\ntime of a step: %.6g s (%s)\n", trial->step_s, measured ? "measured, as given" : "SIMULATED");
-    if (measured) return;
-    fprintf(out, "  of rank 0: computing %.6g s, nothing to compute %.6g s\n", trial->busy_s[LANE_COMPUTE],
-            trial->exposed_s);
-    for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
-        if (trial->busy_s[lane] > 0)
-            fprintf(out, "    lane %-10s busy %.6g s\n", lane_name((enum lane)lane), trial->busy_s[lane]);
+    cJSON *busy = cJSON_AddObjectToObject(facts, "busy_seconds"), *lanes = cJSON_AddArrayToObject(facts, ".lanes");
+    for (int lane = 0; lane < LANES; lane++) {
+        const char *name = lane_name((enum lane)lane);
+        if (busy_s[lane] > 0) json_put(busy, NUMBER(name, busy_s[lane]));
+        if (busy_s[lane] > 0 && lane != LANE_COMPUTE) json_put(json_item(lanes), TEXT("lane", name), NUMBER("seconds", busy_s[lane]));
+    }
 }
 
-static void print_answer(FILE *out, const struct trial *trial)
+static cJSON *facts_of(const struct trial *trial)
 {
-    const struct answer answer = answer_of(trial);
+    const struct question *question = &trial->question;
     const struct schedule *schedule = &trial->setup.schedule;
-    const int64_t peak_bytes = trial->setup.footprint.peak_bytes[TIER_DEVICE];
-    char a[32], b[32];
-    front_print_defaults(out, trial->cli, &trial->config);
-    fprintf(out, "%s: %s parameters, %s, ZeRO stage %d, %d rank%s, %d a node\n", trial->config.model.name,
-            grouped(a, trial->setup.model.elems), dtype_name(trial->setup.model.dtype), schedule->stage,
-            schedule->ranks, plural(schedule->ranks), config_per_node(&trial->config));
-    fprintf(out, "hardware: %s\n", trial->hardware.name);
-    fprintf(out, "device memory: %s of %s bytes%s\n", grouped(a, peak_bytes),
-            grouped(b, (int64_t)trial->hardware.memory_bytes), answer.fits ? "" : "; DOES NOT FIT");
-    print_times(out, trial);
-    fprintf(out, "  %.4g TFLOP/s a device; MFU %.2f %%, HFU %.2f %% of %.4g TFLOP/s\n",
-            answer.rates.flops / trial->step_s / 1e12, 100 * answer.rates.mfu, 100 * answer.rates.hfu,
-            (double)hardware_flops(&trial->hardware, trial->setup.model.dtype) / 1e12);
-    fprintf(out, "  %s tokens a step, %s tokens/s\n", grouped(a, (int64_t)answer.rates.tokens),
-            whole(b, answer.rates.tokens_per_s));
-    if (isnan(answer.days)) return;
-    fprintf(out, "%.6g tokens: %.4g days, %s device-hours", trial->question.tokens, answer.days,
-            whole(a, answer.gpu_hours));
-    if (!isnan(answer.cost))
-        fprintf(out, ", %s at %g an hour", whole(b, answer.cost), trial->question.price);
-    fputc('\n', out);
+    const struct hardware *hardware = &trial->hardware;
+    const struct cost_input of = cost_of(&trial->setup, &trial->config, hardware);
+    const struct rates rates = rates_of(&of, trial->step_s);
+    const bool simulated = isnan(question->iteration_s);
+    const uint64_t peak_bytes = (uint64_t)trial->setup.footprint.peak_bytes[TIER_DEVICE];
+    const double days = question->tokens / rates.tokens_per_s / 86400, hours = days * 24 * schedule->ranks,
+                 cost = hours * question->price;
+    char a[32], b[32], c[32];
+    cJSON *facts = json_object(
+        TRUTH("simulated", simulated), TEXT("model", trial->config.model.name), TEXT("hardware", hardware->name),
+        NUMBER("ranks", schedule->ranks), NUMBER("ranks_per_node", of.per_node), NUMBER("stage", schedule->stage),
+        NUMBER("operations", schedule->op_count), NUMBER_IF("classes", simulated, trial->classes),
+        NUMBER("seconds_per_step", trial->step_s), NUMBER("flops", rates.flops),
+        NUMBER("recomputed_flops", rates.recomputed), NUMBER("mfu", rates.mfu), NUMBER("hfu", rates.hfu),
+        NUMBER("tokens_per_step", rates.tokens), NUMBER("tokens_per_second", rates.tokens_per_s), NUMBER("days", days),
+        NUMBER("device_hours", hours), NUMBER("cost", cost), NUMBER("peak_bytes", peak_bytes),
+        NUMBER("memory_bytes", hardware->memory_bytes), TRUTH("fits", peak_bytes <= hardware->memory_bytes),
+        NUMBER_IF("exposed_seconds", simulated, trial->exposed_s));
+    add_lanes(facts, trial->busy_s);
+    return json_put(facts, NUMBER(".parameters", trial->setup.model.elems), TEXT(".dtype", dtype_name(trial->setup.model.dtype)),
+                    NUMBER(".teraflops", rates.flops / trial->step_s / 1e12),
+                    NUMBER(".peak", (double)hardware_flops(hardware, trial->setup.model.dtype) / 1e12),
+                    TEXT(".tokens_per_second", whole(a, rates.tokens_per_s)), TEXT(".hours", whole(b, hours)),
+                    TEXT(".cost", whole(c, cost)), NUMBER(".tokens", question->tokens), NUMBER(".price", question->price));
 }
 
-static int print_answer_json(FILE *out, const struct trial *trial, struct error *err)
-{
-    const struct answer answer = answer_of(trial);
-    const bool simulated = isnan(trial->question.iteration_s);
-    cJSON *json = json_object(
-        TRUTH("simulated", simulated), TEXT("model", trial->config.model.name), TEXT("hardware", trial->hardware.name),
-        NUMBER("ranks", trial->setup.schedule.ranks), NUMBER("ranks_per_node", config_per_node(&trial->config)),
-        NUMBER("stage", trial->setup.schedule.stage), NUMBER("operations", trial->setup.schedule.op_count),
-        NUMBER_IF("classes", simulated, trial->classes), NUMBER("seconds_per_step", trial->step_s),
-        NUMBER("flops", answer.rates.flops), NUMBER("recomputed_flops", answer.rates.recomputed), NUMBER("mfu", answer.rates.mfu),
-        NUMBER("hfu", answer.rates.hfu), NUMBER("tokens_per_step", answer.rates.tokens),
-        NUMBER("tokens_per_second", answer.rates.tokens_per_s), NUMBER("days", answer.days),
-        NUMBER("device_hours", answer.gpu_hours), NUMBER("cost", answer.cost),
-        NUMBER("peak_bytes", trial->setup.footprint.peak_bytes[TIER_DEVICE]),
-        NUMBER("memory_bytes", trial->hardware.memory_bytes), TRUTH("fits", answer.fits),
-        NUMBER_IF("exposed_seconds", simulated, trial->exposed_s));
-    cJSON *busy = cJSON_AddObjectToObject(json, "busy_seconds");
-    for (int lane = 0; lane < LANES; lane++)
-        if (trial->busy_s[lane] > 0) json_put(busy, NUMBER(lane_name((enum lane)lane), trial->busy_s[lane]));
-    return json_print(out, json, err);
-}
+static const char page[] =
+    "{model}: {.parameters:,} parameters, {.dtype}, ZeRO stage {stage}, {ranks} rank{ranks:s}, {ranks_per_node} a node\n"
+    "hardware: {hardware}\ndevice memory: {peak_bytes:,} of {memory_bytes:,} bytes{!fits}; DOES NOT FIT{/}\n"
+    "\ntime of a step: {seconds_per_step:.6g} s ({?simulated}SIMULATED{/}{!simulated}measured, as given{/})\n"
+    "{?simulated}  of rank 0: computing {busy_seconds.compute:.6g|0} s, nothing to compute {exposed_seconds:.6g} s\n"
+    "{#.lanes}    lane {lane:-10} busy {seconds:.6g} s\n{/}{/}"
+    "  {.teraflops:.4g} TFLOP/s a device; MFU {mfu:.2%}, HFU {hfu:.2%} of {.peak:.4g} TFLOP/s\n"
+    "  {tokens_per_step:,} tokens a step, {.tokens_per_second} tokens/s\n"
+    "{?days}{.tokens:.6g} tokens: {days:.4g} days, {.hours} device-hours{?cost}, {.cost} at {.price:.6g} an hour{/}\n{/}";
 
 /* ---- all ---- */
 
@@ -255,8 +227,8 @@ static int run_trial(struct trial *trial, struct error *err)
     if (status) return status;
     trial->step_s = trial->question.iteration_s;
     if (!status && isnan(trial->step_s)) status = simulate(trial, err);
-    if (!status && trial->cli->json) status = print_answer_json(stdout, trial, err);
-    else if (!status) print_answer(stdout, trial);
+    if (!status) front_print_defaults(stdout, trial->cli, &trial->config);
+    if (!status) status = template_answer(stdout, trial->cli->json, page, facts_of(trial), err);
     setup_release(&trial->setup);
     return status;
 }
