@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/advise/binding.h"
+#include "engine/advise/knobs.h"
 
 /* `name`: the configuration's name in the heading. Lines have at most 80 columns. As JSON:
  * {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
@@ -12,18 +12,14 @@ int explain_print(FILE *out, bool as_json, const struct config *config, const ch
 
 /* ---- the facts on each key ---- */
 
-enum explain_part { EXPLAIN_GIVEN, EXPLAIN_NOT_GIVEN, EXPLAIN_WITHOUT_EFFECT, EXPLAIN_REFUSED, EXPLAIN_PARTS };
+enum explain_part { EXPLAIN_GIVEN, EXPLAIN_NOT_GIVEN, EXPLAIN_WITHOUT_EFFECT, EXPLAIN_REFUSED };
 
 struct explained {
-    const struct config_key *key;
+    struct knob knob;                /* its effect: what it does in this run, or why nothing */
     enum explain_part part;
-    const char *from;                /* "file", "--set", "auto", "default", "derived" (follows from other keys), "": not given */
     char spelling[CONFIG_PATH_MAX];  /* the key's spelling in the file if it differs; else "" */
-    char value[80];                  /* as a user types it; for a key without effect: as given */
-    struct binding binding;
     char why[400];                   /* the reason for the verdict */
     char note[400];                  /* notes from reading it: what "auto" became, which other keys it depends on */
-    char effect[400];                /* what it does in this run, or why nothing */
 };
 
 /* All keys but aliases, in the order of the page; sets *count. The caller frees the array. NULL: no memory. */

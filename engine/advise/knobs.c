@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/advise/present.h"
+#include "engine/base/grouped.h"
 #include "engine/base/json.h"
 
 const char *knob_source_name(enum knob_source source)
@@ -13,7 +14,41 @@ const char *knob_source_name(enum knob_source source)
     return names[source];
 }
 
+const char *knob_shown(char text[32], const struct knob *knob)
+{
+    char *end;
+    const bool whole = knob->key->type == KEY_INT || knob->key->type == KEY_INT64;
+    const long long number = strtoll(knob->value, &end, 10);
+    if (knob->class != KNOB_HONOURED) return knob->value;
+    if (!knob->value[0]) return "none";
+    return !whole || *end ? knob->value : number == INT64_MAX ? "no limit" : grouped(text, number);
+}
+
 /* ---- value and source ---- */
+
+static enum knob_class class_of(const struct config_key *key)
+{
+    if (key->class == CLASS_HONOURED) return KNOB_HONOURED;
+    return key->class == CLASS_FIXED || key->class == CLASS_SWITCH ? KNOB_REFUSED : KNOB_WITHOUT_EFFECT;
+}
+
+/* What was not given and is not the default either follows from something else: sizes of a model by name, the batch triad,
+ * overlap_comm from the stage. */
+void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value)
+{
+    const enum knob_class class = class_of(key);
+    *knob = (struct knob){.key = key, .class = class, .unit = key_unit(key->path), .binding = {.verdict = BINDING_NONE}};
+    if (class == KNOB_HONOURED) key_show(key, config, knob->value, sizeof knob->value);
+    else if (from && value) snprintf(knob->value, sizeof knob->value, "%s", value);
+    knob->source = class != KNOB_HONOURED || key_is_default(key, knob->value) ? SOURCE_DEFAULT : SOURCE_DERIVED;
+    if (from) knob->source = !strcmp(from, "set") ? SOURCE_SET : !strcmp(from, "auto") ? SOURCE_AUTO : SOURCE_FILE;
+}
+
+void knob_bind(struct knob *knob, const struct effect_run *run)
+{
+    binding_of(&knob->binding, knob->key, run->config, run->setup);
+    if (knob->class == KNOB_HONOURED) effect_of(knob->effect, sizeof knob->effect, knob->key, run);
+}
 
 struct run { /* what is known of it */
     struct config now, began;
@@ -22,46 +57,24 @@ struct run { /* what is known of it */
     int changes;
 };
 
-static void read_given(struct knob *knob, const cJSON *given)
-{
-    const cJSON *row = json_get(given, knob->key->path);
-    const char *from = json_get_text(row, "from");
-    const char *value = json_get_text(row, "value");
-    knob->source = !given                  ? SOURCE_UNKNOWN
-                   : !from                 ? SOURCE_DEFAULT
-                   : !strcmp(from, "set")  ? SOURCE_SET
-                   : !strcmp(from, "auto") ? SOURCE_AUTO
-                                           : SOURCE_FILE;
-    if (value && knob->class != KNOB_HONOURED) snprintf(knob->value, sizeof knob->value, "%s", value);
-}
-
-/* What was not given and is not the default either follows from something else: sizes of a model by name, the batch triad,
- * overlap_comm from the stage. */
 static void read_live(struct knob *knob, const struct run *run)
 {
     char began[sizeof knob->value];
-    key_show(knob->key, &run->now, knob->value, sizeof knob->value);
     key_show(knob->key, &run->began, began, sizeof began);
     for (int c = 0; c < run->changes; c++)
         if (!strcmp(run->change[c].key, knob->key->path)) knob->changed_step = run->change[c].step;
     if (knob->changed_step || (knob->key->live && strcmp(began, knob->value) != 0)) knob->source = SOURCE_LIVE;
-    else if (knob->source == SOURCE_DEFAULT && !key_is_default(knob->key, knob->value)) knob->source = SOURCE_DERIVED;
 }
 
 /* ---- the list ---- */
 
-static enum knob_class class_of(const struct config_key *key)
-{
-    if (key->class == CLASS_HONOURED) return KNOB_HONOURED;
-    return key->class == CLASS_FIXED || key->class == CLASS_SWITCH ? KNOB_REFUSED : KNOB_WITHOUT_EFFECT;
-}
-
-static void add_knob(struct knobs *knobs, const struct config_key *key, enum knob_class class, const struct run *run)
+static void add_knob(struct knobs *knobs, const struct config_key *key, const struct run *run)
 {
     struct knob *knob = &knobs->list[knobs->count++];
-    *knob = (struct knob){.key = key, .class = class, .unit = key_unit(key->path), .binding = {.verdict = BINDING_NONE}};
-    read_given(knob, run->given);
-    if (class == KNOB_HONOURED) read_live(knob, run);
+    const cJSON *row = json_get(run->given, key->path);
+    knob_read(knob, key, &run->now, json_get_text(row, "from"), json_get_text(row, "value"));
+    if (!run->given) knob->source = SOURCE_UNKNOWN;
+    if (knob->class == KNOB_HONOURED) read_live(knob, run);
 }
 
 /* Those of ZeRO come first, then those of the step's schedule, those without a section, and the rest as in the table. */
@@ -78,7 +91,7 @@ static void add_class(struct knobs *knobs, enum knob_class class, const struct r
         for (int k = 0; k < config_key_count; k++) {
             const struct config_key *key = &config_keys[k];
             if (key->class != CLASS_ALIAS && class_of(key) == class && place_of(key) == place)
-                add_knob(knobs, key, class, run);
+                add_knob(knobs, key, run);
         }
 }
 
@@ -88,11 +101,7 @@ static void bind_all(struct knobs *knobs, const struct config *config)
     if (setup_init(&setup, config, NULL)) return;
     knobs->step = step_counts_of(&setup);
     const struct effect_run run = effect_run_of(config, &setup);
-    for (int k = 0; k < knobs->count; k++) {
-        struct knob *knob = &knobs->list[k];
-        binding_of(&knob->binding, knob->key, config, &setup);
-        if (knob->class == KNOB_HONOURED) effect_of(knob->effect, sizeof knob->effect, knob->key, &run);
-    }
+    for (int k = 0; k < knobs->count; k++) knob_bind(&knobs->list[k], &run);
     setup_release(&setup);
 }
 

@@ -15,12 +15,12 @@ enum knob_class { KNOB_HONOURED, KNOB_WITHOUT_EFFECT, KNOB_REFUSED };
 struct knob {
     const struct config_key *key;
     enum knob_class class;
-    char value[64];            /* "": a key without effect that was not given */
+    char value[80];            /* "": a key without effect that was not given */
     const char *unit;          /* "elements"; "": none, or part of the value */
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
     struct binding binding;
-    char effect[200];          /* what the key does in this run; "": no more than its help says */
+    char effect[400];          /* what the key does in this run; "": no more than its help says */
 };
 
 struct knobs {
@@ -34,4 +34,10 @@ struct knobs {
  * only when the run or a key has changed. */
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
+/* What knobs_of() and explain.c share. Reads a key: from: "file", "set" or "auto", as config_given_next() says it, with the value
+ * that was given; NULL: it was not given. */
+void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value);
+void knob_bind(struct knob *knob, const struct effect_run *run); /* sets its binding and effect */
 const char *knob_source_name(enum knob_source source);
+/* Large numbers in groups; one that means "no limit" has a name. "": a key without effect that was not given. */
+const char *knob_shown(char text[32], const struct knob *knob);

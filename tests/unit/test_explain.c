@@ -52,7 +52,7 @@ static void page_free(struct page *page)
 static const struct explained *find(const struct page *page, const char *path)
 {
     for (int i = 0; i < page->count; i++)
-        if (!strcmp(page->list[i].key->path, path)) return &page->list[i];
+        if (!strcmp(page->list[i].knob.key->path, path)) return &page->list[i];
     fail_msg("no key %s", path);
     return NULL;
 }
@@ -89,7 +89,7 @@ static void every_key_stands_there_once_and_given_ones_first(void **state)
     while (page.list[given].part == EXPLAIN_GIVEN) given++;
     assert_int_equal(given, 11);
     for (int i = 0; i < page.count; i++) /* and each says something */
-        assert_true(page.list[i].effect[0] || page.list[i].why[0]);
+        assert_true(page.list[i].knob.effect[0] || page.list[i].why[0]);
     page_free(&page);
 }
 
@@ -97,27 +97,27 @@ static void who_said_it(void **state)
 {
     (void)state;
     struct page page = explained(config_of(foreign));
-    assert_string_equal(find(&page, ZERO "stage")->from, "file");
-    assert_string_equal(find(&page, "train_batch_size")->from, "auto");
-    assert_string_equal(find(&page, "train_batch_size")->value, "8");
+    assert_string_equal(knob_source_name(find(&page, ZERO "stage")->knob.source), "file");
+    assert_string_equal(knob_source_name(find(&page, "train_batch_size")->knob.source), "auto");
+    assert_string_equal(find(&page, "train_batch_size")->knob.value, "8");
     assert_string_equal(find(&page, ZERO "reduce_bucket_size")->note, "\"auto\" is 16384 (h*h, h = hidden)");
     assert_string_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->spelling, ZERO "prefetch_bucket_size");
     assert_string_equal(find(&page, "bf16.enabled")->spelling, "bfloat16");
-    assert_string_equal(find(&page, "bf16.enabled")->value, "true");
+    assert_string_equal(find(&page, "bf16.enabled")->knob.value, "true");
     assert_string_equal(find(&page, ZERO "stage")->spelling, "");
-    assert_string_equal(find(&page, "gradient_accumulation_steps")->from, "derived");
-    assert_string_equal(find(&page, ZERO "overlap_comm")->from, "derived");
-    assert_string_equal(find(&page, ZERO "sub_group_size")->from, "default");
+    assert_string_equal(knob_source_name(find(&page, "gradient_accumulation_steps")->knob.source), "derived");
+    assert_string_equal(knob_source_name(find(&page, ZERO "overlap_comm")->knob.source), "derived");
+    assert_string_equal(knob_source_name(find(&page, ZERO "sub_group_size")->knob.source), "default");
     page_free(&page);
     const char *const sets[] = {ZERO "max_live_parameters=5"};
     struct config config;
     assert_int_equal(config_load(&config, "configs/nano.json", sets, 1, NULL), STATUS_OK);
     page = explained(config);
-    assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->from, "--set");
+    assert_string_equal(knob_source_name(find(&page, ZERO "stage3_max_live_parameters")->knob.source), "--set");
     assert_string_equal(find(&page, ZERO "stage3_max_live_parameters")->spelling, "");
     page_free(&page);
     page = explained(config_of("{\"train_batch_size\": 4, \"zero_optimization\": true}"));
-    assert_string_equal(find(&page, ZERO "stage")->value, "1");
+    assert_string_equal(find(&page, ZERO "stage")->knob.value, "1");
     assert_string_equal(find(&page, ZERO "stage")->spelling, "zero_optimization");
     page_free(&page);
 }
@@ -138,20 +138,20 @@ static void figures_are_the_plans(void **state)
         reductions += op->kind == OP_REDUCE_SCATTER;
     }
     snprintf(expected, sizeof expected, "%d of %d gathers of a step are issued ahead of their use", ahead, gathers);
-    assert_string_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->effect, expected);
+    assert_string_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->knob.effect, expected);
     snprintf(expected, sizeof expected, "%d reductions a step, of at most 198,272 elements", reductions);
-    assert_string_equal(find(&page, ZERO "reduce_bucket_size")->effect, expected);
-    assert_string_equal(find(&page, "model.name")->effect, "834,304 parameters in 6 units");
-    assert_non_null(strstr(find(&page, ZERO "stage")->effect, "3,337,216 bytes a rank")); /* 16 Psi / N */
-    assert_string_equal(find(&page, "train_batch_size")->effect,
+    assert_string_equal(find(&page, ZERO "reduce_bucket_size")->knob.effect, expected);
+    assert_string_equal(find(&page, "model.name")->knob.effect, "834,304 parameters in 6 units");
+    assert_non_null(strstr(find(&page, ZERO "stage")->knob.effect, "3,337,216 bytes a rank")); /* 16 Psi / N */
+    assert_string_equal(find(&page, "train_batch_size")->knob.effect,
                         "4 samples x 1 micro-step x 4 ranks = 16, which is 1,024 tokens a step");
-    assert_int_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->binding.verdict, BINDS);
+    assert_int_equal(find(&page, ZERO "stage3_prefetch_bucket_size")->knob.binding.verdict, BINDS);
     assert_non_null(strstr(find(&page, ZERO "stage3_prefetch_bucket_size")->why, "with 0: gathers ahead 0 instead of"));
-    assert_int_equal(find(&page, ZERO "stage3_max_live_parameters")->binding.verdict, BINDS_NOT);
-    assert_int_equal(find(&page, "optimizer.params.momentum")->binding.verdict, BINDS_NOT);
+    assert_int_equal(find(&page, ZERO "stage3_max_live_parameters")->knob.binding.verdict, BINDS_NOT);
+    assert_int_equal(find(&page, "optimizer.params.momentum")->knob.binding.verdict, BINDS_NOT);
     assert_string_equal(find(&page, "optimizer.params.momentum")->why, "AdamW has no such parameter");
-    assert_string_equal(find(&page, "scheduler.type")->effect, "none: the learning rate is 0.001 at every step");
-    assert_string_equal(find(&page, "fp16.hysteresis")->effect, "nothing to act on: fp16 is off");
+    assert_string_equal(find(&page, "scheduler.type")->knob.effect, "none: the learning rate is 0.001 at every step");
+    assert_string_equal(find(&page, "fp16.hysteresis")->knob.effect, "nothing to act on: fp16 is off");
     page_free(&page);
 }
 
@@ -179,7 +179,7 @@ static void knobs_that_have_nothing_to_act_on_say_so(void **state)
         struct error err = {0};
         if (config_load(&config, "configs/nano.json", &cases[c].set, 1, &err)) fail_msg("%s", err.text);
         struct page page = explained(config);
-        const char *effect = find(&page, cases[c].path)->effect;
+        const char *effect = find(&page, cases[c].path)->knob.effect;
         if (!strstr(effect, cases[c].words)) fail_msg("%s: \"%s\" lacks \"%s\"", cases[c].set, effect, cases[c].words);
         page_free(&page);
     }
@@ -214,12 +214,12 @@ static void json_says_the_same(void **state)
     assert_int_equal(cJSON_GetArraySize(keys), page.count);
     for (int i = 0; i < page.count; i++) {
         const cJSON *row = cJSON_GetArrayItem(keys, i), *binds = cJSON_GetObjectItem(row, "binds");
-        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "key")), page.list[i].key->path);
+        assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(row, "key")), page.list[i].knob.key->path);
         const char *value = cJSON_GetStringValue(cJSON_GetObjectItem(row, "value"));
-        assert_string_equal(value ? value : "", page.list[i].value);
-        assert_int_equal(cJSON_IsTrue(binds), page.list[i].binding.verdict == BINDS);
+        assert_string_equal(value ? value : "", page.list[i].knob.value);
+        assert_int_equal(cJSON_IsTrue(binds), page.list[i].knob.binding.verdict == BINDS);
         assert_int_equal(binds != NULL,
-                         page.list[i].binding.verdict == BINDS || page.list[i].binding.verdict == BINDS_NOT);
+                         page.list[i].knob.binding.verdict == BINDS || page.list[i].knob.binding.verdict == BINDS_NOT);
     }
     cJSON_Delete(json);
     free(text);

@@ -6,7 +6,6 @@
 
 #include "engine/advise/differences.h"
 #include "engine/advise/knobs.h"
-#include "engine/base/grouped.h"
 #include "tui/view/view.h"
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */
@@ -205,17 +204,6 @@ static void draw_head(struct canvas canvas, int y)
               {-CHANGE, "change"});
 }
 
-/* Large numbers in groups; what is beyond counting has a name. */
-static const char *shown_value(char out[32], const struct knob *knob)
-{
-    char *end;
-    bool whole = knob->key->type == KEY_INT || knob->key->type == KEY_INT64;
-    long long number = strtoll(knob->value, &end, 10);
-    if (!knob->value[0]) return knob->class == KNOB_HONOURED ? "none" : "-";
-    if (knob->class == KNOB_HONOURED && whole && !*end) return number == INT64_MAX ? "no limit" : grouped(out, number);
-    return knob->value;
-}
-
 /* A long name takes of the value's room what that leaves. */
 static int own_columns(const char *name, const char *value)
 {
@@ -227,7 +215,7 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
 {
     static const char *const words[] = {"n/a", "yes", "no", ""}; /* by verdict: whether it binds */
     char unit[32], text[32];
-    const char *value = shown_value(text, knob);
+    const char *value = knob_shown(text, knob);
     enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;
     bool quiet = knob->source == SOURCE_DEFAULT || knob->class != KNOB_HONOURED;
     snprintf(unit, sizeof unit, " %s",
