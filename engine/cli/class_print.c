@@ -174,19 +174,14 @@ static const char page[] =
 
 /* ---- the command --------------------------------------------------------------------------------------------------- */
 
-static bool has_learner(const struct class *class, const char *learner)
-{
-    for (int n = 0; n < class->count; n++)
-        if (strcmp(class->labs[n].learner, learner) == 0) return true;
-    return false;
-}
-
 static int show(const struct cli *cli, const struct class *class, struct error *err)
 {
-    if (cli->second && !has_learner(class, cli->second))
-        return error_set(err, STATUS_USAGE, "%s: no learner in %s has this name; zerolab class %s lists the learners",
-                         cli->second, cli->operand, cli->operand);
-    return front_answer(cli, page, facts_of(class, cli->operand, cli->second), err);
+    cJSON *facts = facts_of(class, cli->operand, cli->second);
+    const cJSON *learners = json_get(facts, "learners");
+    if (!cli->second || (learners && learners->child)) return front_answer(cli, page, facts, err);
+    cJSON_Delete(facts);
+    return error_set(err, STATUS_USAGE, "%s: no learner in %s has this name; zerolab class %s lists the learners",
+                     cli->second, cli->operand, cli->operand);
 }
 
 int front_class(const struct cli *cli, struct error *err)

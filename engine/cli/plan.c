@@ -249,27 +249,23 @@ static void print_models(FILE *out)
     }
 }
 
-static int list_models(const struct cli *cli, struct error *err)
+static int print_list(const struct cli *cli, bool of_models, struct error *err)
 {
-    if (cli->json) return error_set(err, STATUS_USAGE, "--json goes with the name of a model, not with a list of names");
+    if (of_models && cli->json)
+        return error_set(err, STATUS_USAGE, "--json goes with the name of a model, not with a list of names");
+    int status = STATUS_OK;
     FILE *out = front_open(cli->output, err);
     if (!out) return err->status;
-    print_models(out);
-    return front_close(out, cli->output, STATUS_OK, err);
-}
-
-static int list_accountings(const struct cli *cli, struct error *err)
-{
-    FILE *out = front_open(cli->output, err);
-    if (!out) return err->status;
-    return front_close(out, cli->output, accountings_print(out, cli->json, err), err);
+    if (of_models) print_models(out);
+    else status = accountings_print(out, cli->json, err);
+    return front_close(out, cli->output, status, err);
 }
 
 int front_plan(const struct cli *cli, struct error *err)
 {
     bool fits = true;
-    if (cli->accounting && strcmp(cli->accounting, "list") == 0) return list_accountings(cli, err);
-    if (cli->model && strcmp(cli->model, "list") == 0) return list_models(cli, err);
+    if (cli->accounting && strcmp(cli->accounting, "list") == 0) return print_list(cli, false, err);
+    if (cli->model && strcmp(cli->model, "list") == 0) return print_list(cli, true, err);
     const int status = cli->sweeps.count ? front_sweep(cli, err) : plan(cli, &fits, err);
     return status || fits ? status : STATUS_CHECK;
 }
