@@ -9,15 +9,11 @@
 
 enum { SCHEDULE_NUMBER = 1 };
 
-struct level {
-    uint64_t live_bytes, peak_bytes, at_peak_bytes;
-};
-
 /* A recorded rank: its times, and what it holds. */
 struct recorded {
     const struct op_time *times;
     int64_t (*sent)[LINKS]; /* by operation */
-    struct level category[TIERS][CATEGORIES], tier[TIERS];
+    struct memory_snapshot memory;
     uint64_t told_peak_bytes[TIERS];
 };
 
@@ -102,37 +98,46 @@ static void put_plan(struct recorder *recorder)
 
 /* ---- memory ---- */
 
+static void add_bytes(struct memory_count *count, uint64_t bytes)
+{
+    count->live_bytes += bytes;
+    if (count->live_bytes > count->peak_bytes) count->peak_bytes = count->live_bytes;
+}
+
 static void change(struct recorded *of, const struct buffer *buffer, bool takes)
 {
-    struct level *category = &of->category[buffer->tier][buffer->category], *tier = &of->tier[buffer->tier];
     const uint64_t bytes = takes ? (uint64_t)buffer->bytes : -(uint64_t)buffer->bytes;
-    category->live_bytes += bytes;
-    tier->live_bytes += bytes;
-    if (category->live_bytes > category->peak_bytes) category->peak_bytes = category->live_bytes;
-    if (tier->live_bytes <= tier->peak_bytes) return;
-    tier->peak_bytes = tier->live_bytes;
-    for (int c = 0; c < CATEGORIES; c++)
-        of->category[buffer->tier][c].at_peak_bytes = of->category[buffer->tier][c].live_bytes;
+    struct memory_count *tier = &of->memory.tier[buffer->tier];
+    const uint64_t peak_bytes = tier->peak_bytes;
+    add_bytes(&of->memory.category[buffer->tier][buffer->category], bytes);
+    add_bytes(tier, bytes);
+    for (int c = 0; c < CATEGORIES && tier->peak_bytes > peak_bytes; c++)
+        of->memory.at_peak_bytes[buffer->tier][c] = of->memory.category[buffer->tier][c].live_bytes;
 }
 
 /* The pool is as the plan lays it out: from its first to its last address. */
-static uint64_t reserved_bytes(const struct recorder *recorder, int tier, int category)
+static void reserve(struct recorded *of, const struct footprint *footprint)
 {
-    return recorder->setup->footprint.category[tier][category].extent_bytes;
+    for (int tier = 0; tier < TIERS; tier++)
+        for (int c = 0; c < CATEGORIES; c++) {
+            const uint64_t bytes = (uint64_t)footprint->category[tier][c].extent_bytes;
+            of->memory.category[tier][c].reserved_bytes = bytes;
+            of->memory.tier[tier].reserved_bytes += bytes;
+        }
 }
 
 static void put_level(struct recorder *recorder, int rank, int tier, int category)
 {
-    const struct level *level = &recorder->ranks[rank].category[tier][category];
-    PUT(recorder, rank, MEMORY, memory, (uint8_t)tier, (uint8_t)category, level->live_bytes,
-        reserved_bytes(recorder, tier, category), level->peak_bytes);
+    const struct memory_count *count = &recorder->ranks[rank].memory.category[tier][category];
+    PUT(recorder, rank, MEMORY, memory, (uint8_t)tier, (uint8_t)category, count->live_bytes, count->reserved_bytes,
+        count->peak_bytes);
 }
 
 static void put_holdings(struct recorder *recorder, int rank)
 {
     for (int tier = 0; tier < TIERS; tier++)
         for (int c = 0; c < CATEGORIES; c++)
-            if (reserved_bytes(recorder, tier, c)) put_level(recorder, rank, tier, c);
+            if (recorder->ranks[rank].memory.category[tier][c].reserved_bytes) put_level(recorder, rank, tier, c);
 }
 
 static void put_effects(struct recorder *recorder, int rank, int first, int count, bool takes)
@@ -144,52 +149,23 @@ static void put_effects(struct recorder *recorder, int rank, int first, int coun
     }
 }
 
-static void put_peaks(struct recorder *recorder, int rank)
-{
-    struct recorded *of = &recorder->ranks[rank];
-    put_holdings(recorder, rank);
-    for (int tier = 0; tier < TIERS; tier++) {
-        const struct level *level = &of->tier[tier];
-        uint64_t reserved = 0;
-        for (int c = 0; c < CATEGORIES; c++) reserved += reserved_bytes(recorder, tier, c);
-        if (!reserved) continue;
-        PUT(recorder, rank, TIER_PEAK, tier_peak, (uint8_t)tier, level->live_bytes, reserved, level->peak_bytes,
-            reserved);
-        for (int c = 0; c < CATEGORIES && level->peak_bytes != of->told_peak_bytes[tier]; c++)
-            PUT(recorder, rank, TENANT, tenant, (uint8_t)tier, (uint8_t)c, of->category[tier][c].at_peak_bytes);
-        of->told_peak_bytes[tier] = level->peak_bytes;
-    }
-}
-
 /* ---- a step ---- */
 
-static void put_traffic(struct recorder *recorder, int rank)
+static void put_traffic(const struct recorder *recorder, int rank, const struct record_output *taker)
 {
     const struct recorded *of = &recorder->ranks[rank];
-    struct {
-        uint32_t count;
-        uint64_t busy_ns, sent_bytes[LINKS], link_ns[LINKS];
-    } sums[TRAFFIC_KINDS + 1] = {0}, *sum;
+    struct step_traffic sums[TRAFFIC_KINDS + 1] = {0};
     for (int o = 0; o < recorder->schedule->op_count; o++) {
         const struct op_time *time = &of->times[o];
-        sum = &sums[op_traffic(recorder->schedule->ops[o].kind)];
+        struct step_traffic *sum = &sums[op_traffic(recorder->schedule->ops[o].kind)];
         sum->count++;
         sum->busy_ns += time->ended_ns - time->started_ns;
         for (int link = 0; link < LINKS; link++) {
-            sum->sent_bytes[link] += (uint64_t)of->sent[o][link];
+            sum->sent_bytes[link == LINK_INTER] += (uint64_t)of->sent[o][link];
             if (of->sent[o][link]) sum->link_ns[link] += time->ended_ns - time->started_ns - time->peers_ns;
         }
     }
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        const enum link first = traffic_link((enum traffic)kind), last = first == LINK_INTRA ? LINK_INTER : first;
-        sum = &sums[kind];
-        for (enum link link = first; sum->count && link <= last; link++) {
-            if (link == LINK_INTER && !sum->sent_bytes[link]) continue;
-            PUT(recorder, rank, TRAFFIC, traffic, recorder->step, (uint8_t)kind, (uint8_t)link, sum->count,
-                sum->sent_bytes[link], link == first ? sum->busy_ns : 0);
-            PUT(recorder, rank, LINK, link, recorder->step, (uint8_t)kind, (uint8_t)link, sum->link_ns[link]);
-        }
-    }
+    records_of_sent(sums, recorder->step, taker);
 }
 
 static void put_step_end(struct recorder *recorder, int rank)
@@ -197,8 +173,11 @@ static void put_step_end(struct recorder *recorder, int rank)
     const struct schedule *schedule = recorder->schedule;
     const uint64_t tokens =
         (uint64_t)schedule->B * (uint64_t)schedule->T * (uint64_t)schedule->micro_steps * (uint64_t)schedule->ranks;
-    put_traffic(recorder, rank);
-    put_peaks(recorder, rank);
+    struct taking taking = {recorder, rank};
+    const struct record_output taker = {take, &taking};
+    put_traffic(recorder, rank, &taker);
+    put_holdings(recorder, rank);
+    records_of_peaks(&recorder->ranks[rank].memory, recorder->ranks[rank].told_peak_bytes, &taker);
     PUT(recorder, rank, STEP_END, step_end, .step = recorder->step, .schedule = SCHEDULE_NUMBER,
         .stage = (uint8_t)schedule->stage, .loss = NAN, .grad_norm = NAN, .learning_rate = NAN, .loss_scale = NAN,
         .tokens = tokens < UINT32_MAX ? (uint32_t)tokens : UINT32_MAX, .micro_steps = (uint32_t)schedule->micro_steps,
@@ -279,6 +258,7 @@ static bool make_room(struct recorder *recorder)
         of->sent = recorder->sent + (size_t)rank * ops;
         for (size_t o = 0; o < ops; o++)
             op_link_bytes(of->sent[o], schedule, input->cost.model, &schedule->ops[o], rank, input->cost.per_node);
+        reserve(of, &recorder->setup->footprint);
         for (int b = 0; b < schedule->lasting_count; b++) change(of, &schedule->buffers[b], true);
     }
     return true;

@@ -6,6 +6,7 @@
 #include "engine/optim/learning_rate.h"
 #include "engine/optim/loss_scale.h"
 #include "engine/zero/executor.h"
+#include "engine/zero/plan_records.h"
 #include "engine/zero/zero.h"
 
 /* Each rank's contribution to the agreement at the end of a step. */
@@ -101,7 +102,7 @@ struct zero {
         uint64_t peak_bytes[TIERS];
         uint64_t memory_ns; /* time of the last memory record: records of one ring are in order */
         _Atomic bool held[TIERS][CATEGORIES]; /* the category has ever held bytes */
-        struct { uint32_t count; uint64_t sent_bytes[2], busy_ns, link_ns[LINKS]; } traffic[TRAFFIC_KINDS]; /* of the step */
+        struct step_traffic traffic[TRAFFIC_KINDS]; /* of the step */
     } trace;
 };
 

@@ -73,6 +73,36 @@ void records_of_traffic(const struct planned_step *step, int rank, int per_node,
     }
 }
 
+/* ---- a step ---- */
+
+void records_of_sent(const struct step_traffic traffic[TRAFFIC_KINDS], uint32_t step, const struct record_output *taker)
+{
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int inter = 0; traffic[kind].count && inter <= (traffic[kind].sent_bytes[1] > 0); inter++) {
+            const struct step_traffic *of = &traffic[kind];
+            const enum link link = inter ? LINK_INTER : traffic_link((enum traffic)kind);
+            put(taker, (struct trace_record){.kind = TRACE_TRAFFIC,
+                                             .traffic = {step, (uint8_t)kind, (uint8_t)link, of->count, of->sent_bytes[inter],
+                                                         inter ? 0 : of->busy_ns}});
+            put(taker, (struct trace_record){.kind = TRACE_LINK, .link = {step, (uint8_t)kind, (uint8_t)link, of->link_ns[link]}});
+        }
+}
+
+void records_of_peaks(const struct memory_snapshot *memory, uint64_t told_bytes[TIERS], const struct record_output *taker)
+{
+    for (int tier = 0; tier < TIERS; tier++) {
+        const struct memory_count *count = &memory->tier[tier];
+        if (count->peak_bytes == 0) continue;
+        put(taker, (struct trace_record){.kind = TRACE_TIER_PEAK,
+                                         .tier_peak = {(uint8_t)tier, count->live_bytes, count->reserved_bytes,
+                                                       count->peak_bytes, count->reserved_bytes}});
+        for (int c = 0; c < CATEGORIES && count->peak_bytes != told_bytes[tier]; c++)
+            put(taker, (struct trace_record){.kind = TRACE_TENANT,
+                                             .tenant = {(uint8_t)tier, (uint8_t)c, memory->at_peak_bytes[tier][c]}});
+        told_bytes[tier] = count->peak_bytes;
+    }
+}
+
 /* ---- the run ---- */
 
 static cJSON *model_json(const struct model *model)

@@ -1,9 +1,11 @@
-/* Makes the records of the plan: the run's header, and each schedule with its planned memory and traffic. The engine writes the header
- * when a run begins, the others when a schedule comes into force; a simulation writes all when it begins. */
+/* Makes records that the engine and a simulation both write: the run's header, each schedule with its planned memory and traffic, and the
+ * traffic and peaks of each step. The engine writes the header when a run begins, those of a schedule when it comes into force; a simulation
+ * writes them when it begins. */
 #pragma once
 
 #include "engine/config/config.h"
 #include "engine/data/data.h"
+#include "engine/memory/memory.h"
 #include "engine/plan/schedule.h"
 #include "engine/trace/record.h"
 
@@ -16,6 +18,12 @@ struct planned_step { const struct schedule *schedule; const struct model *model
 void records_of_schedule(const struct planned_step *step, const struct record_output *taker);
 void records_of_memory(const struct planned_step *step, const struct record_output *taker);
 void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_output *taker);
+
+/* What a rank did in a step: what it sent and how long that took, by kind (sent_bytes: within the node or between tiers, and to other
+ * nodes); and the peaks of its tiers, with what was held then where a peak is not the one told last, which becomes it. */
+struct step_traffic { uint32_t count; uint64_t sent_bytes[2], busy_ns, link_ns[LINKS]; };
+void records_of_sent(const struct step_traffic traffic[TRAFFIC_KINDS], uint32_t step, const struct record_output *taker);
+void records_of_peaks(const struct memory_snapshot *memory, uint64_t told_bytes[TIERS], const struct record_output *taker);
 
 /* Where in the run this engine begins, and on which machine. resumed: the checkpoint folder from which the run
  * continues, or NULL. simulated_ranks: 0, or the run is simulated with so many ranks, of which the first `ranks` are recorded; isa is then

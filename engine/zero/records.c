@@ -7,7 +7,6 @@
 #include "engine/plan/schedule_io.h"
 #include "engine/zero/executor_parts.h"
 #include "engine/zero/internal.h"
-#include "engine/zero/plan_records.h"
 #include "kernels/kernels.h"
 
 static struct trace_record record_of(const struct zero *zero, enum trace_kind kind)
@@ -85,7 +84,7 @@ void zero_record_budgets(struct zero *zero)
     }
 }
 
-static void emit_of_plan(void *user, struct trace_record *record)
+static void emit_here(void *user, struct trace_record *record)
 {
     struct zero *zero = user;
     record->rank = (uint16_t)zero->rank;
@@ -96,7 +95,7 @@ static void emit_of_plan(void *user, struct trace_record *record)
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
-    const struct record_output output = {emit_of_plan, zero};
+    const struct record_output output = {emit_here, zero};
     /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
         const struct planned_step step = {&zero->plan.schedules[which], &zero->model,
@@ -151,51 +150,14 @@ static void record_peaks(struct zero *zero)
     struct memory_snapshot snapshot;
     memory_snapshot(zero->memory, &snapshot);
     record_holdings(zero, &snapshot);
-    for (int tier = 0; tier < TIERS; tier++) {
-        const struct memory_count *count = &snapshot.tier[tier];
-        if (count->peak_bytes == 0) continue;
-        struct trace_record record = record_of(zero, TRACE_TIER_PEAK);
-        record.tier_peak = (struct trace_of_tier_peak){(uint8_t)tier, count->live_bytes, count->reserved_bytes,
-                                                       count->peak_bytes, count->reserved_bytes};
-        emit(zero, &record);
-        if (count->peak_bytes == zero->trace.peak_bytes[tier]) continue;
-        zero->trace.peak_bytes[tier] = count->peak_bytes;
-        for (int c = 0; c < CATEGORIES; c++) {
-            record = record_of(zero, TRACE_TENANT);
-            record.tenant = (struct trace_of_tenant){(uint8_t)tier, (uint8_t)c, snapshot.at_peak_bytes[tier][c]};
-            emit(zero, &record);
-        }
-    }
-}
-
-static void record_traffic(struct zero *zero, uint32_t step)
-{
-    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-        for (int link = LINK_INTRA; link <= LINK_INTER; link++) {
-            if (zero->trace.traffic[kind].count == 0 ||
-                (link == LINK_INTER && zero->trace.traffic[kind].sent_bytes[link] == 0))
-                continue;
-            struct trace_record record = record_of(zero, TRACE_TRAFFIC);
-            record.traffic = (struct trace_of_traffic){
-                step,
-                (uint8_t)kind,
-                (uint8_t)(traffic_is_copy((enum traffic)kind) ? traffic_link((enum traffic)kind) : (enum link)link),
-                zero->trace.traffic[kind].count,
-                zero->trace.traffic[kind].sent_bytes[link],
-                link == LINK_INTRA ? zero->trace.traffic[kind].busy_ns : 0};
-            emit(zero, &record);
-            const struct trace_of_traffic of = record.traffic;
-            record = record_of(zero, TRACE_LINK);
-            record.link = (struct trace_of_link){step, of.traffic, of.link, zero->trace.traffic[kind].link_ns[of.link]};
-            emit(zero, &record);
-        }
+    records_of_peaks(&snapshot, zero->trace.peak_bytes, &(struct record_output){emit_here, zero});
 }
 
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t number, uint64_t paused_ns)
 {
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
-    record_traffic(zero, (uint32_t)result->step);
+    records_of_sent(zero->trace.traffic, (uint32_t)result->step, &(struct record_output){emit_here, zero});
     record_peaks(zero);
     struct trace_record record = record_of(zero, TRACE_STEP_END);
     record.step_end = (struct trace_of_step_end){
