@@ -38,21 +38,6 @@ static void read_note(struct explained *line, const struct config *config)
                                      (int)strcspn(at, "\n") - (int)length - 2, at + length + 2);
 }
 
-/* Why a key does nothing, or what would be refused. */
-static void explain_nothing(struct knob *knob)
-{
-    const struct config_key *key = knob->key;
-    const size_t room = sizeof knob->effect;
-    switch (key->class) {
-    case CLASS_FIXED: snprintf(knob->effect, room, "refused unless it is %s: %s", key->value, key->text); break;
-    case CLASS_SWITCH:
-        snprintf(knob->effect, room, "no effect, and refused where its `enabled` is true: %s", key->text);
-        break;
-    case CLASS_QUIET: snprintf(knob->effect, room, "a detail of a feature that is not used"); break;
-    default: snprintf(knob->effect, room, "no effect here: %s", key->text);
-    }
-}
-
 /* The effect if there is no sentence for this run. */
 static void say_help(struct knob *knob)
 {
@@ -81,7 +66,6 @@ static struct explained explain_key(const struct config_key *key, const struct e
     if (is_given && strcmp(given.spelling, key->path) != 0) snprintf(line.spelling, sizeof line.spelling, "%s", given.spelling);
     line.part = part_of(&line.knob, run->config, is_given);
     if (line.knob.class == KNOB_HONOURED) explain_honoured(&line, run);
-    else explain_nothing(&line.knob);
     return line;
 }
 

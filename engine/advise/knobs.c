@@ -32,6 +32,21 @@ static enum knob_class class_of(const struct config_key *key)
     return key->class == CLASS_FIXED || key->class == CLASS_SWITCH ? KNOB_REFUSED : KNOB_WITHOUT_EFFECT;
 }
 
+/* Why a key does nothing, or what would be refused. */
+static void say_nothing(struct knob *knob)
+{
+    const struct config_key *key = knob->key;
+    const size_t room = sizeof knob->effect;
+    switch (key->class) {
+    case CLASS_FIXED: snprintf(knob->effect, room, "refused unless it is %s: %s", key->value, key->text); break;
+    case CLASS_SWITCH:
+        snprintf(knob->effect, room, "no effect, and refused where its `enabled` is true: %s", key->text);
+        break;
+    case CLASS_QUIET: snprintf(knob->effect, room, "a detail of a feature that is not used"); break;
+    default: snprintf(knob->effect, room, "no effect here: %s", key->text);
+    }
+}
+
 /* What was not given and is not the default either follows from something else: sizes of a model by name, the batch triad,
  * overlap_comm from the stage. */
 void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value)
@@ -41,6 +56,7 @@ void knob_read(struct knob *knob, const struct config_key *key, const struct con
     if (class == KNOB_HONOURED) key_show(key, config, knob->value, sizeof knob->value);
     else if (from && value) snprintf(knob->value, sizeof knob->value, "%s", value);
     knob->source = class != KNOB_HONOURED || key_is_default(key, knob->value) ? SOURCE_DEFAULT : SOURCE_DERIVED;
+    if (class != KNOB_HONOURED) say_nothing(knob);
     if (from) knob->source = !strcmp(from, "set") ? SOURCE_SET : !strcmp(from, "auto") ? SOURCE_AUTO : SOURCE_FILE;
 }
 

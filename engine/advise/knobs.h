@@ -20,7 +20,7 @@ struct knob {
     enum knob_source source;
     uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
     struct binding binding;
-    char effect[400];          /* what the key does in this run; "": no more than its help says */
+    char effect[400];          /* what the key does in this run, or why nothing; "": no more than its help says */
 };
 
 struct knobs {

@@ -67,10 +67,11 @@ static void draw_facts(struct canvas canvas, int y, const struct scene *scene, c
 {
     const int end = canvas.at.rows - 1;
     char why[400], elsewhere[DIFFERENCE_MAX] = "";
+    const char *effect = knob->class == KNOB_HONOURED ? knob->effect : ""; /* else it stands above */
     const struct difference *row = difference_of_key(knob->key->path);
     enum style style = say_binding(why, sizeof why, scene->state->units, knobs, knob);
-    int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, knob->effect);
-    if (y + effect_rows + why_rows <= end) y += draw_rows(canvas, y, effect_rows, STYLE_TEXT, knob->effect);
+    int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, effect);
+    if (y + effect_rows + why_rows <= end) y += draw_rows(canvas, y, effect_rows, STYLE_TEXT, effect);
     y += draw_rows(canvas, y, end - y, style, why);
     if (row) difference_say(elsewhere, row);
     if (y + draw_rows(canvas, y, 0, STYLE_DIM, elsewhere) <= end) draw_rows(canvas, y, end - y, STYLE_DIM, elsewhere);
@@ -128,14 +129,8 @@ static void draw_details(struct canvas canvas, const struct scene *scene, const 
     const int columns = canvas.at.columns - 2;
     snprintf(text, sizeof text, "%s%s%s", knob->key->path, knob->value[0] ? " = " : "", knob->value);
     draw_title(canvas, 0, false, text);
-    if (knob->class == KNOB_HONOURED) snprintf(text, sizeof text, "%s", knob->key->text);
-    else if (knob->class == KNOB_REFUSED)
-        snprintf(text, sizeof text, "refused unless it is %s: %s",
-                 knob->key->class == CLASS_SWITCH || !knob->key->value[0] ? "off" : knob->key->value, knob->key->text);
-    else
-        snprintf(text, sizeof text, "no effect here%s%s",
-                 knob->key->text[0] ? ": " : ", nor in DeepSpeed unless what it belongs to is on", knob->key->text);
-    int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, text);
+    const char *help = knob->class == KNOB_HONOURED ? knob->key->text : knob->effect;
+    int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, help);
     draw_facts(canvas, y, scene, knobs, knob);
     draw_refusal(canvas, canvas.at.rows - 2, scene, knob);
     draw_change(canvas, canvas.at.rows - 1, scene, knob);
