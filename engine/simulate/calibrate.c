@@ -95,35 +95,45 @@ static int reduce(struct bench *bench)
     return STATUS_OK;
 }
 
-/* The least time of a call of each, in ns. */
+/* The time of a call of each, in ns. */
 struct times {
     double product[3][WIDTHS], between[2], update, copy, reduce;
 };
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
-static void keep_least(struct bench *bench, measured_work *work, double *least)
+static void measure_round(struct bench *bench, struct times *times)
 {
-    const double took_ns = call_ns(bench, work);
-    if (!(took_ns >= *least)) *least = took_ns;
+    for (int t = 0; t < 3; t++) {
+        bench->dtype = types[t];
+        for (int w = 0; w < WIDTHS; w++) {
+            bench->width = widths[w];
+            times->product[t][w] = call_ns(bench, product);
+        }
+        if (t < 2) times->between[t] = call_ns(bench, elementwise);
+    }
+    times->update = call_ns(bench, update);
+    times->copy = call_ns(bench, copy);
+    times->reduce = call_ns(bench, reduce);
 }
 
-/* Rounds of all kernels in turns, because a machine is slower at times, for longer than the rounds of one would take. */
+static int ascending_double(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Of each the median over rounds of all kernels in turns: a machine is slower at times, for longer than the rounds of one would take, and
+ * steps are then, too. */
 static int measure_kernels(struct bench *bench, struct times *times)
 {
-    for (size_t d = 0; d < sizeof *times / sizeof(double); d++) ((double *)times)[d] = INFINITY;
-    for (int round = 0; round < ROUNDS && !bench->err->status; round++) {
-        for (int t = 0; t < 3; t++) {
-            bench->dtype = types[t];
-            for (int w = 0; w < WIDTHS; w++) {
-                bench->width = widths[w];
-                keep_least(bench, product, &times->product[t][w]);
-            }
-            if (t < 2) keep_least(bench, elementwise, &times->between[t]);
-        }
-        keep_least(bench, update, &times->update);
-        keep_least(bench, copy, &times->copy);
-        keep_least(bench, reduce, &times->reduce);
+    struct times rounds[ROUNDS];
+    for (int round = 0; round < ROUNDS && !bench->err->status; round++) measure_round(bench, &rounds[round]);
+    for (size_t d = 0; d < sizeof *times / sizeof(double) && !bench->err->status; d++) {
+        double of_rounds[ROUNDS];
+        for (int round = 0; round < ROUNDS; round++) of_rounds[round] = ((const double *)&rounds[round])[d];
+        qsort(of_rounds, ROUNDS, sizeof *of_rounds, ascending_double);
+        ((double *)times)[d] = of_rounds[ROUNDS / 2];
     }
     return bench->err->status;
 }
