@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/grouped.h"
+#include "engine/base/text_stream.h"
 #include "engine/base/words.h"
 
 enum { NAME_ROOM = 96 };
@@ -135,11 +136,11 @@ static const char *write_each(struct writer *writer, const char *at, const struc
 
 static const char *write_words(struct writer *writer, const char *at, const struct scope *scope, int hang)
 {
-    char *text = NULL;
-    size_t bytes;
-    struct writer inner = {.out = scope ? open_memstream(&text, &bytes) : NULL};
+    struct text_stream words = {0};
+    struct writer inner = {.out = scope ? text_stream_open(&words) : NULL};
     at = write_part(&inner, at, inner.out ? scope : NULL);
-    if (!inner.out || fclose(inner.out)) return at;
+    char *text = text_stream_close(&words);
+    if (!text) return at;
     words_print(writer->out, writer->column, hang ? hang : writer->column, text);
     writer->column = 0;
     free(text);

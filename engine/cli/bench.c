@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/base/order.h"
 #include "engine/base/template.h"
 #include "engine/cli/bench_rounds.h"
 #include "engine/cli/front.h"
@@ -25,15 +26,9 @@ struct spread {
     double low, median, high; /* half of the values lie from low to high */
 };
 
-static int ascending(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static struct spread spread_of(double *values, int count)
 {
-    qsort(values, (size_t)count, sizeof *values, ascending);
+    qsort(values, (size_t)count, sizeof *values, ascending_double);
     return (struct spread){values[count / 4], (values[(count - 1) / 2] + values[count / 2]) / 2,
                            values[count - 1 - count / 4]};
 }

@@ -1,6 +1,7 @@
 /* The critical path of a step: the chain of operations, over all ranks, that determines when the step ends. The search goes backwards
  * from the step's last operation. The predecessor of an operation is the operation of the same rank that ended last before it; of a
- * collective the search goes on at the rank that arrived last. Where nothing had ended just before, the time between is idle. (Yang and Miller, Critical Path Analysis for the Execution of Parallel and Distributed Programs, 1988.) */
+ * collective the search goes on at the rank that arrived last. Where nothing had ended just before, the time between is idle. (Yang and Miller, Critical Path
+ * Analysis for the Execution of Parallel and Distributed Programs, 1988.) */
 #pragma once
 
 #include "engine/observe/history.h"

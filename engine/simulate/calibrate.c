@@ -117,12 +117,6 @@ static void measure_round(struct bench *bench, struct times *times)
     times->reduce = call_ns(bench, reduce);
 }
 
-static int ascending_double(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* Of each the median over rounds of all kernels in turns: a machine is slower at times, for longer than the rounds of one would take, and
  * steps are then, too. */
 static int measure_kernels(struct bench *bench, struct times *times)

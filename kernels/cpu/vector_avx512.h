@@ -70,22 +70,22 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
+/* pair[0] gets these of the 32 elements, pair[1] those that stand `next` further on. */
+INLINE void pick(vec pair[2], __m512i these, int next)
+{
+    const vec first = _mm512_permutex2var_ps(pair[0], these, pair[1]);
+    pair[1] = _mm512_permutex2var_ps(pair[0], _mm512_add_epi32(these, _mm512_set1_epi32(next)), pair[1]);
+    pair[0] = first;
+}
+
 static inline void vec_split(vec pair[2])
 {
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
-                  odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    const vec first = _mm512_permutex2var_ps(pair[0], even, pair[1]);
-    pair[1] = _mm512_permutex2var_ps(pair[0], odd, pair[1]);
-    pair[0] = first;
+    pick(pair, _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30), 1);
 }
 
 static inline void vec_join(vec pair[2])
 {
-    const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-                  high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-    const vec first = _mm512_permutex2var_ps(pair[0], low, pair[1]);
-    pair[1] = _mm512_permutex2var_ps(pair[0], high, pair[1]);
-    pair[0] = first;
+    pick(pair, _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), 8);
 }
 
 static inline void vec_load_bytes(const void *x, vec pair[2])

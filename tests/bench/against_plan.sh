@@ -1,7 +1,7 @@
 #!/bin/bash
 # Planned, simulated and measured, side by side: trains more than sixty setups and holds memory, traffic and time of each against
 # `zerolab plan` and `zerolab simulate` on a profile that is measured here, again before every sixth setup. Traffic must be the plan's to
-# the byte, and so must peaks, but for the host's where a transfer may be early: they may be less. Times are held against the simulation
+# the byte, and so must peaks, but for the host's where a transfer may be early: they may be 2 % less. Times are held against the simulation
 # where every thread has a core of its own; the profile has one machine, so more ranks than its cores have none (n/a). Needs jq.
 # STEPS=N: steps a run (20).
 zerolab=$(realpath "${ZEROLAB:-build/release/zerolab}")
@@ -51,7 +51,7 @@ while read -r config ranks settings; do
     "$zerolab" plan "$root/configs/$config.json" "${sets[@]}" --json 2>/dev/null | jq -r "$planned" | sort >plan.txt
     jq -r "$measured" run.json | sort >run.txt
     same=$(join -a 1 -a 2 plan.txt run.txt | awk '$2 == $3 { next }
-        $1 == "host" && $3 && $3 < $2 { less = 100 * (1 - $3 / $2); next }
+        $1 == "host" && $3 < $2 && $3 >= 0.98 * $2 { less = 100 * (1 - $3 / $2); next }
         { differ = 1 }
         END { if (differ) print "DIFFER"; else if (less) printf "-%.1f%%", less; else print "exact" }')
     case $same in

@@ -67,7 +67,7 @@ static void draw_facts(struct canvas canvas, int y, const struct scene *scene, c
 {
     const int end = canvas.at.rows - 1;
     char why[400], elsewhere[DIFFERENCE_MAX] = "";
-    const char *effect = knob->class == KNOB_HONOURED ? knob->effect : ""; /* else it stands above */
+    const char *effect = knob->class == KNOB_HONOURED ? knob->effect : ""; /* say_binding() tells why another has none */
     const struct difference *row = difference_of_key(knob->key->path);
     enum style style = say_binding(why, sizeof why, scene->state->units, knobs, knob);
     int why_rows = draw_rows(canvas, y, 0, style, why), effect_rows = draw_rows(canvas, y, 0, STYLE_TEXT, effect);
