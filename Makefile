@@ -82,8 +82,8 @@ test-gpu bench-gpu:
 
 # The program with its libraries, for a machine that has not these; with the tests of a GPU, which then builds nothing:
 # ZEROLAB=build/program/zerolab make test-gpu.
-program: all $(if $(NVCC),$(GPU_PROGRAMS))
-	@tools/program.sh build/program $(BUILD)/zerolab $(if $(NVCC),$(GPU_PROGRAMS))
+program: all $(if $(NVCC),$(GPU_PROGRAMS) $(BUILD)/tests/truth)
+	@tools/program.sh build/program $(BUILD)/zerolab $(if $(NVCC),$(GPU_PROGRAMS) $(BUILD)/tests/truth)
 
 # A second make, because what this one asked pkg-config may have changed.
 run:

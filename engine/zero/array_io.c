@@ -98,7 +98,7 @@ int zero_array_write(const struct zero *zero, const struct buffer *buffer, uint6
 
 int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint64_t bytes, struct error *err)
 {
-    const struct mover *mover = zero->movers[LANE_COMPUTE];
+    const struct mover *mover = buffer->tier == TIER_DEVICE ? zero->movers[LANE_COMPUTE] : NULL;
     int status = mover_clear(mover, zero_place(zero, buffer), bytes, err);
     return status ? status : mover_finish(mover, err);
 }

@@ -214,6 +214,7 @@ uint64_t zero_save_range(const struct zero *zero);
 
 /* state.c: the lasting state. zero_plan() builds and checks the schedules; zero_make_state() takes and fills it. */
 int zero_array(const struct schedule *schedule, int unit, enum role role); /* number of its buffer, or -1 */
+int zero_state_array(const struct zero *zero, int unit, enum state_array array);
 int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedule schedules[SCHEDULES], struct error *err);
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err);
 

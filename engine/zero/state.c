@@ -168,13 +168,18 @@ bool zero_has_array(const struct zero *zero, enum state_array array)
     return array == STATE_WEIGHTS || (int)array - STATE_1 < optimizer_table[zero->model.optimizer].states;
 }
 
+int zero_state_array(const struct zero *zero, int unit, enum state_array array)
+{
+    static const enum role roles[STATE_ARRAYS] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_GRADIENT};
+    if (array == STATE_PENDING && !zero->pending.there) return -1;
+    return zero_array(&zero->plan.schedules[PURPOSE_TRAIN], unit, roles[array]);
+}
+
 int zero_read_state(const struct zero *zero, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
                     struct error *err)
 {
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
-    static const enum role roles[STATE_ARRAYS] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_GRADIENT};
-    const bool there = array != STATE_PENDING || zero->pending.there;
-    const int b = there ? zero_array(schedule, unit, roles[array]) : -1;
+    const int b = zero_state_array(zero, unit, array);
     if (b < 0) return error_set(err, STATUS_USAGE, "unit %d keeps no array %d", unit, (int)array);
     int64_t own, end;
     buffer_range(schedule, &zero->model, &schedule->buffers[b], zero->rank, &own, &end);

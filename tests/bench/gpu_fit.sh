@@ -68,7 +68,7 @@ for way in "${ways[@]}"; do
     echo "$way: plan --fit says $depth layers, $parameters parameters, $ratio times those of the device alone"
     if [ "$outcome" = finished ]; then echo "  trained: $(transfers "$way-$depth.json")"
     else
-        echo "  $depth layers did not train: ${outcome:-$(tail -n 1 said)}"
+        echo "  $depth layers did not train: ${outcome:-no outcome}; $(tail -n 1 said)"
         failed=1
     fi
     outcome=$(try "$way" $((depth + 1)))

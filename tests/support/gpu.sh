@@ -1,7 +1,7 @@
 # For scripts that train on a GPU, sourced by them: tap.sh, and $trainer, the program to train with. That is build/fake/zerolab, which
 # has a CUDA device emulated on the CPU (make fake), or with GPU=PROGRAM one that has a real GPU. There a run that does not end would
 # take all others with it: with TRAIN_LIMIT=SECONDS $trainer is a script that ends it then, and shows where its lanes were.
-build=$(dirname "${ZEROLAB:-build/release/zerolab}")
+build=$(realpath -m "$(dirname "${ZEROLAB:-build/release/zerolab}")")
 trainer=$(realpath -m "${GPU:-build/fake/zerolab}")
 . "$(dirname "${BASH_SOURCE[0]}")/tap.sh"
 case ${GPU:+given}$build in given* | *release*) ;; *) echo "1..0 # SKIP it is the same program in every build"; exit 0 ;; esac
@@ -12,8 +12,11 @@ limit_runs() {
 #!/bin/bash
 program=$trainer trace=$work/limited.zlt
 [ "\$1" != train ] || [[ " \$* " == *" --trace "* ]] || set -- "\$@" --trace "\$trace"
-timeout -k 5 $1 "\$program" "\$@"
+timeout -k 5 $1 "\$program" "\$@" &
+trap 'kill -TERM %1' TERM # a shell in the background does not hear INT
+wait %1
 status=\$?
+[ \$status -ne 143 ] || { wait %1; status=\$?; }
 if [ \$status -eq 124 ] || [ \$status -eq 137 ]; then
     echo "no end after $1 s. Each lane's last operations:"
     [ ! -e "\$trace" ] || "\$program" replay "\$trace" --frame 120x40 --view timeline --at end

@@ -309,6 +309,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemsetAsync(void *to, int byte, size_t bytes, cudaStream_t stream)
 {
+    if (fake_is_border(to, bytes) || fake_is_pageable(to, bytes)) return fake_fail(cudaErrorInvalidValue);
     return send(stream, [=] { memset(to, byte, bytes); });
 }
 
