@@ -162,7 +162,8 @@ static uint32_t result_alignment(const struct product_data *data)
 }
 
 /* Where a product's terms are split among blocks, their sums meet in fp32: met in 16 bits they would be rounded once for each
- * part. */
+ * part. Beyond that, what is added in 16 bits may be added to a rounded product: on an H200 the library lets the memory add where c is
+ * added to in place, as PyTorch adds gradients to gradients, and it rounds before it adds a bias to a split product. */
 static cublasStatus_t algorithm_choose(struct products *products, struct entry *entry, const struct product_data *data)
 {
     const struct library *lt = &products->library;

@@ -322,14 +322,18 @@ RUN(run_broken_process)
 #define BOTH_FLOATS(size)        {SIZE_##size, CHANGE, FLOATS, 1}
 #define BOTH_SCALED(size, scale) {SIZE_##size, CHANGE, OF_DTYPE, scale}
 
+/* What is added to a product: cuBLASLt may round the product to 16 bits first. On an H200 it did where it adds in place, and where it
+ * splits the terms of a product with a bias; then the sums are a third of a unit away, and those of few elements more. */
+#define ROUNDED_TWICE 1
+
 static const struct operation operations[] = {
-    {"linear_forward", run_linear, 0.25, {OUT(NO), IN(NC), IN(OC), IN(O), IN(NO)}},
+    {"linear_forward", run_linear, ROUNDED_TWICE, {OUT(NO), IN(NC), IN(OC), IN(O), IN(NO)}},
     {"linear_forward, no bias", run_linear_plain, 0.25, {OUT(NO), IN(NC), IN(OC)}},
-    {"linear_forward, added to y", run_linear_added_to, 0.25, {BOTH(NO), IN(NC), IN(OC)}},
+    {"linear_forward, added to y", run_linear_added_to, ROUNDED_TWICE, {BOTH(NO), IN(NC), IN(OC)}},
     {"linear_backward_input", run_linear_input, 0.25, {OUT(NC), IN(NO), IN(OC)}},
-    {"linear_backward_input, added", run_linear_input_added, 0.25, {BOTH(NC), IN(NO), IN(OC)}},
+    {"linear_backward_input, added", run_linear_input_added, ROUNDED_TWICE, {BOTH(NC), IN(NO), IN(OC)}},
     {"linear_backward_weight", run_linear_weight, 0.25, {OUT(OC), IN(NO), IN(NC)}},
-    {"linear_backward_weight, added", run_linear_weight_added, 0.25, {BOTH(OC), IN(NO), IN(NC)}},
+    {"linear_backward_weight, added", run_linear_weight_added, ROUNDED_TWICE, {BOTH(OC), IN(NO), IN(NC)}},
     {"linear_gelu_forward", run_linear_gelu, 1, {OUT(NO), OUT(NO), IN(NC), IN(OC), IN(O)}},
     {"linear_gelu_backward", run_linear_gelu_backward, 1, {OUT(NC), IN(NO), IN(OC), IN_SCALED(NC, 3)}},
     {"linear_backward_bias", run_bias, 0.25, {OUT(O), IN(NO)}},
@@ -354,8 +358,8 @@ static const struct operation operations[] = {
     {"embed_backward_positions", run_embed_positions, 0, {OUT(LONG_TC), IN(NC)}},
     {"embed_backward_positions, added", run_embed_positions_added, 0, {BOTH(LONG_TC), IN(NC)}},
     {"logits_forward", run_logits, 0.25, {BOTH(NR), IN(NC), IN(VC)}},
-    {"logits_backward_input", run_logits_input, 0.25, {OUT(NC), IN(NR), IN(VC)}},
-    {"logits_backward_weight", run_logits_weight, 0.25, {BOTH(VC), IN(NR), IN(NC)}},
+    {"logits_backward_input", run_logits_input, ROUNDED_TWICE, {OUT(NC), IN(NR), IN(VC)}},
+    {"logits_backward_weight", run_logits_weight, ROUNDED_TWICE, {BOTH(VC), IN(NR), IN(NC)}},
     {"loss, rows apart", run_loss_apart, 0.25, {OUT_FLOATS(N), BOTH_SCALED(NR, 4), IN_TOKENS(N)}},
     {"loss", run_loss, 0.25, {OUT_FLOATS(N), BOTH_SCALED(NV, 4), IN_TOKENS(N)}},
     {"cast", run_cast, 0, {OUT_FLOATS(NC), OUT(NC), IN(NC), IN_FLOATS(NC)}},
