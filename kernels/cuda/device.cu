@@ -1,16 +1,30 @@
 /* Opening a GPU, its streams, copies and events. See device.h. */
 #include "kernels/cuda/runtime.cuh"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- the device ------------------------------------------------------------------------------------------------------ */
 
+/* While it exists, threads that the driver makes take no signals. One that did would end a program that reads them from a descriptor. */
+struct signals_held {
+    sigset_t before;
+    signals_held()
+    {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    ~signals_held() { pthread_sigmask(SIG_SETMASK, &before, NULL); }
+};
+
 /* A program's first call to CUDA, so it sets the driver's environment: streams get the largest possible number of
  * hardware queues. With the default of eight, lanes of several ranks would share a queue and wait for each other. */
 int device_count(void)
 {
+    const signals_held held;
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
@@ -54,6 +68,7 @@ static int device_begin(struct device *device, struct error *err)
 
 int device_open(struct device **out, int ordinal, struct error *err)
 {
+    const signals_held held;
     const int count = device_count();
     if (count == 0) return error_set(err, STATUS_USAGE, "there is no NVIDIA GPU here, or no driver for it");
     if (ordinal < 0 || ordinal >= count)

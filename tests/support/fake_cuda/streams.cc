@@ -187,8 +187,22 @@ cudaError_t cudaRuntimeGetVersion(int *version)
 }
 
 /* FAKE_GPUS says how many there are; FAKE_PEERS=0 that none can reach another's memory. */
+/* The driver's own: it lives as long as the process, and takes signals if who called the driver first takes them. */
+static void *driver_main(void *)
+{
+    for (;;) pause();
+}
+
+static bool driver_begin()
+{
+    pthread_t thread;
+    return pthread_create(&thread, nullptr, driver_main, nullptr) == 0;
+}
+
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    static const bool begun = driver_begin();
+    if (!begun) return fake_fail(cudaErrorMemoryAllocation);
     const char *text = getenv("FAKE_GPUS");
     const int wanted = text ? atoi(text) : 1;
     *count = wanted < 1 ? 1 : wanted > FAKE_DEVICES_MOST ? FAKE_DEVICES_MOST : wanted;
