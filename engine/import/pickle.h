@@ -3,7 +3,7 @@
  *
  * Values borrow the file's bytes and live until pickle_release(). A value may be a member of several others, as in Python, and even of
  * itself. So visit only members that you know, and count the visits: the paths can be too many. Memory: the file, and at most about 100
- * bytes for each of its bytes (a list of Nones); 4 in snapshots. */
+ * bytes for each of its bytes (a list of Nones). */
 #pragma once
 
 #include "engine/base/bytes.h"

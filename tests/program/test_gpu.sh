@@ -56,6 +56,8 @@ check "... on the processor" train bf16-wide-cpu $small $wide
 check "... losses within 0.02" losses_near bf16-wide bf16-wide-cpu
 check "... stage 3, made again: the same bits" same_as bf16-wide bf16-wide-3 $wide $stage=3 --set model.recompute=attention
 check "... where there is a GPU for each, sharing one all the same: the same bits" same_as_first bf16-0 bf16-share --set topology.gpus=1
+check "... by four ranks" on_gpu bf16-four -n 4 $flags
+check "... at stage 3, and switched: the same bits" same_as bf16-four bf16-four-3 -n 4 $flags $stage=3 --at 2:stage=1 --at 3:stage=2
 check "... by processes that share it: the same bits" same_as_first bf16-0 bf16-processes $stage=3 --set topology.ranks_as=processes
 whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
