@@ -20,7 +20,7 @@ struct pass {
     const struct gpt_tensors *weights, *gradient;
     bool accumulate;
     int64_t N, C, F; /* F: hidden width of the MLP, or of a tile */
-    struct slots part[PART_KINDS];
+    struct slots slots[SAVED_KINDS];
 };
 
 static struct pass pass_of(const struct gpt *gpt, const struct gpt_call *c)
@@ -28,15 +28,15 @@ static struct pass pass_of(const struct gpt *gpt, const struct gpt_call *c)
     struct pass pass = {
         gpt->kernels,  gpt->model->dtype,        &c->parameters,           &c->gradient,
         c->accumulate, (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden, activation_hidden(gpt->model),
-        .part = {{0}}};
-    for (int part = 0; part < PART_KINDS; part++)
-        pass.part[part] = slots_of(gpt, (enum activation_part)part, c->saved.part[part]);
+        .slots = {{0}}};
+    for (int saved = 0; saved < SAVED_KINDS; saved++)
+        pass.slots[saved] = slots_of(gpt, (enum saved_buffer)saved, c->saved.buffer[saved]);
     return pass;
 }
 
-static void *saved_at(const struct pass *p, enum activation_part part, int number)
+static void *saved_at(const struct pass *p, enum saved_buffer saved, int number)
 {
-    return slot(&p->part[part], number);
+    return slot(&p->slots[saved], number);
 }
 
 struct linear {
@@ -86,7 +86,7 @@ static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu,
     if (!status)
         status = kernels_linear_gelu_backward(p->kernels, p->dtype, gelu, dresidual, p->weights->at[TENSOR_FCPROJ_W],
                                               hidden, p->N, p->C, F, err);
-    if (!status) status = linear_weights(p, &fc, gelu, saved_at(p, PART_MLP, MLP_LN2), err);
+    if (!status) status = linear_weights(p, &fc, gelu, saved_at(p, SAVED_MLP, MLP_LN2), err);
     if (status) return status;
     return kernels_linear_backward_input(p->kernels, p->dtype, dnormed, add, gelu, p->weights->at[TENSOR_FC_W], p->N, F,
                                          p->C, err);
@@ -97,15 +97,15 @@ static int attention_backward(const struct pass *p, const struct attention_shape
 {
     const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C, false},
                         proj = {TENSOR_ATTPROJ_W, TENSOR_ATTPROJ_B, p->C, p->C, true};
-    void *att = saved_at(p, PART_ATTENTION, ATTENTION_ATT), *ln1 = saved_at(p, PART_ATTENTION, ATTENTION_LN1);
+    void *att = saved_at(p, SAVED_ATTENTION, ATTENTION_ATT), *ln1 = saved_at(p, SAVED_ATTENTION, ATTENTION_LN1);
     int status = linear_backward(p, &proj, datt, dresidual, att, err);
     if (status) return status;
-    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, saved_at(p, PART_ATTENTION, ATTENTION_LSE),
-                               saved_at(p, PART_ATTENTION, ATTENTION_QKV), shape, scratch);
+    kernels_attention_backward(p->kernels, p->dtype, dqkv, datt, att, saved_at(p, SAVED_ATTENTION, ATTENTION_LSE),
+                               saved_at(p, SAVED_ATTENTION, ATTENTION_QKV), shape, scratch);
     status = linear_backward(p, &qkv, ln1, dqkv, ln1, err);
     if (status) return status;
-    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, NULL, ln1, input, saved_at(p, PART_ATTENTION, ATTENTION_LN1_MEAN),
-                  saved_at(p, PART_ATTENTION, ATTENTION_LN1_RSTD), dresidual, true);
+    norm_backward(p, TENSOR_LN1_W, TENSOR_LN1_B, NULL, ln1, input, saved_at(p, SAVED_ATTENTION, ATTENTION_LN1_MEAN),
+                  saved_at(p, SAVED_ATTENTION, ATTENTION_LN1_RSTD), dresidual, true);
     return STATUS_OK;
 }
 
@@ -115,16 +115,16 @@ static int block_backward(const struct gpt *gpt, const struct gpt_call *c, struc
     const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
     const bool tiled = model_tiled(gpt->model);
     char *work = c->scratch;
-    void *dnorm = tiled ? c->normed : saved_at(&pass, PART_MLP, MLP_LN2);
+    void *dnorm = tiled ? c->normed : saved_at(&pass, SAVED_MLP, MLP_LN2);
     int status = tiled ? STATUS_OK
-                       : mlp_backward(&pass, c->residual, saved_at(&pass, PART_MLP, MLP_GELU),
-                                      saved_at(&pass, PART_MLP, MLP_FC), dnorm, false, err);
+                       : mlp_backward(&pass, c->residual, saved_at(&pass, SAVED_MLP, MLP_GELU),
+                                      saved_at(&pass, SAVED_MLP, MLP_FC), dnorm, false, err);
     if (status) return status;
     norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, c->gradient.at[TENSOR_ATTPROJ_B], dnorm,
-                  saved_at(&pass, PART_MLP, MLP_MID), saved_at(&pass, PART_MLP, MLP_LN2_MEAN),
-                  saved_at(&pass, PART_MLP, MLP_LN2_RSTD), c->residual, true);
-    void *datt = tiled ? c->normed : saved_at(&pass, PART_MLP, MLP_GELU),
-         *dqkv = tiled ? work : saved_at(&pass, PART_MLP, MLP_FC);
+                  saved_at(&pass, SAVED_MLP, MLP_MID), saved_at(&pass, SAVED_MLP, MLP_LN2_MEAN),
+                  saved_at(&pass, SAVED_MLP, MLP_LN2_RSTD), c->residual, true);
+    void *datt = tiled ? c->normed : saved_at(&pass, SAVED_MLP, MLP_GELU),
+         *dqkv = tiled ? work : saved_at(&pass, SAVED_MLP, MLP_FC);
     return attention_backward(&pass, &shape, c->input, c->residual, datt, dqkv,
                               work + scratch_qkv_bytes(gpt->model, gpt->B, gpt->T), err);
 }
@@ -132,16 +132,16 @@ static int block_backward(const struct gpt *gpt, const struct gpt_call *c, struc
 static int tile_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
     const struct pass pass = pass_of(gpt, c);
-    return mlp_backward(&pass, c->residual, saved_at(&pass, PART_HIDDEN, HIDDEN_GELU),
-                        saved_at(&pass, PART_HIDDEN, HIDDEN_FC), c->normed, c->add, err);
+    return mlp_backward(&pass, c->residual, saved_at(&pass, SAVED_HIDDEN, HIDDEN_GELU),
+                        saved_at(&pass, SAVED_HIDDEN, HIDDEN_FC), c->normed, c->add, err);
 }
 
 static int final_norm_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
     (void)err;
     const struct pass pass = pass_of(gpt, c);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, c->residual, c->input, saved_at(&pass, PART_NORM, NORM_MEAN),
-                  saved_at(&pass, PART_NORM, NORM_RSTD), c->residual, false);
+    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, c->residual, c->input, saved_at(&pass, SAVED_NORM, NORM_MEAN),
+                  saved_at(&pass, SAVED_NORM, NORM_RSTD), c->residual, false);
     return STATUS_OK;
 }
 
@@ -149,7 +149,7 @@ static int head_backward(const struct gpt *gpt, const struct gpt_call *c, struct
 {
     const struct pass pass = pass_of(gpt, c);
     const int64_t V = gpt->model->shape.vocabulary, row = logits_row(gpt->model);
-    const void *dlogits = saved_at(&pass, PART_HEAD, HEAD_LOGITS);
+    const void *dlogits = saved_at(&pass, SAVED_HEAD, HEAD_LOGITS);
     int status = kernels_logits_backward_weight(pass.kernels, pass.dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
                                                 dlogits, c->input, pass.N, V, pass.C, row, err);
     if (status) return status;

@@ -17,7 +17,7 @@ static int attention_forward(const struct gpt *gpt, const struct gpt_call *c, st
     struct kernels *kernels = gpt->kernels;
     const enum dtype dtype = gpt->model->dtype;
     const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
-    const struct slots slots = slots_of(gpt, PART_ATTENTION, c->saved.part[PART_ATTENTION]);
+    const struct slots slots = slots_of(gpt, SAVED_ATTENTION, c->saved.buffer[SAVED_ATTENTION]);
     const struct attention_shape shape = {gpt->B, gpt->T, (int)C, gpt->model->shape.heads};
     kernels_norm_forward(kernels, dtype, slot(&slots, ATTENTION_LN1), slot(&slots, ATTENTION_LN1_MEAN),
                          slot(&slots, ATTENTION_LN1_RSTD), c->input, c->parameters.at[TENSOR_LN1_W],
@@ -35,8 +35,8 @@ static int attention_forward(const struct gpt *gpt, const struct gpt_call *c, st
 static int projection_forward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
     const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
-    const struct slots attention = slots_of(gpt, PART_ATTENTION, c->saved.part[PART_ATTENTION]),
-                       mlp = slots_of(gpt, PART_MLP, c->saved.part[PART_MLP]);
+    const struct slots attention = slots_of(gpt, SAVED_ATTENTION, c->saved.buffer[SAVED_ATTENTION]),
+                       mlp = slots_of(gpt, SAVED_MLP, c->saved.buffer[SAVED_MLP]);
     return kernels_linear_forward(gpt->kernels, gpt->model->dtype, slot(&mlp, MLP_MID), slot(&attention, ATTENTION_ATT),
                                   c->parameters.at[TENSOR_ATTPROJ_W], c->parameters.at[TENSOR_ATTPROJ_B], c->input, N,
                                   C, C, err);
@@ -66,7 +66,7 @@ static int mlp_forward(const struct gpt *gpt, const struct gpt_tensors *weights,
 
 static int block_forward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    const struct slots mlp = slots_of(gpt, PART_MLP, c->saved.part[PART_MLP]);
+    const struct slots mlp = slots_of(gpt, SAVED_MLP, c->saved.buffer[SAVED_MLP]);
     int status = attention_forward(gpt, c, err);
     if (!status) status = projection_forward(gpt, c, err);
     if (status) return status;
@@ -77,15 +77,15 @@ static int block_forward(const struct gpt *gpt, const struct gpt_call *c, struct
 
 static int tile_forward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    const struct slots mlp = slots_of(gpt, PART_MLP, c->saved.part[PART_MLP]),
-                       hidden = slots_of(gpt, PART_HIDDEN, c->saved.part[PART_HIDDEN]);
+    const struct slots mlp = slots_of(gpt, SAVED_MLP, c->saved.buffer[SAVED_MLP]),
+                       hidden = slots_of(gpt, SAVED_HIDDEN, c->saved.buffer[SAVED_HIDDEN]);
     return mlp_forward(gpt, &c->parameters, &mlp, slot(&hidden, HIDDEN_FC), slot(&hidden, HIDDEN_GELU), c->output, err);
 }
 
 static int norm_forward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
     (void)err;
-    const struct slots slots = slots_of(gpt, PART_NORM, c->saved.part[PART_NORM]);
+    const struct slots slots = slots_of(gpt, SAVED_NORM, c->saved.buffer[SAVED_NORM]);
     kernels_norm_forward(gpt->kernels, gpt->model->dtype, c->output, slot(&slots, NORM_MEAN), slot(&slots, NORM_RSTD),
                          c->input, c->parameters.at[TENSOR_LNF_W], c->parameters.at[TENSOR_LNF_B],
                          (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden);
@@ -94,7 +94,7 @@ static int norm_forward(const struct gpt *gpt, const struct gpt_call *c, struct 
 
 static int head_forward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
 {
-    const struct slots slots = slots_of(gpt, PART_HEAD, c->saved.part[PART_HEAD]);
+    const struct slots slots = slots_of(gpt, SAVED_HEAD, c->saved.buffer[SAVED_HEAD]);
     const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden, V = gpt->model->shape.vocabulary,
                   row = logits_row(gpt->model);
     int status = kernels_logits_forward(gpt->kernels, gpt->model->dtype, slot(&slots, HEAD_LOGITS), c->input,

@@ -8,16 +8,16 @@ int gpt_run(const struct gpt *gpt, const struct gpt_call *call, struct error *er
     return (call->kind == OP_BACKWARD ? gpt_backward : gpt_forward)[call->use->number](gpt, call, err);
 }
 
-struct slots slots_of(const struct gpt *gpt, enum activation_part part, void *saved)
+struct slots slots_of(const struct gpt *gpt, enum saved_buffer saved, void *at)
 {
-    struct slots slots = {.base = saved};
-    architecture_gpt2.layout(&slots.layout, gpt->model, (int)part, gpt->B, gpt->T);
+    struct slots slots = {.base = at};
+    architecture_gpt2.layout(&slots.layout, gpt->model, (int)saved, gpt->B, gpt->T);
     return slots;
 }
 
 const void *gpt_logits(const struct gpt *gpt, const struct gpt_saved *head, int position)
 {
-    const struct slots slots = slots_of(gpt, PART_HEAD, head->part[PART_HEAD]);
+    const struct slots slots = slots_of(gpt, SAVED_HEAD, head->buffer[SAVED_HEAD]);
     const char *logits = slot(&slots, HEAD_LOGITS);
     return logits + position * logits_row(gpt->model) * dtype_bytes(gpt->model->dtype);
 }

@@ -40,12 +40,12 @@ struct gpt_tensors { void *at[TENSOR_IDS]; };
  * split = unit->elems: all elements lie at `flat`). */
 void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split, void *tail);
 
-/* Activations that forward saves for backward: one buffer per part (gpt2.h). A use fills its own parts. */
-struct gpt_saved { void *part[PART_KINDS]; };
+/* Activations that forward saves for backward: the buffers of gpt2.h. A use fills its own. */
+struct gpt_saved { void *buffer[SAVED_KINDS]; };
 
 /* One use of a unit and the pointers that it needs; the others are NULL. The caller owns all buffers.
  *
- * Forward fills the use's own parts, and recomputation fills them again with the same bits. Backward writes the unit's gradients in
+ * Forward fills the use's own buffers, and recomputation fills them again with the same bits. Backward writes the unit's gradients in
  * the model's dtype, or adds them if accumulate is set (micro-steps after the first). EMBED backward always adds to the gradient
  * of wte, which HEAD backward has written. */
 struct gpt_call {
@@ -70,9 +70,9 @@ struct gpt_call {
 typedef int gpt_use(const struct gpt *gpt, const struct gpt_call *call, struct error *err);
 gpt_use gpt_run;
 
-/* The slots of a part in its buffer at `saved`. slot(): the address of one. */
+/* The slots of the buffer at `at`. slot(): the address of one. */
 struct slots { char *base; struct activation_layout layout; };
-struct slots slots_of(const struct gpt *gpt, enum activation_part part, void *saved);
+struct slots slots_of(const struct gpt *gpt, enum saved_buffer saved, void *at);
 static inline void *slot(const struct slots *slots, int number)
 {
     return slots->base + slots->layout.offset[number];

@@ -6,8 +6,8 @@
  * A model is a chain of uses: single units, repeated blocks, single units, the output layer. The output layer is tied to the first
  * unit, which is then used twice, or is a unit of its own. A use whose unit has no tensors at
  * this shape is left out. Every use but the last has an output of [B * T, hidden] in the model's dtype, which
- * is the next one's input. What else backward needs is saved in parts, each a buffer, because recomputation lets go of one part
- * and keeps another. */
+ * is the next one's input. What else backward needs is saved in several buffers, because recomputation lets go of one and keeps
+ * another. */
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 struct model;
 
-enum { UNIT_TENSORS_MAX = 20, SAVED_PARTS_MAX = 8, PART_SLOTS_MAX = 24, ACTIVATION_ALIGN = 64 };
+enum { UNIT_TENSORS_MAX = 20, SAVED_MAX = 8, SAVED_SLOTS_MAX = 24, ACTIVATION_ALIGN = 64 };
 
 /* Deviation of the first values: 0.02; 0.02 / sqrt(2 layers) of projections into the residual stream; or all are 1, or 0. */
 enum tensor_init { INIT_NORMAL, INIT_RESIDUAL, INIT_ONE, INIT_ZERO };
@@ -42,17 +42,17 @@ struct use {
     enum repeat repeat;
     const char *unit;       /* the unit's name, to which the numbers of block and tile are added */
     bool output;
-    unsigned parts;         /* saved for backward: the bit of each part */
+    unsigned saves;         /* for backward: the bit of each buffer */
     const struct op_words *as; /* [USE_KINDS]: what its forward, backward and recompute are called */
 };
 
-struct saved_part {
+struct saved_row {
     const char *name, *tiled_name; /* of its buffer; where blocks are tiled */
     unsigned remade;               /* not kept from forward to backward under these kinds of recomputation: bits of enum recompute */
 };
 
 struct activation_layout {
-    int64_t offset[PART_SLOTS_MAX]; /* of the slots in the part, bytes, multiples of ACTIVATION_ALIGN */
+    int64_t offset[SAVED_SLOTS_MAX]; /* of the slots in the buffer, bytes, multiples of ACTIVATION_ALIGN */
     int64_t bytes;
 };
 
@@ -63,11 +63,11 @@ struct architecture {
     void (*tensor_shape)(int tensor, const struct config_model *shape, int64_t *rows, int64_t *columns);
     const struct use *uses; /* in the order of the chain, a tile behind its block */
     int use_count;
-    const struct saved_part *parts;
-    int part_count;
-    int part_for_tiles; /* what a block saves for its tiles, too: they read it */
-    /* Where the pieces of a part lie in its buffer, for B sequences of T tokens. */
-    void (*layout)(struct activation_layout *layout, const struct model *model, int part, int B, int T);
+    const struct saved_row *saved;
+    int saved_count;
+    int saved_for_tiles; /* what a block saves for its tiles, too: they read it */
+    /* Where the slots of a saved buffer lie, for B sequences of T tokens. */
+    void (*layout)(struct activation_layout *layout, const struct model *model, int saved, int B, int T);
     /* Bytes of scratch that a use needs while it runs (0 for most), for `threads` compute threads. */
     int64_t (*scratch_bytes)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, int threads);
     /* Floating-point operations of a use: matrix products and attention, two to a multiply-add. output: it makes its output, too. */

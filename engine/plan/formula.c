@@ -121,10 +121,10 @@ static void add(struct activation_terms *terms, const char *what, const char *fo
     if (bytes) terms->difference[terms->count++] = (struct activation_term){what, formula, bytes};
 }
 
-static int64_t part_bytes(const struct model *model, enum activation_part part, int B, int T)
+static int64_t saved_bytes(const struct model *model, enum saved_buffer saved, int B, int T)
 {
     struct activation_layout layout;
-    architecture_gpt2.layout(&layout, model, (int)part, B, T);
+    architecture_gpt2.layout(&layout, model, (int)saved, B, T);
     return layout.bytes;
 }
 
@@ -141,8 +141,8 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
 {
     const int64_t L = model->shape.layers, a = model->shape.heads, e = dtype_bytes(model->dtype);
     const int64_t sb = (int64_t)T * B, sbh = sb * model->shape.hidden, scores = a * T * sb;
-    const int64_t attention = part_bytes(model, PART_ATTENTION, B, T),
-                  mlp = part_bytes(model, PART_MLP, B, T) + model->mlp_tiles * part_bytes(model, PART_HIDDEN, B, T),
+    const int64_t attention = saved_bytes(model, SAVED_ATTENTION, B, T),
+                  mlp = saved_bytes(model, SAVED_MLP, B, T) + model->mlp_tiles * saved_bytes(model, SAVED_HIDDEN, B, T),
                   input = activation_output_bytes(model, B, T);
     const int64_t h = model->shape.hidden, f = config_ffn(&model->shape),
                   shifts = model_traits[model->shape.kind].rms_norm ? 0 : 2;
@@ -160,8 +160,8 @@ void activation_terms_of(struct activation_terms *terms, const struct model *mod
     add(terms, keys || hidden || gate ? "values in fp32, not in 16 bits" : "16 values in fp32, not in 16 bits",
         keys || hidden || gate ? "" : "+32 s b h", L * (e - 2) * sb * (16 * h + keys + hidden + gate));
     add(terms, "tensors start at multiples of 64 bytes", "", L * (attention + mlp + input - exact));
-    if (!walk_keeps_part(model, knobs, PART_ATTENTION)) add(terms, "attention half made again", "", -L * attention);
-    if (!walk_keeps_part(model, knobs, PART_MLP)) add(terms, "MLP half made again", "", -L * mlp);
+    if (!walk_keeps_saved(model, knobs, SAVED_ATTENTION)) add(terms, "attention half made again", "", -L * attention);
+    if (!walk_keeps_saved(model, knobs, SAVED_MLP)) add(terms, "MLP half made again", "", -L * mlp);
     add(terms, "inputs inside segments made again", "", (inputs_kept(model, knobs) - L) * input);
     terms->kept = terms->stored;
     for (int t = 0; t < terms->count; t++) terms->kept += terms->difference[t].bytes;

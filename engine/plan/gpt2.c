@@ -7,8 +7,8 @@ static const struct tensor_row tensors[TENSOR_IDS] = {
 #include "engine/plan/tensors.def"
 #undef TENSOR
 };
-_Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)PART_KINDS <= SAVED_PARTS_MAX && (int)GPT2_SLOTS <= PART_SLOTS_MAX,
-               "a model has room for its tensors, parts and slots");
+_Static_assert((int)TENSOR_IDS <= UNIT_TENSORS_MAX && (int)SAVED_KINDS <= SAVED_MAX && (int)GPT2_SLOTS <= SAVED_SLOTS_MAX,
+               "a model has room for its tensors, saved buffers and slots");
 
 static void tensor_shape(int tensor, const struct config_model *shape, int64_t *rows_out, int64_t *columns_out)
 {
@@ -34,26 +34,26 @@ static const struct op_words ops[USES][USE_KINDS] = {
 #undef USED
 };
 
-enum { ATTENTION_BIT = 1 << PART_ATTENTION, BLOCK_BITS = ATTENTION_BIT | 1 << PART_MLP };
+enum { ATTENTION_BIT = 1 << SAVED_ATTENTION, BLOCK_BITS = ATTENTION_BIT | 1 << SAVED_MLP };
 
 const struct use gpt2_uses[USES] = {
     {USE_EMBED, REPEAT_ONCE, "embed", true, 0, ops[USE_EMBED]},
-    {USE_EMBNORM, REPEAT_ONCE, "embnorm", true, 1 << PART_NORM, ops[USE_EMBNORM]},
+    {USE_EMBNORM, REPEAT_ONCE, "embnorm", true, 1 << SAVED_NORM, ops[USE_EMBNORM]},
     {USE_BLOCK, REPEAT_BLOCK, "block", true, BLOCK_BITS, ops[USE_BLOCK]},
-    {USE_MLP, REPEAT_TILE, "mlp", true, 1 << PART_HIDDEN, ops[USE_MLP]},
-    {USE_NORM, REPEAT_ONCE, "norm", true, 1 << PART_NORM, ops[USE_NORM]},
-    {USE_HEAD, REPEAT_TIED, "head", false, 1 << PART_HEAD, ops[USE_HEAD]},
+    {USE_MLP, REPEAT_TILE, "mlp", true, 1 << SAVED_HIDDEN, ops[USE_MLP]},
+    {USE_NORM, REPEAT_ONCE, "norm", true, 1 << SAVED_NORM, ops[USE_NORM]},
+    {USE_HEAD, REPEAT_TIED, "head", false, 1 << SAVED_HEAD, ops[USE_HEAD]},
     {USE_ATTENTION, REPEAT_HALF, NULL, false, ATTENTION_BIT, ops[USE_ATTENTION]},
 };
 
 enum { WITH_FULL = 1 << RECOMPUTE_FULL, WITH_BOTH = WITH_FULL | 1 << RECOMPUTE_ATTENTION };
 
-static const struct saved_part parts[PART_KINDS] = {
-    [PART_ATTENTION] = {"attention activations", "attention activations", WITH_BOTH},
-    [PART_MLP] = {"mlp activations", "mlp input", WITH_FULL},
-    [PART_NORM] = {"norm activations", "norm activations", 0},
-    [PART_HEAD] = {"logits", "logits", 0},
-    [PART_HIDDEN] = {"hidden activations", "hidden activations", WITH_FULL},
+static const struct saved_row saved_rows[SAVED_KINDS] = {
+    [SAVED_ATTENTION] = {"attention activations", "attention activations", WITH_BOTH},
+    [SAVED_MLP] = {"mlp activations", "mlp input", WITH_FULL},
+    [SAVED_NORM] = {"norm activations", "norm activations", 0},
+    [SAVED_HEAD] = {"logits", "logits", 0},
+    [SAVED_HIDDEN] = {"hidden activations", "hidden activations", WITH_FULL},
 };
 
 int64_t logits_row(const struct model *model)
@@ -73,24 +73,24 @@ static int64_t gate_width(const struct model *model)
     return model_traits[model->shape.kind].gated ? activation_hidden(model) : 0;
 }
 
-static void part_layout(struct activation_layout *layout, const struct model *model, int part, int B, int T)
+static void saved_layout(struct activation_layout *layout, const struct model *model, int saved, int B, int T)
 {
     const int64_t N = (int64_t)B * T, C = model->shape.hidden, R = logits_row(model), NH = model->shape.heads;
     const int64_t M = model_traits[model->shape.kind].rms_norm ? 0 : N, Q = C + 2 * config_key_width(&model->shape);
     const int64_t width = activation_hidden(model), gate = gate_width(model), H = model_tiled(model) ? 0 : width,
                   F = width - H, HG = model_tiled(model) ? 0 : gate, FG = gate - HG;
     const struct {
-        enum activation_part part;
+        enum saved_buffer saved;
         int64_t elems;
         bool fp32;
     } slots[GPT2_SLOTS] = {
-#define SLOT(part, ID, elems, fp32) {PART_##part, elems, fp32},
+#define SLOT(saved, ID, elems, fp32) {SAVED_##saved, elems, fp32},
 #include "engine/plan/gpt2_slots.def"
 #undef SLOT
     };
     *layout = (struct activation_layout){0};
     for (int slot = 0; slot < GPT2_SLOTS; slot++) {
-        if ((int)slots[slot].part != part) continue;
+        if ((int)slots[slot].saved != saved) continue;
         layout->offset[slot] = layout->bytes;
         layout->bytes += activation_aligned(slots[slot].elems * (slots[slot].fp32 ? 4 : dtype_bytes(model->dtype)));
     }
@@ -153,4 +153,4 @@ static double flops(const struct model *model, enum op_kind kind, const struct u
 }
 
 const struct architecture architecture_gpt2 = {"GPT-2",   tensors,    TENSOR_IDS, tensor_shape, gpt2_uses,     USES,
-                                  parts,     PART_KINDS, PART_MLP,   part_layout,  scratch_bytes, flops};
+                                  saved_rows, SAVED_KINDS, SAVED_MLP,  saved_layout,  scratch_bytes, flops};

@@ -1,4 +1,4 @@
-/* GPT-2 as an architecture (Radford et al. 2019): the names of its uses, tensors, parts and slots, for its row in gpt2.c and for
+/* GPT-2 as an architecture (Radford et al. 2019): the names of its uses, tensors, saved buffers and slots, for its row in gpt2.c and for
  * engine/gpt, which computes it. One layout is read by the plan (sizes) and by engine/gpt (offsets), so the two cannot disagree.
  *
  * The plan also has its relatives: LLaMA (Touvron et al. 2023), Qwen2, OPT (Zhang et al. 2022) and BLOOM (2022). They are the same chain
@@ -9,7 +9,7 @@
  *
  *   attention: ln1 mean and rstd, ln1 out, qkv, softmax log-sum-exp, attention out
  *   mlp:       x after attention, ln2 mean and rstd, ln2 out, fc out, gelu out; the gate's product where there is one
- *   hidden:    of each tile of a tiled MLP: fc out, gelu out, gate (which the mlp part then lacks)
+ *   hidden:    of each tile of a tiled MLP: fc out, gelu out, gate (which the mlp buffer then lacks)
  *   norm:      mean and rstd
  *   head:      losses, logits (turned into their gradient in place)
  *
@@ -27,10 +27,10 @@ enum tensor_id {
     TENSOR_IDS
 };
 
-enum activation_part { PART_ATTENTION, PART_MLP, PART_NORM, PART_HEAD, PART_HIDDEN, PART_KINDS };
+enum saved_buffer { SAVED_ATTENTION, SAVED_MLP, SAVED_NORM, SAVED_HEAD, SAVED_HIDDEN, SAVED_KINDS };
 
 enum gpt2_slot {
-#define SLOT(part, ID, elems, fp32) part##_##ID,
+#define SLOT(saved, ID, elems, fp32) saved##_##ID,
 #include "engine/plan/gpt2_slots.def"
 #undef SLOT
     GPT2_SLOTS

@@ -126,11 +126,11 @@ static uint64_t activations(const struct schedule_input *input)
     const struct model *model = input->model;
     const struct architecture *of = model->architecture;
     uint64_t bytes = outputs(input) + aligned((int64_t)input->B * input->T * 2 * 4, ADDRESS_ALIGN);
-    for (int part = 0; part < of->part_count; part++) {
+    for (int saved = 0; saved < of->saved_count; saved++) {
         struct activation_layout layout;
-        of->layout(&layout, model, part, input->B, input->T);
+        of->layout(&layout, model, saved, input->B, input->T);
         for (int use = 0; use < of->use_count; use++)
-            if (of->uses[use].parts >> part & 1)
+            if (of->uses[use].saves >> saved & 1)
                 bytes += (uint64_t)model_repeats(model, &of->uses[use]) * aligned(layout.bytes, ADDRESS_ALIGN);
     }
     return bytes;

@@ -45,7 +45,7 @@ struct planner {
     struct {
         int *output;                /* by place in the chain (model_place): the next use's input */
         int *last_use, *moved;      /* by place: the forward that made it; the copy that brought it where it is */
-        int *part[SAVED_PARTS_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
+        int *saved[SAVED_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
         int tokens, residual;
     } activations;
 
@@ -86,7 +86,7 @@ int planner_serial(const struct planner *planner, int op);
 /* For the operation now begun (use_activations.c). */
 bool activations_makes_output(const struct planner *planner, const struct walk_step *step); /* whether there is one */
 void activations_output(struct planner *planner, const struct walk_step *step);        /* sets the buffer of the output */
-void activations_take(struct planner *planner, const struct walk_step *step);          /* takes buffers for the parts it saves */
+void activations_take(struct planner *planner, const struct walk_step *step);          /* takes the buffers that it saves */
 void activations_input(struct planner *planner, const struct walk_step *step);         /* sets the buffer of the input */
 void activations_give_forward(struct planner *planner, const struct walk_step *step);  /* gives back what no later use needs */
 void activations_give_backward(struct planner *planner, const struct walk_step *step); /* the same for a backward */

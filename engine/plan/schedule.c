@@ -49,11 +49,11 @@ static bool planner_alloc(struct planner *planner, int units)
                             &planner->activations.moved,     &planner->gradients.of_unit,
                             &planner->gradients.accumulator, &planner->updates.pending_last};
     const size_t count = sizeof arrays / sizeof *arrays, each = (size_t)units + 1;
-    int *all = calloc((count + SAVED_PARTS_MAX) * each, sizeof *all);
+    int *all = calloc((count + SAVED_MAX) * each, sizeof *all);
     planner->builder.layout = calloc((size_t)units, sizeof *planner->builder.layout);
     if (!all || !planner->builder.layout) return free(all), false;
     for (size_t a = 0; a < count; a++) *arrays[a] = all + a * each;
-    for (size_t part = 0; part < SAVED_PARTS_MAX; part++) planner->activations.part[part] = all + (count + part) * each;
+    for (size_t s = 0; s < SAVED_MAX; s++) planner->activations.saved[s] = all + (count + s) * each;
     return true;
 }
 

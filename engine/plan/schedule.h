@@ -53,13 +53,13 @@ enum role {
     ROLE_TAIL,       /* small tensors kept gathered apart */
     ROLE_GRADIENT,   /* where backward writes the unit's gradient */
     ROLE_INPUT,      /* what the use before put out; of a tile of an MLP: the mlp part of its block */
-    ROLE_ACTIVATION, /* saved for backward: the mlp, norm, head or hidden part */
+    ROLE_ACTIVATION, /* saved for backward: of mlp, norm, head or hidden */
     ROLE_RESIDUAL,   /* the gradient of the residual stream, which backward passes on */
     ROLE_SCRATCH,    /* of a kernel, while it runs */
     ROLE_TOKENS,     /* of a micro-batch: inputs and targets */
     ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, /* of the optimizer: as many as it keeps. Of a swap: the tile in host memory of the
                                               unit's array of that role, which lies on NVMe */
-    ROLE_ATTENTION,  /* saved for backward: the attention part */
+    ROLE_ATTENTION,  /* saved for backward: of attention */
     ROLE_OUTPUT,     /* what a copy between tiers writes, too */
     ROLE_SOURCE,     /* the unit's gradient in the type that a cast reads; what a copy between tiers reads */
     ROLE_NORMED,     /* gradient of what the second norm put out: the tiles of an MLP add to it */
@@ -74,10 +74,10 @@ struct unit_layout {
     int whole;    /* stages 0 and 1: the whole gradient, to which micro-steps are added, and which is reduced; else -1 */
 };
 
-/* Where a use finds a part that is saved for backward. */
-static inline enum role part_role(const struct model *model, int part)
+/* Where a use finds a buffer that is saved for backward. */
+static inline enum role saved_role(const struct model *model, int s)
 {
-    return model->architecture->parts[part].remade & 1u << RECOMPUTE_ATTENTION ? ROLE_ATTENTION : ROLE_ACTIVATION;
+    return model->architecture->saved[s].remade & 1u << RECOMPUTE_ATTENTION ? ROLE_ATTENTION : ROLE_ACTIVATION;
 }
 
 /* The array of a unit that has this role: parameters, master, a state, or the gradient that the update reads; else -1. */

@@ -1,5 +1,5 @@
 /* Activations: what a use makes and saves for backward, where it finds its input, and when all of that goes back. Of a use
- * its output is the next one's input; its parts are what its backward needs, each a buffer of its own. */
+ * its output is the next one's input; what its backward needs is saved in buffers of its own. */
 #include "engine/plan/planner.h"
 
 static int output_buffer(struct planner *planner, int place)
@@ -27,44 +27,44 @@ void activations_output(struct planner *planner, const struct walk_step *step)
     else builder_take(builder, ROLE_OUTPUT, output_buffer(planner, step->place));
 }
 
-/* Parts are kept by unit; that of the tied use, whose unit is the first, behind all others. */
-static int part_index(const struct model *model, const struct walk_step *step)
+/* Saved buffers are kept by unit; those of the tied use, whose unit is the first, behind all others. */
+static int saved_index(const struct model *model, const struct walk_step *step)
 {
     return step->use->repeat == REPEAT_TIED ? model->unit_count : step->unit;
 }
 
 /* What a block leaves to its tiles. */
-static int *part_for_tiles(struct planner *planner, const struct walk_step *step)
+static int *saved_for_tiles(struct planner *planner, const struct walk_step *step)
 {
     const struct model *model = planner->builder.model;
     return &planner->activations
-                .part[model->architecture->part_for_tiles][model_block(model, model->units[step->unit].block)];
+                .saved[model->architecture->saved_for_tiles][model_block(model, model->units[step->unit].block)];
 }
 
-static int part_buffer(struct planner *planner, int part, int index)
+static int new_saved(struct planner *planner, int s, int index)
 {
     const struct schedule_input *input = planner->builder.input;
-    const struct saved_part *row = &input->model->architecture->parts[part];
+    const struct saved_row *row = &input->model->architecture->saved[s];
     const char *name = model_tiled(input->model) ? row->tiled_name : row->name;
     struct activation_layout layout;
-    input->model->architecture->layout(&layout, input->model, part, input->B, input->T);
-    return planner->activations.part[part][index] =
+    input->model->architecture->layout(&layout, input->model, s, input->B, input->T);
+    return planner->activations.saved[s][index] =
                builder_bytes(&planner->builder, name, CATEGORY_ACTIVATIONS, layout.bytes);
 }
 
 void activations_take(struct planner *planner, const struct walk_step *step)
 {
     const struct model *model = planner->builder.model;
-    for (int part = 0; part < model->architecture->part_count; part++)
-        if (step->use->parts >> part & 1)
-            builder_take(&planner->builder, part_role(model, part),
-                         part_buffer(planner, part, part_index(model, step)));
+    for (int s = 0; s < model->architecture->saved_count; s++)
+        if (step->use->saves >> s & 1)
+            builder_take(&planner->builder, saved_role(model, s),
+                         new_saved(planner, s, saved_index(model, step)));
 }
 
 void activations_input(struct planner *planner, const struct walk_step *step)
 {
     if (model_is_tile(planner->builder.model, step->unit))
-        planner->builder.op->buffer[ROLE_INPUT] = *part_for_tiles(planner, step);
+        planner->builder.op->buffer[ROLE_INPUT] = *saved_for_tiles(planner, step);
     else if (step->place > 0) planner->builder.op->buffer[ROLE_INPUT] = planner->activations.output[step->place - 1];
 }
 
@@ -75,14 +75,14 @@ void activations_give_forward(struct planner *planner, const struct walk_step *s
     struct builder *builder = &planner->builder;
     const struct model *model = builder->model;
     const struct config_zero *knobs = builder->input->knobs;
-    const int index = part_index(model, step), input = step->place - 1;
-    for (int part = 0; part < model->architecture->part_count; part++) {
-        const bool kept = planner->training && walk_keeps_part(model, knobs, part);
-        const bool for_tiles = part == model->architecture->part_for_tiles && model_tiled(model);
-        if (step->use->parts >> part & 1 && !kept && !for_tiles)
-            builder_give(builder, planner->activations.part[part][index]);
+    const int index = saved_index(model, step), input = step->place - 1;
+    for (int s = 0; s < model->architecture->saved_count; s++) {
+        const bool kept = planner->training && walk_keeps_saved(model, knobs, s);
+        const bool for_tiles = s == model->architecture->saved_for_tiles && model_tiled(model);
+        if (step->use->saves >> s & 1 && !kept && !for_tiles)
+            builder_give(builder, planner->activations.saved[s][index]);
         if (for_tiles && model_is_last_tile(model, step->unit) && !kept)
-            builder_give(builder, *part_for_tiles(planner, step));
+            builder_give(builder, *saved_for_tiles(planner, step));
     }
     if (input >= 0 && !model_is_tile(model, step->unit) &&
         !(planner->training && walk_keeps_output(model, knobs, input)))
@@ -100,11 +100,11 @@ void activations_give_backward(struct planner *planner, const struct walk_step *
 {
     struct builder *builder = &planner->builder;
     const struct model *model = builder->model;
-    const int index = part_index(model, step);
-    for (int part = 0; part < model->architecture->part_count; part++) {
-        if (!(step->use->parts >> part & 1)) continue;
-        builder->op->buffer[part_role(model, part)] = planner->activations.part[part][index];
-        builder_give(builder, planner->activations.part[part][index]);
+    const int index = saved_index(model, step);
+    for (int s = 0; s < model->architecture->saved_count; s++) {
+        if (!(step->use->saves >> s & 1)) continue;
+        builder->op->buffer[saved_role(model, s)] = planner->activations.saved[s][index];
+        builder_give(builder, planner->activations.saved[s][index]);
     }
     if (!model_is_tile(model, step->unit)) builder_give(builder, planner->activations.output[step->place - 1]);
 }

@@ -33,9 +33,9 @@ int walk_checkpoint_before(const struct model *model, const struct config_zero *
     return block_behind(model, input) % each == 0 && block_behind(model, input) >= each ? input - each : -1;
 }
 
-bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part)
+bool walk_keeps_saved(const struct model *model, const struct config_zero *knobs, int s)
 {
-    return !(model->architecture->parts[part].remade & 1u << knobs->recompute);
+    return !(model->architecture->saved[s].remade & 1u << knobs->recompute);
 }
 
 /* The backward of the first use only needs to know which rows forward looked up. */

@@ -4,7 +4,7 @@
  * Activation checkpointing (Chen et al. 2016) changes only the walk and what forward keeps. Blocks stand in segments of
  * checkpoint_every blocks. With full recomputation forward keeps the input of each segment (its *checkpoint*) and nothing
  * of the blocks inside; before the backward of a segment its blocks are walked forward again. With attention recomputation
- * every block keeps its output and its MLP part, and makes its attention part again just before its backward.
+ * every block keeps its output and its MLP's saved buffer, and makes its attention's again just before its backward.
  *
  * With tiled MLPs the block's forward comes first, then its tiles, which together produce the block's output. In backward the tiles
  * come first. A tile is recomputed just before its backward, unless the block's output is needed too.
@@ -31,10 +31,10 @@ static inline bool walk_completes_gradient(const struct walk_step *step)
     return step->kind == OP_BACKWARD && (step->use->repeat != REPEAT_TIED || step->unit > 0);
 }
 
-/* Whether forward leaves the output at a place of the chain, and a part of a use, for backward. */
+/* Whether forward leaves the output at a place of the chain, and a buffer that a use saves, for backward. */
 bool walk_keeps_output(const struct model *model, const struct config_zero *knobs, int place);
 /* Whether that output waits in the host tier meanwhile: a checkpoint, but not that of the last segment, which is needed next. */
 bool walk_offloads_output(const struct model *model, const struct config_zero *knobs, int place);
 /* Place of the checkpoint of the segment before that of the block at `place`, if it is the first of its segment; else -1. */
 int walk_checkpoint_before(const struct model *model, const struct config_zero *knobs, int place);
-bool walk_keeps_part(const struct model *model, const struct config_zero *knobs, int part);
+bool walk_keeps_saved(const struct model *model, const struct config_zero *knobs, int s);

@@ -32,15 +32,15 @@ void *zero_tile(const struct zero *zero, const struct schedule *schedule, const 
     return zero_at(zero, schedule, buffer, first);
 }
 
-/* Buffers of saved parts. A tile reads the part that its block saved for it. */
+/* Buffers saved for backward. A tile reads the one that its block saved for it. */
 static struct gpt_saved saved_of(const struct zero *zero, const struct schedule *schedule, const struct op *op)
 {
     const struct architecture *of = zero->model.architecture;
     struct gpt_saved saved;
-    for (int part = 0; part < of->part_count; part++) {
-        const bool of_block = model_is_tile(&zero->model, op->unit) && part == of->part_for_tiles;
-        const enum role role = of_block ? ROLE_INPUT : part_role(&zero->model, part);
-        saved.part[part] = zero_buffer(zero, schedule, op->buffer[role]);
+    for (int s = 0; s < of->saved_count; s++) {
+        const bool of_block = model_is_tile(&zero->model, op->unit) && s == of->saved_for_tiles;
+        const enum role role = of_block ? ROLE_INPUT : saved_role(&zero->model, s);
+        saved.buffer[s] = zero_buffer(zero, schedule, op->buffer[role]);
     }
     return saved;
 }

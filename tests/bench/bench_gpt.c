@@ -136,12 +136,12 @@ static double products_step(struct bench *bench, double *update_seconds)
 {
     static const struct {
         enum tensor_id weight;
-        enum activation_part from, to;
+        enum saved_buffer from, to;
         int x, y;
-    } linears[] = {{TENSOR_QKV_W, PART_ATTENTION, PART_ATTENTION, ATTENTION_LN1, ATTENTION_QKV},
-                   {TENSOR_ATTPROJ_W, PART_ATTENTION, PART_MLP, ATTENTION_ATT, MLP_MID},
-                   {TENSOR_FC_W, PART_MLP, PART_MLP, MLP_LN2, MLP_FC},
-                   {TENSOR_FCPROJ_W, PART_MLP, PART_MLP, MLP_GELU, MLP_LN2}};
+    } linears[] = {{TENSOR_QKV_W, SAVED_ATTENTION, SAVED_ATTENTION, ATTENTION_LN1, ATTENTION_QKV},
+                   {TENSOR_ATTPROJ_W, SAVED_ATTENTION, SAVED_MLP, ATTENTION_ATT, MLP_MID},
+                   {TENSOR_FC_W, SAVED_MLP, SAVED_MLP, MLP_LN2, MLP_FC},
+                   {TENSOR_FCPROJ_W, SAVED_MLP, SAVED_MLP, MLP_GELU, MLP_LN2}};
     struct fixture *f = &bench->f;
     const double start = seconds_now();
     for (int l = 1; l <= f->model.shape.layers; l++)
@@ -154,7 +154,7 @@ static double products_step(struct bench *bench, double *update_seconds)
         }
     linear_products(f, f->weights[0].at[TENSOR_WTE], f->gradient[0].at[TENSOR_WTE],
                     f->outputs[f->model.shape.layers + 1].at,
-                    fixture_slot(f, f->model.shape.layers + 2, PART_HEAD, HEAD_LOGITS), f->model.shape.vocabulary,
+                    fixture_slot(f, f->model.shape.layers + 2, SAVED_HEAD, HEAD_LOGITS), f->model.shape.vocabulary,
                     f->model.shape.hidden);
     const double products = seconds_now();
     update(bench, 0);

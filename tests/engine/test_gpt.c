@@ -66,8 +66,8 @@ static void check_guards(const struct fixture *f)
         assert_true(guarded_intact(&f->parameters[u]) && guarded_intact(&f->gradients[u]));
     for (int use = 0; use <= f->model.unit_count; use++) {
         assert_true(guarded_intact(&f->outputs[use]));
-        for (int part = 0; part < PART_KINDS; part++) /* by place or by unit */
-            assert_true(!f->parts[part][use].at || guarded_intact(&f->parts[part][use]));
+        for (int s = 0; s < SAVED_KINDS; s++) /* by place or by unit */
+            assert_true(!f->saved[s][use].at || guarded_intact(&f->saved[s][use]));
     }
     assert_true(guarded_intact(&f->residual) && guarded_intact(&f->normed));
     for (int use = 0; use < USES; use++)
@@ -102,7 +102,7 @@ static void follows_pytorch(int tiles, enum dtype dtype, int threads, const char
 
     fixture_forward(&f, tokens, NULL, 1);
     assert_close("logits",
-                 difference(dtype, fixture_slot(&f, tiny.layers + 2, PART_HEAD, HEAD_LOGITS), reference.logits,
+                 difference(dtype, fixture_slot(&f, tiny.layers + 2, SAVED_HEAD, HEAD_LOGITS), reference.logits,
                             REFERENCE_N * REFERENCE_V),
                  allowed);
     const float loss = fixture_forward(&f, tokens, targets, 1);
@@ -111,7 +111,7 @@ static void follows_pytorch(int tiles, enum dtype dtype, int threads, const char
     assert_close("mean loss", fabs(loss - mean) / mean, allowed);
     assert_close(
         "losses",
-        difference(DTYPE_F32, fixture_slot(&f, tiny.layers + 2, PART_HEAD, HEAD_LOSS), reference.losses, REFERENCE_N),
+        difference(DTYPE_F32, fixture_slot(&f, tiny.layers + 2, SAVED_HEAD, HEAD_LOSS), reference.losses, REFERENCE_N),
         allowed);
     fixture_backward(&f, tokens, false);
 

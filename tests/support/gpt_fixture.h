@@ -44,17 +44,17 @@ struct fixture {
     struct guarded parameters[FIXTURE_UNITS_MAX], gradients[FIXTURE_UNITS_MAX];
     struct gpt_tensors weights[FIXTURE_UNITS_MAX], gradient[FIXTURE_UNITS_MAX];
     struct guarded outputs[FIXTURE_USES_MAX]; /* by place: embed, blocks, norm */
-    struct guarded parts[PART_KINDS][FIXTURE_USES_MAX]; /* by place (the head behind all), but PART_HIDDEN by unit */
+    struct guarded saved[SAVED_KINDS][FIXTURE_USES_MAX]; /* by place (the head behind all), but SAVED_HIDDEN by unit */
     struct guarded residual, normed, scratch[USES][USE_KINDS];
 };
 
-static inline bool fixture_has(const struct fixture *f, enum activation_part part, int use)
+static inline bool fixture_has(const struct fixture *f, enum saved_buffer kind, int use)
 {
     const int layers = f->model.shape.layers;
-    switch (part) {
-    case PART_NORM: return use == layers + 1;
-    case PART_HEAD: return use == layers + 2;
-    case PART_HIDDEN: return use < f->model.unit_count && model_is_tile(&f->model, use);
+    switch (kind) {
+    case SAVED_NORM: return use == layers + 1;
+    case SAVED_HEAD: return use == layers + 2;
+    case SAVED_HIDDEN: return use < f->model.unit_count && model_is_tile(&f->model, use);
     default: return use >= 1 && use <= layers;
     }
 }
@@ -78,11 +78,11 @@ static inline void fixture_open_tiled(struct fixture *f, const struct config_mod
         gpt_tensors_of(&f->gradient[u], unit, dtype, f->gradients[u].at, unit->elems, NULL);
     }
     for (int use = 0; use < units + 1; use++) f->outputs[use] = guarded_new(activation_output_bytes(&f->model, B, T));
-    for (int part = 0; part < PART_KINDS; part++)
+    for (int s = 0; s < SAVED_KINDS; s++)
         for (int use = 0; use < units + 1; use++) {
             struct activation_layout layout;
-            architecture_gpt2.layout(&layout, &f->model, part, B, T);
-            if (fixture_has(f, (enum activation_part)part, use)) f->parts[part][use] = guarded_new(layout.bytes);
+            architecture_gpt2.layout(&layout, &f->model, s, B, T);
+            if (fixture_has(f, (enum saved_buffer)s, use)) f->saved[s][use] = guarded_new(layout.bytes);
         }
     f->residual = guarded_new((int64_t)B * T * shape->hidden * element);
     f->normed = guarded_new((int64_t)B * T * shape->hidden * element);
@@ -100,8 +100,8 @@ static inline void fixture_close(struct fixture *f)
 {
     for (int u = 0; u < FIXTURE_UNITS_MAX; u++) free(f->parameters[u].at), free(f->gradients[u].at);
     for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->outputs[u].at);
-    for (int p = 0; p < PART_KINDS; p++)
-        for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->parts[p][u].at);
+    for (int p = 0; p < SAVED_KINDS; p++)
+        for (int u = 0; u < FIXTURE_USES_MAX; u++) free(f->saved[p][u].at);
     for (int u = 0; u < USES; u++)
         for (int kind = 0; kind < USE_KINDS; kind++) free(f->scratch[u][kind].at);
     free(f->residual.at), free(f->normed.at);
@@ -109,24 +109,24 @@ static inline void fixture_close(struct fixture *f)
     model_release(&f->model);
 }
 
-static inline void *fixture_slot(struct fixture *f, int use, enum activation_part part, int slot)
+static inline void *fixture_slot(struct fixture *f, int use, enum saved_buffer kind, int slot)
 {
     struct activation_layout layout;
-    architecture_gpt2.layout(&layout, &f->model, (int)part, f->gpt.B, f->gpt.T);
-    return f->parts[part][use].at + layout.offset[slot];
+    architecture_gpt2.layout(&layout, &f->model, (int)kind, f->gpt.B, f->gpt.T);
+    return f->saved[kind][use].at + layout.offset[slot];
 }
 
 static inline struct gpt_saved fixture_saved(struct fixture *f, int use)
 {
     struct gpt_saved saved = {{0}};
-    for (int part = 0; part < PART_KINDS; part++) saved.part[part] = f->parts[part][use].at;
+    for (int s = 0; s < SAVED_KINDS; s++) saved.buffer[s] = f->saved[s][use].at;
     return saved;
 }
 
 static inline struct gpt_saved fixture_saved_mlp(struct fixture *f, int block, int tile)
 {
     struct gpt_saved saved = fixture_saved(f, block + 1);
-    saved.part[PART_HIDDEN] = f->parts[PART_HIDDEN][model_mlp(&f->model, block, tile)].at;
+    saved.buffer[SAVED_HIDDEN] = f->saved[SAVED_HIDDEN][model_mlp(&f->model, block, tile)].at;
     return saved;
 }
 

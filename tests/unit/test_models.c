@@ -226,8 +226,8 @@ static void test_activations_and_flops(void **state)
     struct flops flops;
     const int64_t N = 32, C = 64, K = 16, F = 192, heads = 8, L = 2, V = 256, T = 32;
     assert_int_equal(setup_init(&setup, &config, NULL), STATUS_OK);
-    architecture_gpt2.layout(&attention, &setup.model, PART_ATTENTION, 1, 32);
-    architecture_gpt2.layout(&mlp, &setup.model, PART_MLP, 1, 32);
+    architecture_gpt2.layout(&attention, &setup.model, SAVED_ATTENTION, 1, 32);
+    architecture_gpt2.layout(&mlp, &setup.model, SAVED_MLP, 1, 32);
     assert_int_equal(attention.bytes,
                      2 * N * (C + C + 2 * K + C) + 4 * N * (1 + heads)); /* norm, q k v, attention; rstd, log-sum-exp */
     assert_int_equal(mlp.bytes, 2 * N * (C + C + 3 * F) + 4 * N);        /* residual, norm, three products; rstd */

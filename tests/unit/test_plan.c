@@ -150,10 +150,10 @@ static void test_rows_of_logits(void **state)
     const struct config_model *gpt2 = config_model_named("gpt2");
     assert_int_equal(model_init(&model, gpt2, DTYPE_BF16, NULL), 0);
     assert_int_equal(logits_row(&model), 50257);
-    architecture_gpt2.layout(&cpu, &model, PART_HEAD, 4, 1024);
+    architecture_gpt2.layout(&cpu, &model, SAVED_HEAD, 4, 1024);
     model.backend = BACKEND_CUDA;
     assert_int_equal(logits_row(&model), 50304);
-    architecture_gpt2.layout(&gpu, &model, PART_HEAD, 4, 1024);
+    architecture_gpt2.layout(&gpu, &model, SAVED_HEAD, 4, 1024);
     assert_int_equal(gpu.bytes - cpu.bytes, 4 * 1024 * 47 * 2);
     const struct formula_sizes sizes = formula_sizes_of(&model, 4, 1024);
     assert_int_equal(formula_value(formula_of("logits")->bytes, &sizes), gpu.bytes);

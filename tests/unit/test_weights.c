@@ -202,7 +202,7 @@ static void test_transformers_makes_the_same_logits_of_a_file_of_ours(void **sta
     fixture_open(&f, &weights_info(weights)->shape, DTYPE_F32, 1, T, 1, NULL);
     load(&f, weights);
     fixture_forward(&f, tokens, NULL, 1);
-    const float *ours = fixture_slot(&f, made_up_shape.layers + 2, PART_HEAD, HEAD_LOGITS);
+    const float *ours = fixture_slot(&f, made_up_shape.layers + 2, SAVED_HEAD, HEAD_LOGITS);
     for (int i = 0; i < T * V; i++) {
         worst = fmaxf(worst, fabsf(ours[i] - theirs[i]));
         largest = fmaxf(largest, fabsf(theirs[i]));
