@@ -6,7 +6,7 @@
 #
 #     tests/bench/gpu_fit.sh PROGRAM [DEVICE_BUDGET HIDDEN HEADS SEQUENCE HOST_BUDGET NVME_BUDGET]
 program=$(realpath "${1:?usage: tests/bench/gpu_fit.sh PROGRAM}")
-budget=${2:-2GiB} hidden=${3:-1600} heads=${4:-25} sequence=${5:-1024} host=${6:-32GiB} nvme=${7:-32GiB}
+budget=${2:-2GiB} hidden=${3:-1600} heads=${4:-25} sequence=${5:-1024} host=${6:-16GiB} nvme=${7:-24GiB}
 place=$(mktemp -d "${TMPDIR:-/tmp}/zerolab-gpu-fit-XXXXXX")
 trap 'rm -rf "$place"' EXIT
 cd "$place" || exit 1
