@@ -72,6 +72,7 @@ struct architecture {
     int64_t (*scratch_bytes)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, int threads);
     /* Floating-point operations of a use: matrix products and attention, two to a multiply-add. output: it makes its output, too. */
     double (*flops)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, bool output);
+    double (*attention_flops)(const struct model *model, enum op_kind kind, const struct use *use, int B, int T); /* among these */
 };
 
 extern const struct architecture *const architectures[]; /* up to a NULL; models are of the first */

@@ -330,6 +330,11 @@ double op_flops(const struct schedule *schedule, const struct model *model, cons
     return model->architecture->flops(model, op->kind, op->use, schedule->B, schedule->T, op->buffer[ROLE_OUTPUT] >= 0);
 }
 
+double op_attention_flops(const struct schedule *schedule, const struct model *model, const struct op *op)
+{
+    return op->use ? model->architecture->attention_flops(model, op->kind, op->use, schedule->B, schedule->T) : 0;
+}
+
 void flops_of(struct flops *flops, const struct schedule *schedule, const struct model *model)
 {
     *flops = (struct flops){0};

@@ -62,6 +62,7 @@ double volume_share(const struct schedule *schedule, const struct volume_term *t
  * Counts are doubles: a step of a model of 1e12 parameters takes 5e19 of them, more than 64 bits hold. They are exact up to 2^53, and
  * to 16 digits beyond. */
 double op_flops(const struct schedule *schedule, const struct model *model, const struct op *op);
+double op_attention_flops(const struct schedule *schedule, const struct model *model, const struct op *op); /* among these: q k^T, p v */
 
 /* Of one rank in one step. */
 struct flops { double forward, backward, recomputed; };

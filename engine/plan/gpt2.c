@@ -132,25 +132,29 @@ static double product(double N, double out, double in)
     return 2 * N * out * in;
 }
 
+/* Two products forward, five backward: scores, dv, dp, dq, dk. Row t of T meets t + 1 keys. */
+static double attention_flops(const struct model *model, enum op_kind kind, const struct use *use, int B, int T)
+{
+    if (use->number != USE_BLOCK && use->number != USE_ATTENTION) return 0;
+    return (kind == OP_BACKWARD ? 5 : 2) * ((double)B * T * (T + 1.0) * model->shape.hidden);
+}
+
 static double flops(const struct model *model, enum op_kind kind, const struct use *use, int B, int T, bool output)
 {
-    const double N = (double)B * T, C = model->shape.hidden, F = (double)activation_hidden(model);
-    const double scores = N * (T + 1.0) * C; /* one product of attention: row t of T meets t + 1 keys */
-    const double attention = product(N, C + 2 * (double)config_key_width(&model->shape), C) + 2 * scores,
-                 last = product(N, C, F), mlp = product(N, F + (double)gate_width(model), C) + last;
-    const double block = attention + product(N, C, C) + (model_tiled(model) ? 0 : mlp);
-    const double head = product(N, model->shape.vocabulary, C);
-    const double unmade = kind == OP_RECOMPUTE && !output ? last : 0;
+    const double N = (double)B * T, C = model->shape.hidden, F = (double)activation_hidden(model),
+                 attention = attention_flops(model, kind, use, B, T),
+                 qkv = product(N, C + 2 * (double)config_key_width(&model->shape), C), last = product(N, C, F),
+                 mlp = product(N, F + (double)gate_width(model), C) + last,
+                 block = qkv + product(N, C, C) + (model_tiled(model) ? 0 : mlp), head = product(N, model->shape.vocabulary, C),
+                 unmade = kind == OP_RECOMPUTE && !output ? last : 0;
     switch ((enum gpt2_use)use->number) {
-    case USE_BLOCK:
-        if (kind == OP_BACKWARD) return 2 * (block - 2 * scores) + 5 * scores; /* scores, dv, dp, dq, dk */
-        return model_tiled(model) ? block : block - unmade;
+    case USE_BLOCK: return (kind == OP_BACKWARD ? 2 * block : block - (model_tiled(model) ? 0 : unmade)) + attention;
     case USE_MLP: return kind == OP_BACKWARD ? 2 * mlp : mlp - unmade;
-    case USE_ATTENTION: return attention;
+    case USE_ATTENTION: return qkv + attention;
     case USE_HEAD: return kind == OP_BACKWARD ? 2 * head : head;
     default: return 0;
     }
 }
 
 const struct architecture architecture_gpt2 = {"GPT-2",   tensors,    TENSOR_IDS, tensor_shape, gpt2_uses,     USES,
-                                  saved_rows, SAVED_KINDS, SAVED_MLP,  saved_layout,  scratch_bytes, flops};
+                                  saved_rows, SAVED_KINDS, SAVED_MLP,  saved_layout,  scratch_bytes, flops, attention_flops};

@@ -52,6 +52,17 @@ static int product(struct bench *bench)
                                   NULL, ROWS, 4 * bench->width, bench->width, bench->err);
 }
 
+/* Attention of a sequence of ROWS tokens, forward and backward. */
+static int attention(struct bench *bench)
+{
+    enum { HEADS = WIDEST / 64 };
+    const struct attention_shape shape = {1, ROWS, WIDEST, HEADS};
+    float *qkv = bench->array[1], *out = bench->array[2], *dout = out + ROWS * WIDEST, *lse = dout + ROWS * WIDEST;
+    kernels_attention_forward(bench->kernels, bench->dtype, out, lse, qkv, &shape, bench->array[3]);
+    kernels_attention_backward(bench->kernels, bench->dtype, bench->array[0], dout, out, lse, qkv, &shape, bench->array[3]);
+    return STATUS_OK;
+}
+
 /* A norm and a GELU, forward and backward: what runs between products. */
 static int elementwise(struct bench *bench)
 {
@@ -97,7 +108,7 @@ static int reduce(struct bench *bench)
 
 /* The time of a call of each, in ns. */
 struct times {
-    double product[3][WIDTHS], between[2], update, copy, reduce;
+    double product[3][WIDTHS], attention[3], between[2], update, copy, reduce;
 };
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
@@ -110,6 +121,7 @@ static void measure_round(struct bench *bench, struct times *times)
             bench->width = widths[w];
             times->product[t][w] = call_ns(bench, product);
         }
+        times->attention[t] = call_ns(bench, attention);
         if (t < 2) times->between[t] = call_ns(bench, elementwise);
     }
     times->update = call_ns(bench, update);
@@ -132,11 +144,13 @@ static int measure_kernels(struct bench *bench, struct times *times)
     return bench->err->status;
 }
 
-/* FLOP/s at the best width, and the share of it at the middle one. */
+/* FLOP/s at the best width, and the share of it at the middle one and of attention, mean over types. Attention: see
+ * op_attention_flops(). */
 static void rate_products(const struct times *times, struct hardware *hardware)
 {
     uint64_t *const figures[] = {&hardware->flops_fp32, &hardware->flops_bf16, &hardware->flops_fp16};
-    double share = 0;
+    const double attention_flops = 7.0 * ROWS * (ROWS + 1) * WIDEST;
+    double share = 0, attention_share = 0;
     for (int t = 0; t < 3; t++) {
         double rate[WIDTHS], best = 0;
         for (int w = 0; w < WIDTHS; w++) {
@@ -145,8 +159,10 @@ static void rate_products(const struct times *times, struct hardware *hardware)
         }
         *figures[t] = (uint64_t)best;
         share += rate[1] / best / 3;
+        attention_share += attention_flops * 1e9 / times->attention[t] / best / 3;
     }
     hardware->product_efficiency = (uint64_t)(1000 * share);
+    hardware->attention_efficiency = (uint64_t)fmax(1, 1000 * attention_share);
 }
 
 static uint64_t per_second(double bytes, double took_ns)

@@ -250,13 +250,16 @@ uint64_t op_touched_bytes(const struct cost_input *input, const struct op *op)
 static uint64_t compute_ns(const struct cost_input *input, const struct op *op)
 {
     const struct hardware *hardware = input->hardware;
-    const uint64_t flops = (uint64_t)op_flops(input->schedule, input->model, op), bytes = op_touched_bytes(input, op),
+    const uint64_t flops = (uint64_t)op_flops(input->schedule, input->model, op),
+                   attention = hardware->attention_efficiency ? (uint64_t)op_attention_flops(input->schedule, input->model, op) : 0,
+                   rate = hardware_flops(hardware, input->model->dtype), bytes = op_touched_bytes(input, op),
                    kernels = dtype_bytes(input->model->dtype) < 4 ? hardware->kernel_half_rate : hardware->kernel_rate;
     if (op->lane == LANE_HOST)
         return hardware->op_ns +
                at_rate(bytes * (uint64_t)input->per_node, hardware->host_rate, hardware->memory_efficiency);
     return hardware->op_ns +
-           at_rate(flops, hardware_flops(hardware, input->model->dtype), hardware->product_efficiency) +
+           at_rate(flops - attention, rate, hardware->product_efficiency) +
+           at_rate(attention, rate, hardware->attention_efficiency) +
            at_rate(bytes, flops && kernels ? kernels : hardware->memory_rate, hardware->memory_efficiency);
 }
 

@@ -421,7 +421,7 @@ static void the_seed_decides_the_jitter(void **state)
 }
 
 /* On one rank nothing overlaps at stage 0, so the step is the sum of its operations: their FLOPs and their bytes. Kernels between
- * products may be slower than memory: here half as fast. */
+ * products may be slower than memory, and attention than other products: here half as fast. */
 static void operations_cost_flops_and_bytes(void **state)
 {
     (void)state;
@@ -430,9 +430,10 @@ static void operations_cost_flops_and_bytes(void **state)
     struct setup setup;
     load(&setup, &config, sets, 1);
     const struct cost_input cost = {&setup.schedule, &setup.model, &plain, 1};
-    struct hardware slower = plain;
+    struct hardware slower = plain, attends = plain;
     uint64_t sum = 0, updated = 0, between = 0;
     slower.kernel_rate = plain.memory_rate / 2;
+    attends.attention_efficiency = plain.product_efficiency / 2;
     for (int o = 0; o < setup.schedule.op_count; o++) {
         const struct op *op = &setup.schedule.ops[o];
         if (op->lane == LANE_COMM) continue;
@@ -443,6 +444,9 @@ static void operations_cost_flops_and_bytes(void **state)
     assert_int_equal(ended(&setup, &plain, false, 0), 1 + sum);
     assert_true(between > 0 && between < sum);
     assert_int_equal(ended(&setup, &slower, false, 0), 1 + sum + between);
+    const uint64_t T = (uint64_t)setup.schedule.T, tokens = (uint64_t)setup.schedule.B * T; /* two products forward, five backward */
+    const uint64_t attention = 7 * tokens * (T + 1) * (uint64_t)setup.model.shape.hidden * (uint64_t)setup.model.shape.layers;
+    assert_int_equal(ended(&setup, &attends, false, 0), 1 + sum + attention * (uint64_t)setup.schedule.micro_steps);
     int64_t padded = 0;
     for (int u = 0; u < setup.model.unit_count; u++) padded += shard_elems(setup.model.units[u].elems, 1);
     assert_int_equal(updated, 7 * 4 * padded); /* fp32: gradient read; weights and two moments read and written */
