@@ -21,6 +21,16 @@ END
 stand_in toolkit/bin/compute-sanitizer <<<'printf "%s\n" "$HEARD"; exit "${STATUS:-0}"'
 stand_in toolkit/bin/make <<<'touch made; mkdir -p build/tests && cp test_cuda_kernels build/tests/'
 stand_in test_cuda_kernels <<<'[ "$1" != --list ] || printf "gelu_forward\nnorm_forward\n"'
+# Limits of time: each is noted, what HANGS names is stopped at once, and after a part that comes LATE none is left.
+stand_in toolkit/bin/timeout <<'END'
+echo "$3 $4" >>timeouts
+case " $*" in *"/${HANGS:-none of these}") exit 124 ;; esac
+shift 3
+exec "$@"
+END
+stand_in toolkit/bin/date <<END
+[ -e late ] && echo 99999999999 || exec $(command -v date) "\$@"
+END
 mkdir -p toolkit/include toolkit/lib64
 ln -s "$root/tests" tests
 touch toolkit/include/cublasLt.h toolkit/lib64/libcudart_static.a
@@ -52,6 +62,11 @@ check "... and is shown" says '^========= RACECHECK SUMMARY: 2 hazards'
 ok "so does the exit status" $?
 kernels "gelu" "" 124
 ok "what time does not allow is no fault" $?
+kernels "gelu" "Device not supported" 1
+ok "nor what the tool does not know" $?
+! kernels "gelu" "" 1
+ok "... but any other end of it is" $?
+check "no part is given more time than there is in all" awk 'NF == 0 || $1 > 470 { bad = 1 } END { exit bad || NR == 0 }' timeouts
 ! kernels "gelo" "$clean"
 ok "no kernel of such a name is no pass" $?
 check "... and it says so" says "^not ok - no kernel's name begins with gelo"
@@ -72,18 +87,21 @@ check "... one that does not load" refuses 'libcublasLt.so.13 does not load: .*(
 
 # A folder that was brought: nothing is built. A program that lacks a library, or knows nothing of CUDA, is a fault.
 mkdir -p brought/bin brought/lib
-stand_in brought/zerolab <<<'echo "zerolab 1"; echo "GPU kernels: CUDA ${BUILT_FOR:-13.0}, cuBLASLt 13.1, wgmma"'
+stand_in brought/zerolab <<<'echo "zerolab 1"; echo "GPU kernels: CUDA ${BUILT_FOR:-13.0}, cuBLASLt 13.1, wgmma"; exit "${ENDS:-0}"'
 echo 'int nothing(void) { return 0; }' | cc -shared -x c - -o libneeded.so
 echo 'int nothing(void); int main(void) { return nothing(); }' | cc -x c - -o brought/bin/zerolab -L. -lneeded
 check "a program that was brought without a library" refuses 'brought/bin/zerolab lacks libraries:.*libneeded.so' ZEROLAB="$work/brought/zerolab"
 mv libneeded.so brought/lib/
 check "... and one that was built without CUDA" refuses 'was built without CUDA' ZEROLAB="$work/brought/zerolab" BUILT_FOR=none
+check "... and one that does not run" refuses 'brought/zerolab --version: zerolab 1' ZEROLAB="$work/brought/zerolab" ENDS=1
 for name in test_cuda_kernels test_cuda_first test_cuda_sums bench_cuda_probes bench_cuda_kernels; do
     stand_in brought/$name <<END
 case \$1 in
 driver) echo "  a page committed 12.5 us" ;;
+'(none)') [ -z "\${OPENS:-}" ] || { echo "1..0 # \$OPENS" && [ "\$OPENS" = SKIP ]; exit; } ;;
 '') echo "ok 1 - of $name" ;;
 esac
+[ $name != test_cuda_first ] || [ -z "\${LATE:-}" ] || touch late
 [ $name != bench_cuda_probes ] || [ "\$1" = driver ] || for row in \$(seq 100); do echo "  row \$row of the algorithms of a product, which is as long as such rows are, and of which there are too many to keep them all"; done
 [ $name != bench_cuda_kernels ] || echo "  a step of 65536 tokens: its kernels 80.00 ms, their floors (o: by operations, b: by bytes) 70.00 ms"
 END
@@ -97,7 +115,7 @@ done
 END
 stand_in toolkit/bin/python3 <<'END'
 case "$*" in
-*gpu_peers.py*) echo "asked for: $*"; echo "  gpt2         B=64  T=1024  PyTorch 2, torch.compile           327680 tokens/s" ;;
+*gpu_peers.py*) echo "asked for: $*"; echo "  gpt2         B=64  T=1024  PyTorch 2, torch.compile           327680 tokens/s"; echo "  gpt2-xl      B=8   T=1024  PyTorch 2, torch.compile            32768 tokens/s" ;;
 *) exit 0 ;;
 esac
 END
@@ -106,16 +124,36 @@ within_time() { # WHAT SECONDS
     granted=$(sed -n 's/^== limits of \([0-9]*\) s, of .*/\1/p' said)
     [ "${granted:-999}" -le "$2" ] && [ "$granted" -gt $(($2 / 2)) ] || { echo "# $granted s of $2"; return 1; }
 }
+opens_not() { # TEXT OPENS
+    ! ZEROLAB=$work/brought/zerolab OPENS=$2 gpu test-gpu && says "^not ok - $1; nothing was run" && ! says 'of test_cuda_first'
+}
+check "a GPU that does not open ends all" opens_not 'the GPU does not open' error
+check "... and so does one that the tests do not see" opens_not 'there is no GPU here' SKIP
+mv toolkit/include/cublasLt.h .
+if [ -e /usr/include/cublasLt.h ]; then skip "half a toolkit" "this machine has the other half"
+else check "half a toolkit is none" refuses 'CUDA toolkit is not here, or not all of it'; fi
+mv cublasLt.h toolkit/include/
 rm -f made
 ZEROLAB=$work/brought/zerolab HEARD=$clean gpu test-gpu
 check "with a folder that was brought nothing is built" [ ! -e made ]
 check "... its size is said, and its version" says 'brought/zerolab, [0-9]+ MiB with its folder: zerolab 1 .*CUDA 13.0'
 check "... the first shapes come before all other tests" [ "$(grep -n 'of test_cuda_first' said | cut -d: -f1)" -lt "$(grep -n 'of test_cuda_kernels' said | cut -d: -f1)" ]
 check "... the parts' limits fit" within_time test-gpu 470
+! ZEROLAB=$work/brought/zerolab HEARD=$clean HANGS=test_cuda_kernels gpu test-gpu
+ok "a part that hangs is stopped, and a fault" $?
+check "... it says so" says '^not ok - no end after [0-9]* s: .*/test_cuda_kernels$'
+check "... and the others go on" says '^ok 1 - of test_cuda_sums'
+! ZEROLAB=$work/brought/zerolab HEARD=$clean LATE=1 gpu test-gpu
+ok "a part for which no time is left is left out, and a fault" $?
+check "... it says so" says '^not ok - left out: .*/test_cuda_kernels$'
+rm -f late
+! ZEROLAB=$work/brought/zerolab PARTS=kernels HANGS=bench_cuda_kernels gpu bench-gpu
+ok "so are figures that do not come to an end" $?
 ZEROLAB=$work/brought/zerolab PARTS= gpu bench-gpu
 check "... and those of the figures" within_time bench-gpu 580
 check "the figures end with what matters" says '^  a step of gpt2 B=64, measured: 100.00 ms; the sum of its kernels: 80.00 ms, 80 % of it'
 check "... others are asked for the engine's batch" says 'asked for: -u tests/bench/gpu_peers.py gpt2=64 gpt2-xl=24'
+check "... and the engine at theirs, where it is another" says '^== tests/bench/gpu_engine_speed.sh .*/zerolab gpt2-xl 8$'
 check "... and compared at it" says '^  gpt2 B=64: 2.00 times the tokens of PyTorch 2, torch.compile'
 check "... with power and clock" says '^  nvidia-smi dmon: power up to 689 W; clock up to 1755 MHz, and when busy at least 1410 MHz'
 check "... in less than 12,000 characters" [ "$(sed -n '/^== again, what matters/,$p' said | wc -c)" -lt 12000 ]
