@@ -44,6 +44,11 @@ broken=$first
 check "the first shapes name the worst element, by either way" shown \
     '^#   backward, warpgroups \(wgmma\) .* at d[qkv] sequence 1, token [0-9]+, head [01], column [0-9]+: [-0-9.e]+, expected [-0-9.e]+'
 check "... and compare the two ways" shown '^#   forward, wgmma against mma '
+broken=$(build/fake/tests/test_cuda_first broken)
+for way in 'warpgroups \(wgmma\)' 'wgmma against mma'; do
+    check "... one that is wrong has its place" shown "^#   backward, $way .* at dk sequence 1, token 5, head 1, column 3: 16, expected "
+done
+check "... and fails the test" shown '^not ok 1 - attention, bf16, B 2, T 129'
 broken=$(build/fake/tests/bench_cuda_kernels broken)
 [ $? -eq 1 ] && shown '^  broken .* NOT FINITE'
 ok "a product of fp32 statistics is seen in the figures" $?
