@@ -100,6 +100,16 @@ doctor --hosts a,c
 check "... a host that is not there is bad" [ $? -eq 1 ]
 check "... by name" has out '^bad   a, c +the connection to host c'
 
+# Four emulated GPUs (make fake), two of which are the first and the second of each host.
+emulated=$root/build/fake/zerolab
+if [ -x "$emulated" ] && [[ $zerolab = *release* ]]; then
+    export FAKE_FOLDER=$work FAKE_PEERS=0
+    gpus="$tiny --steps 3 --set topology.backend=cuda --set bf16.enabled=true --set train_micro_batch_size_per_gpu=1 --set zero_optimization.stage=3"
+    FAKE_GPUS=4 zerolab=$emulated check "four GPUs of one machine" train gpus-one -n 4 $gpus
+    FAKE_GPUS=2 zerolab=$emulated check "two of each host" train gpus-two $two $gpus --set topology.collectives=nccl
+    check "... have the same bits" same_bits gpus-one gpus-two
+else skip "GPUs of two hosts" "no emulated ones (make fake), or another build"; fi
+
 # A lost host: the run ends in time, says which, and goes on from its checkpoint.
 lose() { # HOW
     rm -rf ck lost.json

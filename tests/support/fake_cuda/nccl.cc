@@ -33,7 +33,7 @@ enum kind { SEND, RECEIVE, BROADCAST, GATHER, SUM, SUM_SCATTER };
 
 struct seat {
     int pid, device;
-    char bus[16];
+    char bus[16], host[64];
 };
 
 struct state { /* outlives its handle: work on a stream may have begun */
@@ -191,7 +191,7 @@ bool is_refused(const state &mine)
 {
     for (const auto &[rank, own] : mine.seats)
         for (const auto &[other, seat] : mine.seats)
-            if (rank < other && strcmp(own.bus, seat.bus) == 0) return true;
+            if (rank < other && strcmp(own.bus, seat.bus) == 0 && strcmp(own.host, seat.host) == 0) return true;
     return false;
 }
 
@@ -262,9 +262,10 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
-    seat own = {getpid(), fake_device(), ""};
+    seat own = {getpid(), fake_device(), "", ""};
     if (config->blocking) fake_die("NCCL: a communicator that blocks cannot be given up");
     cudaDeviceGetPCIBusId(own.bus, sizeof own.bus, own.device);
+    gethostname(own.host, sizeof own.host - 1);
     *comm = new fake_comm;
     (*comm)->mine = std::make_shared<state>();
     state &mine = *(*comm)->mine;
