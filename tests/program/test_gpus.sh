@@ -113,6 +113,7 @@ check "... four on four, switched while they train" same_as one4 4 four-switch -
 check "... sharing one of two, because it is asked for" same_as one4 2 share -n 4 $bf16 --set topology.gpus=1
 check "four on two, which share them by two: the same bits" same_as one4 2 four-two -n 4 $bf16 $in_place --trace four-two.zlt
 check "... as the screen says" says four-two 'cuda, 2 GPUs, shared'
+check "... of neighbours" [ "$(tr -d ' \t' <four-two.json | sed -n 's/^"first_rank":\([0-9]*\).*/\1/p' | tr -d '\n')" = 02 ]
 check "... four on three" same_as one4 3 four-three -n 4 $bf16 $in_place $stage=3
 check "... two of four: the same bits" same_as one2 4 two-four -n 2 $bf16 $in_place
 check "more GPUs than there are: refused" refused 2 'there are 2 here' -n 4 --set topology.gpus=4
