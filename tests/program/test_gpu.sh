@@ -61,6 +61,13 @@ check "... at stage 3, and switched: the same bits" same_as bf16-four bf16-four-
 check "... by processes that share it: the same bits" same_as_first bf16-0 bf16-processes $stage=3 --set topology.ranks_as=processes
 whole fp32 "" 3
 whole fp16 "--set fp16.enabled=true --set fp16.initial_scale_power=8" 3
+# Weights so large that the next forward pass is not finite: it comes to the loss scaler, and ends no kernel of the warpgroups.
+overflows() {
+    ! on_gpu overflow --steps 4 --set fp16.enabled=true --set fp16.initial_scale_power=4 --set model.heads=1 --set data.sequence_length=32 \
+        --set optimizer.type=SGD --set optimizer.params.lr=1000 >/dev/null &&
+        grep -q '"skipped":.*true' overflow.json && grep -q 'the validation loss is not finite' overflow.err || { sed 's/^/# /' overflow.err; return 1; }
+}
+check "... what overflows, with heads of 64, is skipped" overflows
 check "the optimizer offloaded to the host" on_gpu host $flags $stage=2 ${offload}_optimizer.device=cpu
 check "... losses within 0.02" losses_near host bf16-cpu
 check "arrays across pieces of pinned memory" on_gpu pieces -n 1 $stage=3 ${offload}_optimizer.device=cpu ${offload}_param.device=cpu \

@@ -91,7 +91,15 @@ static void pieces(struct gpu *gpu)
     must(device_copy(gpu->stream, &byte, range.base + 50 * unit, 1, &err), &err);
     gpu_wait(gpu);
     if (gpu_is_fake() && byte != 0xff) fault("a new page is not full of NaN");
-    give_back(&range, 0, 1000, 1000, 0, 100);
+    give_back(&range, 0, 1000, 1, 0, 10); /* no more than is wanted */
+    give_back(&range, 0, 1000, 1000, 10, 100);
+    device_range_release(&range);
+
+    const uint64_t border = (64 << 20) / unit; /* at the most, however large the range */
+    const int large = gpu_is_fake() ? fake_pieces() : 0;
+    must(device_range_reserve(&range, gpu->device, 8ull << 30, &err), &err);
+    must(device_range_commit(&range, (border - 1) * unit, (border + 1) * unit, &err), &err);
+    if (gpu_is_fake() && fake_pieces() - large != 2) fault("%d pieces about a border", fake_pieces() - large);
     device_range_release(&range);
     tested("pages come and go in pieces");
 }
@@ -102,9 +110,10 @@ static void exported(struct gpu *gpu)
     struct device_range range, other;
     struct error err;
     const uint64_t unit = device_info(gpu->device)->granularity;
-    uint64_t first = 0, end = 0;
+    uint64_t first = 0, end = 0, before = 0, after = 0, outside = 0, outside_after = 0;
     unsigned char byte = 0;
     int fd = -1;
+    must(device_outside_bytes(gpu->device, &outside, &before, &err), &err);
     device_export(gpu->device);
     must(device_range_reserve(&range, gpu->device, 8 * unit, &err), &err);
     must(device_range_reserve(&other, gpu->device, 8 * unit, &err), &err);
@@ -115,6 +124,8 @@ static void exported(struct gpu *gpu)
     must(device_range_export(&range, first, &fd, &err), &err);
     must(device_range_import(&other, first, end, fd, &err), &err);
     close(fd);
+    must(device_outside_bytes(gpu->device, &outside_after, &after, &err), &err);
+    if (gpu_is_fake() && outside != outside_after) fault("what is mapped twice counts twice");
     must(device_set(gpu->stream, range.base + first, 0x5a, unit, &err), &err);
     gpu_wait(gpu);
     give_back(&range, 0, 8, 8, 2, 3);
@@ -123,6 +134,8 @@ static void exported(struct gpu *gpu)
     if (byte != 0x5a) fault("%d in place of 0x5a", byte);
     device_range_release(&other);
     device_range_release(&range);
+    must(device_free_bytes(gpu->device, &after, &err), &err);
+    if (gpu_is_fake() && before != after) fault("memory was not given back");
     tested("memory for other processes is mapped by them");
 }
 

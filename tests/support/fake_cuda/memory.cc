@@ -34,11 +34,16 @@ struct file { /* memory that other processes may map */
     int fd;
     ~file() { close(fd); }
 };
+struct memory { /* of a device, taken until nothing maps it and no handle is left */
+    size_t bytes;
+    int device;
+    ~memory();
+};
 struct pages {
     size_t bytes;
     int device;
+    std::shared_ptr<memory> own; /* null: of another process */
     std::shared_ptr<file> shared; /* null: of this process alone */
-    bool imported;
 };
 
 std::mutex lock;
@@ -49,6 +54,7 @@ std::map<CUmemGenericAllocationHandle, pages> handles;
 std::map<const char *, size_t> pinned;
 CUmemGenericAllocationHandle last_handle;
 size_t taken_bytes[FAKE_DEVICES_MOST];
+memory::~memory() { taken_bytes[device] -= bytes; }
 std::atomic<bool> reaches[FAKE_DEVICES_MOST][FAKE_DEVICES_MOST]; /* [who][whose] */
 
 struct keys {
@@ -248,7 +254,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
     if (taken_bytes[device] + bytes > TOTAL_BYTES) return CUDA_ERROR_OUT_OF_MEMORY;
     taken_bytes[device] += bytes;
     *out = ++last_handle;
-    handles[*out] = {bytes, device, nullptr, false};
+    handles[*out] = {bytes, device, std::shared_ptr<memory>(new memory{bytes, device}), nullptr};
     if (prop->requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) {
         handles[*out].shared = std::shared_ptr<file>(new file{memfd_create("fake-gpu", MFD_CLOEXEC)});
         if (ftruncate(handles[*out].shared->fd, (off_t)bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -256,7 +262,6 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *out, size_t bytes, const CUme
     return CUDA_SUCCESS;
 }
 
-/* Memory itself goes back when it is unmapped; here a handle is only its size. */
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
 {
     std::lock_guard<std::mutex> guard(lock);
@@ -301,7 +306,7 @@ CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *out, void 
     const int fd = dup((int)(intptr_t)descriptor);
     if (fd < 0 || fstat(fd, &what)) return CUDA_ERROR_INVALID_VALUE;
     *out = ++last_handle;
-    handles[*out] = {(size_t)what.st_size, fake_device(), std::shared_ptr<file>(new file{fd}), true};
+    handles[*out] = {(size_t)what.st_size, fake_device(), nullptr, std::shared_ptr<file>(new file{fd})};
     return CUDA_SUCCESS;
 }
 
@@ -317,14 +322,13 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc *des
             return CUDA_ERROR_INVALID_VALUE;
         reaches[who][whose] = true;
     }
-    return open_pages((void *)at, bytes, whose, !mapped[at].imported) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return open_pages((void *)at, bytes, whose, mapped[at].own != nullptr) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 CUresult cuMemUnmap(CUdeviceptr at, size_t bytes)
 {
     std::lock_guard<std::mutex> guard(lock);
     if (!mapped.count(at) || mapped[at].bytes != bytes) return CUDA_ERROR_INVALID_VALUE;
-    if (!mapped[at].imported) taken_bytes[mapped[at].device] -= bytes;
     mapped.erase(at);
     return mmap((void *)at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) ==
                    MAP_FAILED

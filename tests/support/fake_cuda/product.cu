@@ -1,5 +1,5 @@
 /* Products of the fake device: one thread for each eight elements of a row, in fp32, from the first term to the last. In place of
- * kernels/cuda/product_cublaslt.cu. FAKE_REFUSES_GELU=1: GELU in a product is refused when it is to run. */
+ * kernels/cuda/product_cublaslt.cu. FAKE_REFUSES_GELU=1: GELU in a product is refused when it is to run for the first time. */
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/gelu.cuh"
 #include "kernels/cuda/product.h"
@@ -10,6 +10,7 @@
 
 struct products {
     struct device_stream *stream;
+    bool refused_gelu;
     void *code; /* memory that the first product takes, as of a library that loads its kernels then */
 };
 
@@ -59,8 +60,10 @@ int cuda_products_run(struct products *products, const struct product *product, 
     struct device_stream *stream = products->stream;
     if (product->proposal >= PROPOSALS) return error_set(err, STATUS_RUN, "there are only %d proposals", PROPOSALS);
     if (!products->code) cudaMalloc(&products->code, CODE_BYTES);
-    if (product->gelu != GELU_NONE && getenv("FAKE_REFUSES_GELU"))
+    if (product->gelu != GELU_NONE && getenv("FAKE_REFUSES_GELU") && !products->refused_gelu) {
+        products->refused_gelu = true;
         return error_set(err, STATUS_RUN, "the library has no GELU after all");
+    }
     with_type(product->dtype, [&](auto element) {
         using T = decltype(element);
         const int64_t threads = product->M * ((product->N + WIDTH - 1) / WIDTH);

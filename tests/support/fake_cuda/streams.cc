@@ -186,8 +186,8 @@ cudaError_t cudaRuntimeGetVersion(int *version)
     return cudaSuccess;
 }
 
-/* FAKE_GPUS says how many there are; FAKE_PEERS=0 that none can reach another's memory. */
-/* The driver's own: it lives as long as the process, and takes signals if who called the driver first takes them. */
+/* The driver's own threads, one from its first call and one from its first context: they live as long as the process, and take signals
+ * if who made that call takes them. */
 static void *driver_main(void *)
 {
     for (;;) pause();
@@ -199,6 +199,7 @@ static bool driver_begin()
     return pthread_create(&thread, nullptr, driver_main, nullptr) == 0;
 }
 
+/* FAKE_GPUS says how many there are; FAKE_PEERS=0 that none can reach another's memory. */
 cudaError_t cudaGetDeviceCount(int *count)
 {
     static const bool begun = driver_begin();
@@ -230,6 +231,8 @@ int fake_device()
 cudaError_t cudaSetDevice(int device)
 {
     if (!fake_has_device(device)) return fake_fail(cudaErrorInvalidDevice);
+    static const bool begun = driver_begin();
+    if (!begun) return fake_fail(cudaErrorMemoryAllocation);
     if (hold_choice.exchange(false)) {
         std::unique_lock<std::mutex> wait(hold_lock);
         held = true;
