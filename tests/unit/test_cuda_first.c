@@ -1,7 +1,7 @@
 /* What is looked at first on a GPU: attention on its smallest shapes, one more step of size at a time, by warps (mma) and by warpgroups
  * (wgmma), each against the CPU, with the worst element's place and values whether it is wrong or not. So the first minute tells which
  * kernel is wrong, from which shape on, and in which tile, row and column. "test_cuda_first broken" is about this program: of one shape
- * the warpgroups' dk is made wrong in one element, which must be named. */
+ * the warpgroups' out and dk are made wrong in one element each, which must be named. */
 #include "kernels/scratch.h"
 #include "tests/support/gpu_apart.h"
 
@@ -13,8 +13,8 @@ static const struct attention_shape shapes[] = {
 enum { SHAPES = sizeof shapes / sizeof *shapes, TYPES = 2, TESTS = SHAPES * TYPES, WAYS = 2 };
 static const char *const way_names[WAYS] = {"warps (mma)", "warpgroups (wgmma)"};
 
-/* In bf16; sequence 1, token 5, dk, head 1, column 3. */
-enum { BROKEN_TEST = 5 * TYPES, BROKEN_AT = ((129 + 5) * 3 + 1) * 128 + 64 + 3, BF16_SIXTEEN = 0x4180 };
+/* In bf16; sequence 1, token 5, head 1, column 3. */
+enum { BROKEN_TEST = 5 * TYPES, BROKEN_TOKEN = 129 + 5, BROKEN_COLUMN = 64 + 3, BF16_SIXTEEN = 0x4180 };
 static bool broken;
 
 enum { QKV, DOUT, OUT, LSE, DQKV, SCRATCH, ARRAYS };
@@ -108,7 +108,8 @@ static void test_shape(struct gpu *gpu, const struct attention_shape *s, enum dt
         if (way && !grouped) continue;
         kernels_cuda_groups(gpu->kernels, way == 1);
         attend(gpu, arrays, s, dtype, found[way]);
-        if (way && broken) ((uint16_t *)(void *)found[way][1])[BROKEN_AT] = BF16_SIXTEEN;
+        for (int i = 0; i < 2 && way && broken; i++)
+            ((uint16_t *)(void *)found[way][i])[(i ? 3 * BROKEN_TOKEN + 1 : BROKEN_TOKEN) * s->C + BROKEN_COLUMN] = BF16_SIXTEEN;
         for (int i = 0; i < 2; i++) {
             snprintf(what, sizeof what, "%s, %s", i ? "backward" : "forward", way_names[way]);
             compare(what, &arrays[i ? DQKV : OUT], i ? 3 : 1, s, found[way][i], expected[i], i ? 0.75 : 0.5);
