@@ -1,5 +1,6 @@
 /* Applies each command to a rank. All ranks run this with the same command between the same two steps, so that config
  * and engine stay equal on all ranks; only rank 0 writes records. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,8 +196,9 @@ int rank_validate(struct rank *rank, const struct command *command, float *loss,
     int status = zero_evaluate(rank->zero, samples, loss, &tokens, err);
     if (status) return status;
     accept(rank, command);
+    const float unsigned_nan = isnan(*loss) ? NAN : *loss;
     const struct trace_of_validation told = {
-        .step = (uint32_t)rank->steps_done, .loss = *loss, .tokens = (uint32_t)tokens};
+        .step = (uint32_t)rank->steps_done, .loss = unsigned_nan, .tokens = (uint32_t)tokens};
     record_now(rank0_ring(rank), TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_VALIDATION, .validation = told});
     return STATUS_OK;
 }
