@@ -17,8 +17,7 @@
 static const char *const traces[] = {
     "docs/example.zlt",           "tests/reference/stage1.zlt", "tests/reference/stage3.zlt",
     "tests/reference/tiers.zlt",  "tests/reference/wide.zlt",   "tests/reference/deep.zlt",
-    "tests/reference/zeropp.zlt", "tests/reference/hops.zlt",   "tests/reference/paced.zlt",
-    "docs/h200-stage3.zlt",       "docs/h200-offload.zlt"};
+    "tests/reference/zeropp.zlt", "tests/reference/hops.zlt",   "tests/reference/paced.zlt"};
 enum { TRACES = sizeof traces / sizeof *traces };
 
 /* ---- exporting and reading ---- */

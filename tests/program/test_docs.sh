@@ -87,5 +87,14 @@ worked_step() {
 }
 check "the worked step is what the program prints" worked_step
 
+# Recordings of machines that are not here to record again.
+recordings() {
+    local file
+    for file in docs/*.zlt; do
+        "$zerolab" check "$file" | grep -q '; the run ended: finished$' && "$zerolab" replay "$file" --frame 80x24 --at end >/dev/null || { echo "# $file"; return 1; }
+    done
+}
+check "the recordings are whole, and are shown" recordings
+
 check "the glossary has fifteen words at most" test "$(grep -c '^| [a-z]' docs/GLOSSARY.md)" -le 16
 finish
