@@ -30,13 +30,18 @@ bool zero_count_skips(struct zero *zero, bool skipped)
 
 /* ---- the first tensor ---- */
 
-static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, int64_t end)
+/* Of elements [first, end) of a unit, where array b is: not on NVMe. */
+static double squares_of(const struct zero *zero, int b, int64_t first, int64_t end)
 {
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
-    const int b = schedule->layout[u].gradient;
     const struct buffer *buffer = &schedule->buffers[b];
     struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
-    return isfinite(kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first));
+    return kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first);
+}
+
+static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, int64_t end)
+{
+    return isfinite(squares_of(zero, zero->plan.schedules[PURPOSE_TRAIN].layout[u].gradient, first, end));
 }
 
 /* The bits of the lowest float that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
@@ -45,15 +50,14 @@ static int32_t limit_bits(enum dtype dtype)
     return dtype == DTYPE_BF16 ? 0x7f7f8000 : dtype == DTYPE_F16 ? 0x477ff000 : 0x7f800000;
 }
 
-/* Whether the squares of an array's elements have a sum that none of them could have with a value that is not finite, or does not stay
- * so when it is rounded to `dtype`. That takes one kernel where the array is. A larger sum proves nothing. */
-static bool squares_are_small(const struct zero *zero, const struct buffer *buffer, const void *at, int64_t elems, enum dtype dtype)
+/* The square of an element that is not finite, or does not stay so when it is rounded to `dtype`, is larger than this. So elements whose
+ * squares have a smaller sum are finite. A larger sum proves nothing. */
+static double harmless_squares(enum dtype dtype)
 {
-    struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
     const int32_t bits = limit_bits(dtype) - 1;
     float most;
     memcpy(&most, &bits, sizeof most);
-    return kernels_sum_squares(kernels, buffer->dtype, at, elems) <= (double)most * most;
+    return (double)most * most;
 }
 
 /* Whether values are finite and stay so when they are rounded to `dtype`. Compares bits as integers: larger magnitudes have larger bits. */
@@ -79,8 +83,7 @@ static int array_is_finite(const struct zero *zero, int u, enum state_array arra
     const int b = zero_state_array(zero, u, array);
     float piece[PIECE_ELEMS];
     *finite = true;
-    if (b >= 0 && !zero_is_on_nvme(&schedule->buffers[b]) &&
-        squares_are_small(zero, &schedule->buffers[b], zero_at(zero, schedule, b, first), end - first, dtype))
+    if (b >= 0 && !zero_is_on_nvme(&schedule->buffers[b]) && squares_of(zero, b, first, end) <= harmless_squares(dtype))
         return STATUS_OK;
     for (; first < end && *finite; first += PIECE_ELEMS) {
         const int64_t elems = end - first < PIECE_ELEMS ? end - first : PIECE_ELEMS;
