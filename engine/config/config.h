@@ -214,6 +214,7 @@ struct config {
     } aio;
     struct {
         int ranks, ranks_per_node, threads_per_rank;
+        bool bind_cores;
         enum backend_kind backend;
         int gpus; /* of a machine, at most its ranks; 0: as many as it has */
         enum collectives collectives; /* once a run has begun, auto means direct (gpu_settle()) */

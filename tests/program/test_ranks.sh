@@ -75,6 +75,31 @@ under_mpirun="--set topology.ranks_as=mpirun"
 check "from processes to mpirun and back" train mpirun $tiny --steps 8 --at 4:stage=3 --at "5:set topology.ranks_as=mpirun" --at "7:set topology.ranks_as=processes"
 check "... the same bits" same_bits whole mpirun
 
+# As many ranks of one thread as there are cores: a rank computes on its own.
+children() { cat /proc/"$1"/task/*/children 2>/dev/null; }
+rank_cores() { # how many cores the engine's threads may use, each number once
+    local engine rank
+    for engine in $(children "$front"); do
+        for rank in $(children "$engine"); do sed -n 's/^Cpus_allowed_list:\t//p' /proc/"$rank"/task/*/status; done
+    done 2>/dev/null | sort -u
+}
+cores_are() { [ "$(rank_cores | xargs)" = "$1" ]; }
+bound() { # CORES SETTINGS...: of the threads of a run
+    "$zerolab" train --headless $tiny --steps 1000000 "${@:2}" >out 2>err </dev/null &
+    front=$!
+    eventually cores_are "$1"
+    local status=$?
+    kill -INT $front
+    wait $front
+    return $status
+}
+cores=$(nproc) all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
+if [ "$cores" -gt 1 ] && [ "$cores" -le 64 ] && [ "$cores" -eq "$(getconf _NPROCESSORS_ONLN)" ]; then
+    check "each rank computes on its own core" bound "$( (seq 0 $((cores - 1)) && echo "$all") | sort -u | xargs)" -n "$cores"
+    check "... but one that leaves a core over on any" bound "$all" -n $((cores + 1))
+    check "... and where that is asked for" bound "$all" -n "$cores" --set topology.bind_cores=false
+else skip "each rank computes on its own core" "$cores cores"; fi
+
 # Something stands where the state is to be saved: whoever starts the ranks puts it there.
 real=$(command -v mpirun)
 mkdir full
