@@ -14,16 +14,14 @@
 #include "engine/memory/disk.h"
 #include "kernels/kernels.h"
 
-/* Rows of a micro-batch, and widths: those of nano, micro and gpt2. */
-enum { ROWS = 256, WIDTHS = 3, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 200, BETWEEN_ELEMS = ROWS * 4 * WIDEST };
-static const int widths[WIDTHS] = {128, 384, WIDEST};
+/* Rows of a micro-batch; the widths of micro and gpt2. */
+enum { ROWS = 256, WIDTH = 384, WIDEST = 768, ROUNDS = 9, ARRAY_ELEMS = 4 << 20, PINGS = 200, BETWEEN_ELEMS = ROWS * 4 * WIDEST };
 static const uint64_t round_ns = 20000000;
 
 struct bench {
     struct kernels *kernels;
     float *array[4]; /* of ARRAY_ELEMS, which any type needs at most */
     struct error *err;
-    int width;
     enum dtype dtype;
 };
 
@@ -46,10 +44,15 @@ static double call_ns(struct bench *bench, measured_work *work)
 
 /* ---- kernels ---- */
 
-static int product(struct bench *bench)
+/* The three products of a layer: forward, and backward to its input and its weight. */
+static int products(struct bench *bench)
 {
-    return kernels_linear_forward(bench->kernels, bench->dtype, bench->array[0], bench->array[1], bench->array[2], NULL,
-                                  NULL, ROWS, 4 * bench->width, bench->width, bench->err);
+    enum { IN = WIDTH, OUT = 4 * WIDTH };
+    float *y = bench->array[0], *dx = y + BETWEEN_ELEMS, *x = bench->array[1], *w = bench->array[2], *dw = bench->array[3];
+    int status = kernels_linear_forward(bench->kernels, bench->dtype, y, x, w, NULL, NULL, ROWS, OUT, IN, bench->err);
+    if (!status) status = kernels_linear_backward_input(bench->kernels, bench->dtype, dx, false, y, w, ROWS, OUT, IN, bench->err);
+    if (!status) status = kernels_linear_backward_weight(bench->kernels, bench->dtype, dw, false, y, x, ROWS, OUT, IN, bench->err);
+    return status;
 }
 
 /* Attention of a sequence of ROWS tokens, forward and backward. */
@@ -108,7 +111,7 @@ static int reduce(struct bench *bench)
 
 /* The time of a call of each, in ns. */
 struct times {
-    double product[3][WIDTHS], attention[3], between[2], update, copy, reduce;
+    double products[3], attention[3], between[2], update, copy, reduce;
 };
 
 static const enum dtype types[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
@@ -117,10 +120,7 @@ static void measure_round(struct bench *bench, struct times *times)
 {
     for (int t = 0; t < 3; t++) {
         bench->dtype = types[t];
-        for (int w = 0; w < WIDTHS; w++) {
-            bench->width = widths[w];
-            times->product[t][w] = call_ns(bench, product);
-        }
+        times->products[t] = call_ns(bench, products);
         times->attention[t] = call_ns(bench, attention);
         if (t < 2) times->between[t] = call_ns(bench, elementwise);
     }
@@ -144,25 +144,19 @@ static int measure_kernels(struct bench *bench, struct times *times)
     return bench->err->status;
 }
 
-/* FLOP/s at the best width, and the share of it at the middle one and of attention, mean over types. Attention: see
- * op_attention_flops(). */
+/* FLOP/s of products of each type; the share of it that attention reaches, mean over types. Attention: see op_attention_flops(). */
 static void rate_products(const struct times *times, struct hardware *hardware)
 {
     uint64_t *const figures[] = {&hardware->flops_fp32, &hardware->flops_bf16, &hardware->flops_fp16};
     const double attention_flops = 7.0 * ROWS * (ROWS + 1) * WIDEST;
-    double share = 0, attention_share = 0;
+    double attention = 0;
     for (int t = 0; t < 3; t++) {
-        double rate[WIDTHS], best = 0;
-        for (int w = 0; w < WIDTHS; w++) {
-            rate[w] = 2.0 * ROWS * 4 * widths[w] * widths[w] * 1e9 / times->product[t][w];
-            best = fmax(best, rate[w]);
-        }
-        *figures[t] = (uint64_t)best;
-        share += rate[1] / best / 3;
-        attention_share += attention_flops * 1e9 / times->attention[t] / best / 3;
+        const double rate = 6.0 * ROWS * 4 * WIDTH * WIDTH * 1e9 / times->products[t];
+        *figures[t] = (uint64_t)rate;
+        attention += attention_flops * 1e9 / times->attention[t] / rate / 3;
     }
-    hardware->product_efficiency = (uint64_t)(1000 * share);
-    hardware->attention_efficiency = (uint64_t)fmax(1, 1000 * attention_share);
+    hardware->product_efficiency = 1000;
+    hardware->attention_efficiency = (uint64_t)fmax(1, 1000 * attention);
 }
 
 static uint64_t per_second(double bytes, double took_ns)
@@ -282,7 +276,7 @@ int calibrate_machine(struct hardware *hardware, const char *disk, struct error 
 {
     struct bench bench = {.err = err};
     *hardware = (struct hardware){.way = WAY_DIRECT, .memory_efficiency = 1000, .link_efficiency = 1000};
-    hardware->node_devices = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    hardware->node_devices = hardware->node_cores = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
     hardware->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     int status = kernels_create(&bench.kernels, 1, NULL, err);
     if (status) return status;

@@ -175,15 +175,6 @@ static uint64_t direct_ns(const struct cost_input *input, const struct op *op, c
                             : intra_ns(hardware, AGREEMENT_BYTES);
 }
 
-static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
-{
-    if (shape->ranks < 2) return 0;
-    return (uint64_t)op_rounds(input->schedule, op) * input->hardware->call_ns +
-           (input->hardware->way == WAY_DIRECT ? direct_ns(input, op, shape) : passing_ns(input, op, shape));
-}
-
-/* ---- computing ---- */
-
 static uint64_t array_bytes(const struct schedule *schedule, int buffer, int64_t elems)
 {
     if (buffer < 0) return 0;
@@ -191,6 +182,27 @@ static uint64_t array_bytes(const struct schedule *schedule, int buffer, int64_t
     const int64_t bytes = dtype_array_bytes(of->dtype, elems);
     return (uint64_t)(bytes < of->bytes ? bytes : of->bytes);
 }
+
+/* A rank that is alone copies what it collects, unless that stays where it is. */
+static uint64_t own_copy_ns(const struct cost_input *input, const struct op *op)
+{
+    const struct hardware *hardware = input->hardware;
+    uint64_t bytes = 0;
+    for (int p = 0; p < op->piece_count; p++) {
+        const struct piece *piece = &input->schedule->pieces[op->first_piece + p];
+        if (piece->source != piece->destination) bytes += array_bytes(input->schedule, piece->destination, piece->elems);
+    }
+    return hardware->way == WAY_DIRECT && !hardware->paced ? at_rate(bytes, hardware->intra_rate, hardware->link_efficiency) : 0;
+}
+
+static uint64_t collective_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape)
+{
+    if (shape->ranks < 2) return own_copy_ns(input, op);
+    return (uint64_t)op_rounds(input->schedule, op) * input->hardware->call_ns +
+           (input->hardware->way == WAY_DIRECT ? direct_ns(input, op, shape) : passing_ns(input, op, shape));
+}
+
+/* ---- computing ---- */
 
 static uint64_t piece_bytes(const struct schedule *schedule, const struct op *op)
 {

@@ -20,6 +20,12 @@ struct meetings {
     int groups, shape_count;
 };
 
+/* Of a rank whose lanes share a core: what other lanes did since its last operation that computes. */
+struct core_use {
+    uint64_t beside_ns;         /* while it computed */
+    uint64_t after_ns, till_ns; /* after that, and when they ended */
+};
+
 struct simulation {
     struct simulation_input input;
     int ops, classes, slots;
@@ -33,6 +39,7 @@ struct simulation {
     uint64_t *ended;           /* [slots][classes] */
     uint64_t *free_at;         /* [LANES][classes] */
     uint64_t *last;            /* by class: the end of its last operation */
+    struct core_use *core_use; /* by class */
     uint64_t *ready, *arrived; /* by class; by group */
     int32_t *waited;           /* by class */
     int kept;                  /* classes of recorded ranks, which are the first */
@@ -201,6 +208,7 @@ static void make_arrays(struct simulation *s)
     s->ended = array_of(s, (int64_t)s->slots * s->classes, sizeof *s->ended);
     s->free_at = array_of(s, (int64_t)LANES * s->classes, sizeof *s->free_at);
     s->last = array_of(s, s->classes, sizeof *s->last);
+    s->core_use = array_of(s, s->classes, sizeof *s->core_use);
     s->ready = array_of(s, s->classes, sizeof *s->ready);
     s->arrived = array_of(s, s->classes, sizeof *s->arrived);
     s->waited = array_of(s, s->classes, sizeof *s->waited);
@@ -284,6 +292,46 @@ static void find_arrivals(struct simulation *s, const struct meetings *meetings)
     }
 }
 
+static uint64_t share_of(uint64_t ns, uint64_t thousandths)
+{
+    return (uint64_t)((unsigned __int128)ns * thousandths / 1000);
+}
+
+/* In thousandths, how much of what a lane does takes time from computing. Drives copy by themselves; other lanes take a core, but for
+ * cores of the node on which no rank computes. A single rank's collectives run on the thread that computes. */
+static uint64_t core_share(const struct cost_input *input, enum lane lane)
+{
+    const uint64_t cores = input->hardware->node_cores, ranks = (uint64_t)input->per_node;
+    if (!cores || lane == LANE_COMPUTE || lane == LANE_NVME_READ || lane == LANE_NVME_WRITE) return 0;
+    if (lane == LANE_COMM && input->schedule->ranks == 1) return 1000;
+    return cores <= ranks ? 1000 : cores < 2 * ranks ? 1000 * (2 * ranks - cores) / ranks : 0;
+}
+
+/* A lane of the class works from from_ns to end_ns on a core that computing shares. */
+static void use_core(struct simulation *s, int c, uint64_t share, uint64_t from_ns, uint64_t end_ns)
+{
+    const uint64_t computed_ns = s->free_at[LANE_COMPUTE * s->classes + c];
+    const uint64_t middle_ns = computed_ns < from_ns ? from_ns : computed_ns < end_ns ? computed_ns : end_ns;
+    struct core_use *use = &s->core_use[c];
+    use->beside_ns += share_of(middle_ns - from_ns, share);
+    use->after_ns += share_of(end_ns - middle_ns, share);
+    if (end_ns > middle_ns) use->till_ns = end_ns;
+}
+
+/* How much longer an operation takes that computes from from_ns on, since others had the core. */
+static uint64_t take_core(struct simulation *s, int c, uint64_t from_ns)
+{
+    const struct core_use use = s->core_use[c];
+    const uint64_t late_ns = use.till_ns > from_ns ? use.till_ns - from_ns : 0;
+    s->core_use[c] = (struct core_use){0};
+    return use.beside_ns + (late_ns < use.after_ns ? late_ns : use.after_ns);
+}
+
+static uint64_t later(uint64_t at_ns, uint64_t ns)
+{
+    return at_ns < UINT64_MAX - ns ? at_ns + ns : UINT64_MAX;
+}
+
 static void run_op(struct simulation *s, uint32_t step, int o)
 {
     const struct op *op = &s->input.cost.schedule->ops[o];
@@ -291,6 +339,7 @@ static void run_op(struct simulation *s, uint32_t step, int o)
     const uint64_t *cost = &s->costs[s->cost_at[o]];
     uint64_t *free_at = s->free_at + op->lane * (size_t)s->classes;
     uint64_t *ended = s->slot_of[o] < 0 ? NULL : s->ended + (size_t)s->slot_of[o] * (size_t)s->classes;
+    const uint64_t share = core_share(&s->input.cost, op->lane);
     find_ready(s, op);
     if (meetings) find_arrivals(s, meetings);
     for (int c = 0; c < s->classes; c++) {
@@ -298,10 +347,12 @@ static void run_op(struct simulation *s, uint32_t step, int o)
         const uint64_t from_ns = meetings ? s->arrived[group] : s->ready[c];
         const uint64_t ns = meetings ? cost[meetings->shape_of[group]] : *cost * s->slowness[c] / 1000;
         const uint64_t lasts_ns = jittered(s, ns, meetings ? meetings->first[group] : s->first_of[c], step, o),
-                       end_ns = from_ns < UINT64_MAX - lasts_ns ? from_ns + lasts_ns : UINT64_MAX;
+                       lost_ns = op->lane == LANE_COMPUTE ? take_core(s, c, from_ns) : 0,
+                       end_ns = later(later(from_ns, lasts_ns), lost_ns);
         if (c < s->kept)
             s->times[(size_t)c * (size_t)s->ops + (size_t)o] =
                 (struct op_time){free_at[c], s->ready[c], end_ns, from_ns - s->ready[c], s->waited[c]};
+        if (share) use_core(s, c, share, from_ns, end_ns);
         free_at[c] = end_ns;
         if (ended) ended[c] = end_ns;
         if (end_ns > s->last[c]) s->last[c] = end_ns;
@@ -312,7 +363,7 @@ uint64_t simulation_step(struct simulation *s, uint32_t step, uint64_t begin_ns)
 {
     uint64_t end_ns = begin_ns;
     for (size_t i = 0; i < LANES * (size_t)s->classes; i++) s->free_at[i] = begin_ns;
-    for (int c = 0; c < s->classes; c++) s->last[c] = begin_ns;
+    for (int c = 0; c < s->classes; c++) s->last[c] = begin_ns, s->core_use[c] = (struct core_use){0};
     for (int o = 0; o < s->ops; o++) run_op(s, step, o);
     for (int c = 0; c < s->classes; c++)
         if (s->last[c] > end_ns) end_ns = s->last[c];
