@@ -4,7 +4,8 @@
  * larger than the second cache, which are filled anew for each kernel.
  *
  *     bench_cuda_kernels [B]         sequences of a step: 64, as the engine is measured
- *     bench_cuda_kernels broken      with one product of what no product should get, which must be seen: exit status 1 */
+ *     bench_cuda_kernels broken      with one product of what no product should get, and areas with what no kernel should leave, which
+ *                                    must be seen: exit status 1 */
 #include "kernels/scratch.h"
 #include "tests/support/gpu_bench.h"
 
@@ -376,6 +377,23 @@ static void rates(struct bench *b, char *const *at)
            b->copy_rate * 1e-9, b->product_rate * 1e-12);
 }
 
+/* Plants what is no number at the end of each area in turn. */
+static void areas_break(struct bench *b)
+{
+    struct error err;
+    uint32_t nan[64];
+    int seen = 0;
+    memset(nan, 0xff, sizeof nan);
+    for (int a = 0; a < AREAS; a++) {
+        if (b->areas[a].kind == AREA_OWN) continue;
+        areas_fill(&b->gpu, b->areas, AREAS);
+        must(device_copy(b->gpu.gpu.stream, b->areas[a].at + b->areas[a].bytes - sizeof nan, nan, sizeof nan, &err), &err);
+        gpu_wait(&b->gpu.gpu);
+        seen += !areas_are_finite(&b->gpu, b->areas, AREAS);
+    }
+    printf("  seen at the end of %d of %d areas\n", seen, AREAS - (FLOATS - TOKENS));
+}
+
 int main(int argc, char **argv)
 {
     const bool broken = argc > 1 && strcmp(argv[1], "broken") == 0;
@@ -393,6 +411,7 @@ int main(int argc, char **argv)
     tokens_fill(b, at[TOKENS]);
     rates(b, at);
     print_rows(b, at, broken);
+    if (broken) areas_break(b);
     if (b->not_finite)
         printf("  of %d kernels the results are no numbers, and their times mean nothing\n", b->not_finite);
     bench_close(&b->gpu);

@@ -54,6 +54,7 @@ broken=$(build/fake/tests/bench_cuda_kernels broken)
 ok "a product of fp32 statistics is seen in the figures" $?
 shown '^  a step of 64 tokens: its kernels' && [ "$(grep -c 'NOT FINITE' <<<"$broken")" -eq 1 ]
 ok "... and all others are of numbers" $?
+check "... and so is what a kernel leaves in any area" shown '^  seen at the end of 9 of 9 areas'
 awk '/ x = / { sum += $(NF - 1) } /: its kernels/ { said = $8 } END { exit !(said > 0 && (sum - said) ^ 2 < 0.0025) }' <<<"$broken"
 ok "... and make up what the step's kernels take" $?
 broken=$(build/fake/tests/bench_cuda_probes)
