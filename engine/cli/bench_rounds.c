@@ -263,6 +263,7 @@ static int open_rank(struct bench_rank *rank)
     struct zero_shortage shortage;
     const struct zero_options options = {
         .config = bench->config, .comm = rank->comm, .data = bench->data, .device = gpu_rank_device(rank->gpu)};
+    if (bench->config->topology.bind_cores && !rank->gpu) comm_bind_cores(rank->comm, bench->config->topology.threads_per_rank);
     int status = zero_open(&rank->zero, &options, &shortage, rank->err);
     if (!status && rank->number == 0) status = introduce(rank);
     if (!status) status = comm_barrier(rank->comm, rank->err); /* a run begins before anyone's plan */

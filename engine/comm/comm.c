@@ -1,9 +1,11 @@
 /* Communicators: the barrier at the start of each call, control messages, failure and closing. */
 #include "engine/comm/internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/futex.h"
@@ -112,6 +114,28 @@ int comm_leader_of(const struct comm *comm, int machine)
     int rank = 0;
     while (comm->peer[rank].machine != machine) rank++;
     return rank;
+}
+
+void comm_bind_cores(const struct comm *comm, int threads)
+{
+    const int rank = comm->layout.rank;
+    int before = 0, here = 0;
+    for (int r = 0; r < comm->layout.ranks; r++) {
+        if (comm->peer[r].machine != comm->peer[rank].machine) continue;
+        before += r < rank;
+        here++;
+    }
+    cpu_set_t all, own;
+    CPU_ZERO(&own);
+    if (sched_getaffinity(0, sizeof all, &all)) return;
+    const int cores = CPU_COUNT(&all), on_each = here * threads / cores;
+    if (cores != sysconf(_SC_NPROCESSORS_ONLN) || here * threads % cores) return;
+    for (int cpu = 0, core = 0; core < cores; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        if (core >= before * threads / on_each && core <= ((before + 1) * threads - 1) / on_each) CPU_SET(cpu, &own);
+        core++;
+    }
+    sched_setaffinity(0, sizeof own, &own);
 }
 
 void comm_abort(struct comm *comm, const struct error *reason)

@@ -70,6 +70,11 @@ int comm_machines(const struct comm *comm);
 int comm_machine_of(const struct comm *comm, int rank);
 int comm_leader_of(const struct comm *comm, int machine);
 
+/* Binds this thread, and those that it will start, to the rank's cores, if the ranks of the machine, of so many threads each, fill its
+ * cores evenly and nobody has bound them yet. Else the kernel at times puts the lanes of two ranks on one core while another rank has a
+ * core for itself, and all wait for the slower ones. No harm if it fails. */
+void comm_bind_cores(const struct comm *comm, int threads);
+
 /* Ranks as threads of one process. Each thread opens its rank once. Free the group after all ranks are closed. */
 int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 void comm_group_free(struct comm_group *group);

@@ -1,10 +1,8 @@
 /* Opens a rank: configuration, model, trace, data, checkpoint or weights to begin from, saver, engine, in this order.
  * Rank 0 records what the run is. */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/json.h"
 #include "engine/checkpoint/weights.h"
@@ -158,30 +156,6 @@ static void at_gate(void *user, const struct schedule *schedule, uint32_t next_o
     director_at_gate(rank->rank0.director, rank->steps_done, next_op, (uint32_t)schedule->op_count, what);
 }
 
-/* Binds this thread, and those that it will start, to the rank's cores. Else the kernel at times puts the lanes of two ranks on one core
- * while another rank has a core for itself, and all wait for the slower ones. No harm if it fails. */
-static void bind_cores(const struct rank *rank)
-{
-    const int machine = comm_machine_of(rank->comm, rank->rank), threads = rank->config.topology.threads_per_rank;
-    int before = 0, here = 0;
-    for (int r = 0; r < rank->ranks; r++) {
-        if (comm_machine_of(rank->comm, r) != machine) continue;
-        before += r < rank->rank;
-        here++;
-    }
-    cpu_set_t all, own;
-    CPU_ZERO(&own);
-    if (sched_getaffinity(0, sizeof all, &all)) return;
-    const int cores = CPU_COUNT(&all), on_each = here * threads / cores;
-    if (cores != sysconf(_SC_NPROCESSORS_ONLN) || here * threads % cores) return;
-    for (int cpu = 0, core = 0; core < cores; cpu++) {
-        if (!CPU_ISSET(cpu, &all)) continue;
-        if (core >= before * threads / on_each && core <= ((before + 1) * threads - 1) / on_each) CPU_SET(cpu, &own);
-        core++;
-    }
-    sched_setaffinity(0, sizeof own, &own);
-}
-
 static int open_zero(struct rank *rank, struct error *err)
 {
     struct zero_options options = {.config = &rank->config,
@@ -245,7 +219,7 @@ int rank_open(struct rank *rank, struct error *err)
     if (!status && rank->rank == 0) introduce(rank);
     if (!status) status = open_saver(rank, err);
     if (!status) status = open_monitor(rank, err);
-    if (!status && rank->config.topology.bind_cores && !rank->gpu) bind_cores(rank);
+    if (!status && rank->config.topology.bind_cores && !rank->gpu) comm_bind_cores(rank->comm, rank->config.topology.threads_per_rank);
     if (!status) status = open_zero(rank, err);
     if (!status && rank->gpu) tell_gpu(rank);
     if (!status && comm_machines(rank->comm) > 1) tell_host(rank);
