@@ -43,7 +43,7 @@ char *hardware_text(const struct hardware *hardware, const char *source);
 int hardware_place(struct config *config, const struct hardware *hardware, struct error *err);
 
 /* calibrate.c: measures this machine, with the engine's own kernels, on one thread: what a rank of one thread reaches. Takes some
- * seconds; each figure is the best of several rounds. disk: a folder whose disk is measured, too; NULL: none. */
+ * seconds; each figure of a kernel is the median of several rounds. disk: a folder whose disk is measured, too; NULL: none. */
 int calibrate_machine(struct hardware *hardware, const char *disk, struct error *err);
 
 /* FLOP/s at the peak of this type; 0: the profile does not say it. */

@@ -27,6 +27,7 @@ static const struct hardware plain = {
     .inter_rate = 500000000,
     .inter_ns = 100,
 };
+
 static inline void load(struct setup *setup, struct config *config, const char *const *sets, int count)
 {
     struct error err;
