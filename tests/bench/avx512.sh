@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kernels on AVX-512, on a machine that lacks it: boots Linux in Bochs, an emulator of processors, with the test programs NAME...
 # (test_quantize, which runs every instruction set beside the others). Minutes. Bochs 2.7 does not round ties to even where it converts to
-# fp16, with AVX2's instruction, too. So test_quantize leaves these conversions out (NO_HALVES), and test_kernels fails at fp16.
+# fp16, with AVX2's instruction, too. So test_quantize compares only AVX2 and AVX-512 there (NO_HALVES), and test_kernels fails at fp16.
 # Needs a build, and Debian's bochs, bochs-term, bochsbios, vgabios, busybox-static, grub-common, grub-pc-bin, xorriso, mtools, cpio.
 # KERNEL: vmlinuz to boot; else Debian's newest for clouds is fetched with apt-get download.
 cd "$(dirname "$0")/../.." || exit 1

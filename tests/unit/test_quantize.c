@@ -242,10 +242,11 @@ static void no_element_beside_a_tie_is_off(void **state)
             }
 }
 
-/* The last type that is converted to. Bochs does not round to fp16 as processors do (tests/bench/avx512.sh). */
-static enum dtype last_type(void)
+/* Bochs does not round to fp16 as processors do (tests/bench/avx512.sh). There only those instruction sets are compared that leave this to
+ * the same instruction. */
+static bool rounds_itself(enum dtype to)
 {
-    return getenv("NO_HALVES") ? DTYPE_BF16 : DTYPE_F16;
+    return to == DTYPE_F16 && getenv("NO_HALVES");
 }
 
 /* ---- back again --------------------------------------------------------------------------------------------------------- */
@@ -278,7 +279,7 @@ static void any_length_is_dequantized(void **state)
 {
     (void)state;
     for (int bits = 4; bits <= 8; bits += 4)
-        for (enum dtype to = DTYPE_F32; to <= last_type(); to++)
+        for (enum dtype to = DTYPE_F32; to <= DTYPE_F16 && !rounds_itself(to); to++)
             for (int64_t n = 1; n <= N_MAX; n += n < 36 || (n > 500 && n < 530) || (n > 1020 && n < 1030) ? 1 : 53) {
                 const int64_t element = dtype_bytes(to);
                 const void *array = quantized(bits, 20, n);
@@ -298,7 +299,7 @@ static void sums_are_in_order_and_round_once(void **state)
     const struct reduce_factors factors = {1, 0.3f};
     const void *arrays[5];
     for (int bits = 4; bits <= 8; bits += 4)
-        for (enum dtype to = DTYPE_F32; to <= last_type(); to++)
+        for (enum dtype to = DTYPE_F32; to <= DTYPE_F16; to++)
             for (int64_t n = 500; n <= 530; n++) {
                 for (int a = 0; a < 5; a++) arrays[a] = quantized(bits, 30 + (uint64_t)a, n);
                 for (int count = 1; count <= 5; count++)
@@ -308,12 +309,12 @@ static void sums_are_in_order_and_round_once(void **state)
                         for (int s = 0, begun = 0; s < ISAS; s++) {
                             const struct isa *isa = isa_named(isas[s]);
                             char y[ROOM];
-                            if (!isa) continue;
+                            if (!isa || (rounds_itself(to) && isa == &isa_plain)) continue;
                             memcpy(y, old, (size_t)(n * dtype_bytes(to)));
                             const struct dequantize_args a = {to, form_of(bits), y, arrays, count, n, 0.3f, accumulate};
                             isa->dequantize(&a, 0, blocks_of(n), 0);
                             if (begun++) assert_memory_equal(y, kept, n * dtype_bytes(to));
-                            else check_sum(bits, to, y, accumulate ? old : NULL, arrays, count, n, 0.3f);
+                            else if (!rounds_itself(to)) check_sum(bits, to, y, accumulate ? old : NULL, arrays, count, n, 0.3f);
                             memcpy(kept, y, sizeof kept);
                         }
                         kernels_reduce(form_of(bits), to, old, arrays, count, &factors, n, accumulate);
