@@ -65,7 +65,7 @@ struct rank {
         struct director *director;
         struct trace_writer *writer;
         bool opened;
-        void *saver_ring;
+        void *saver_ring, *schedules_ring;
         struct text_list claims; /* owned: folders into which the run may save (save_claims.h) */
         struct csv_monitor monitor;
         int signal_fd; /* SIGINT and SIGTERM arrive here; -1: elsewhere */

@@ -7,7 +7,9 @@
 #include "engine/base/json.h"
 #include "engine/train/relaunch.h"
 
-enum { RING_BYTES = 512 << 10 };
+/* Rank 0's control ring takes the schedules: a record each, of 6 KiB for four layers and a micro-batch. It lies in memory of rank 0's own,
+ * of which only what records have touched is held. */
+enum { RING_BYTES = 512 << 10, SCHEDULES_RING_BYTES = 32 << 20 };
 static const uint64_t owner_grace_ns = 10000000000u;
 
 /* ---- the director ---- */
@@ -170,6 +172,11 @@ static int open_rings(struct rank *rank, struct error *err)
     if (rank->rank == 0) gate_close(rank->gate, GATE_OPEN);
     for (int lane = 0; lane < ZERO_RINGS; lane++)
         rank->rings[lane] = trace_ring_init(ring_of(rank, rank->rank, lane), RING_BYTES);
+    if (rank->rank == 0) {
+        rank->rank0.schedules_ring = aligned_alloc(64, SCHEDULES_RING_BYTES);
+        if (!rank->rank0.schedules_ring) return error_set(err, STATUS_RUN, "no memory to record schedules");
+        rank->rings[ZERO_RING_CONTROL] = trace_ring_init(rank->rank0.schedules_ring, SCHEDULES_RING_BYTES);
+    }
     rank->ring = rank->rings[ZERO_RING_CONTROL];
     return STATUS_OK;
 }
@@ -182,10 +189,11 @@ int rank_open_trace(struct rank *rank, struct error *err)
     const struct trace_port port = port_of(rank);
     if (!status && relays(rank)) status = relay_start(&rank->relay, &port, err);
     if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
-    for (int of = 0; !status && of < rank->ranks; of++)  /* ranks of this machine, on any virtual node */
+    for (int of = 0; !status && of < rank->ranks; of++) /* ranks of this machine, on any virtual node */
         for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++) {
-            if (rank->rank == 0) trace_writer_add_ring(rank->rank0.writer, ring_of(rank, of, lane));
-            if (rank->relay) relay_add_ring(rank->relay, ring_of(rank, of, lane));
+            struct trace_ring *ring = of == rank->rank ? rank->rings[lane] : ring_of(rank, of, lane);
+            if (rank->rank == 0) trace_writer_add_ring(rank->rank0.writer, ring);
+            if (rank->relay) relay_add_ring(rank->relay, ring);
         }
     return status;
 }
@@ -203,5 +211,6 @@ void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error
         trace_writer_stop(rank->rank0.writer);
     }
     free(rank->rank0.saver_ring);
+    free(rank->rank0.schedules_ring);
     director_free(rank->rank0.director);
 }

@@ -52,7 +52,9 @@ transfers() { # REPORT
         /"flows":/ { flows = 1 }
         flows && /"bytes_per_step":/ { bytes = value() }
         flows && /"bytes_per_second":/ && value() > 0 && bytes / value() > busiest { busiest = bytes / value() }
+        /_exposed":null/ && !flows { unknown = 1 }
         END {
+            if (unknown) { print "its records were lost, so its times are unknown"; exit 1 }
             bound = busiest - forward - backward
             printf "a step %.3f s; exposed %.3f s, bound %.3f s", total, offload + io, (bound > 0 ? bound : 0)
         }'
@@ -66,7 +68,9 @@ for way in "${ways[@]}"; do
     [ "$way" != device ] || plain=$parameters
     ratio=$(awk -v a="$parameters" -v b="$plain" 'BEGIN { if (b) printf "%.1f", a / b; else printf "n/a" }')
     echo "$way: plan --fit says $depth layers, $parameters parameters, $ratio times those of the device alone"
-    if [ "$outcome" = finished ]; then echo "  trained: $(transfers "$way-$depth.json")"
+    if [ "$outcome" = finished ]; then
+        times=$(transfers "$way-$depth.json") || failed=1
+        echo "  trained: $times"
     else
         echo "  $depth layers did not train: ${outcome:-no outcome}; $(tail -n 1 said)"
         failed=1

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A trace says how fast it grows, and stops where --trace-limit says: the run goes on, the report and the last lines say it, and the
-# file is a whole trace of the steps before.
+# file is a whole trace of the steps before. Records of any size get into it.
 . "$(dirname "$0")/../support/tap.sh"
 run="train --headless --set topology.ranks_as=threads $tiny --set train_micro_batch_size_per_gpu=1 \
 --set gradient_accumulation_steps=16 --set zero_optimization.stage=3"
@@ -42,4 +42,10 @@ refused() { "$zerolab" $run --steps 1 "$@" >out 2>err; [ $? -eq 2 ] && grep -q "
 check "a limit without a trace is refused" refused --trace-limit 5MB
 check "... one that is no size" refused --trace r.zlt --trace-limit lots
 check "... one that is too small" refused --trace r.zlt --trace-limit 10
+
+# The record of its schedule has 800 kB.
+deep() { "$zerolab" $run --steps 1 --set model.layers=48 --report deep.json >out 2>err; }
+check "a deep model with accumulation" deep
+check "... no record of it is lost" grep -q '"lost_records":[[:space:]]*0' deep.json
+check "... times of its operations are known" eval '! grep -q "\"forward\":[[:space:]]*null" deep.json'
 finish
