@@ -2,6 +2,7 @@
  * are tensors read: each rank searches its own shards, and the ranks agree on the first. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/dtype.h"
@@ -11,7 +12,7 @@
 /* The arrays in the order of the search: weights that are not finite make all gradients so. */
 enum look { LOOK_WEIGHTS, LOOK_GRADIENT, LOOK_STATE_1, LOOK_STATE_2, LOOK_PENDING, LOOKS };
 
-enum { PIECE_ELEMS = 4096, NOTHING = INT32_MAX };
+enum { PIECE_ELEMS = 1 << 20, NOTHING = INT32_MAX }; /* a piece of an array on NVMe is a read */
 
 /* ---- whether it ends the run ---- */
 
@@ -81,17 +82,18 @@ static int array_is_finite(const struct zero *zero, int u, enum state_array arra
     const enum dtype dtype = array == STATE_WEIGHTS ? zero->model.dtype : DTYPE_F32;
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     const int b = zero_state_array(zero, u, array);
-    float piece[PIECE_ELEMS];
     *finite = true;
     if (b >= 0 && !zero_is_on_nvme(&schedule->buffers[b]) && squares_of(zero, b, first, end) <= harmless_squares(dtype))
         return STATUS_OK;
-    for (; first < end && *finite; first += PIECE_ELEMS) {
+    float *piece = malloc(PIECE_ELEMS * sizeof *piece);
+    int status = piece ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to search the state");
+    for (; first < end && *finite && !status; first += PIECE_ELEMS) {
         const int64_t elems = end - first < PIECE_ELEMS ? end - first : PIECE_ELEMS;
-        int status = zero_read_state(zero, u, array, first, elems, piece, err);
-        if (status) return status;
-        *finite = all_finite(piece, elems, dtype);
+        status = zero_read_state(zero, u, array, first, elems, piece, err);
+        if (!status) *finite = all_finite(piece, elems, dtype);
     }
-    return STATUS_OK;
+    free(piece);
+    return status;
 }
 
 static int is_finite(const struct zero *zero, enum look look, int u, int64_t first, int64_t end, bool *finite,
