@@ -239,7 +239,7 @@ test_gpu() {
     run 90 "$tests/test_cuda_kernels"
     for other in "$tests"/test_cuda_*; do
         case $other in *.o | *.d | */test_cuda_kernels | */test_cuda_first) continue ;; esac
-        run 10 "$other"
+        run 5 "$other"
     done
     if [ -n "$program" ]; then
         run 130 env ZEROLAB="$program" GPU="$program" TRAIN_LIMIT=30 tests/program/test_gpu.sh
