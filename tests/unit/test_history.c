@@ -1,5 +1,5 @@
 /* The history: spans in order and found again, bounded memory with sums of what was dropped, memory at any instant, steps and
- * their attempts, and what was lost. */
+ * their attempts, the moments of a step, and what was lost. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/support/past_fixture.h"
+#include "tests/support/timeline_fixture.h"
 
 enum { US = 1000, GATHER = 0, BLOCK = 1, REDUCE = 2 };
 
@@ -292,6 +293,27 @@ static void a_step_taken_again_has_two_entries(void **state)
     past_end(&past);
 }
 
+/* Where there is no room for all moments, those of the newest operations are kept, up to the time asked for. */
+static void moments_of_the_newest_operations_are_kept(void **state)
+{
+    enum { ROOM = 1024, FEW = 12 };
+    static uint64_t all[ROOM], few[FEW];
+    struct folded run = folded_example(8);
+    const struct history_step *step = history_step_numbered(run.history, 7);
+    (void)state;
+    for (int rank = -1; rank < 4; rank++) {
+        const int count = history_moments(run.history, rank, step, step->ended_ns, all, ROOM);
+        assert_true(count > 60);
+        for (int m = 20; m < count; m += 13) {
+            const int kept = history_moments(run.history, rank, step, all[m], few, FEW);
+            assert_true(kept > 0 && kept <= FEW);
+            assert_int_equal(few[kept - 1], all[m]);
+            for (int i = 1; i < kept; i++) assert_true(few[i - 1] < few[i]);
+        }
+    }
+    folded_free(&run);
+}
+
 static void what_was_lost_is_unknown(void **state)
 {
     (void)state;
@@ -371,6 +393,7 @@ int main(void)
         cmocka_unit_test(the_fullest_of_long_ago_is_remembered),
         cmocka_unit_test(a_step_is_over_when_all_ranks_ended_it),
         cmocka_unit_test(a_step_taken_again_has_two_entries),
+        cmocka_unit_test(moments_of_the_newest_operations_are_kept),
         cmocka_unit_test(what_was_lost_is_unknown),
         cmocka_unit_test(an_operation_without_end_is_unknown),
         cmocka_unit_test(times_that_cannot_be_are_dropped),

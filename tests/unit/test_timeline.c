@@ -50,27 +50,6 @@ static void columns_and_moments_agree(void **state)
     }
 }
 
-/* Where there is no room for all moments, those of the newest operations are kept, up to the time asked for. */
-static void moments_of_the_newest_operations_are_kept(void **state)
-{
-    enum { ROOM = 1024, FEW = 12 };
-    static uint64_t all[ROOM], few[FEW];
-    struct folded run = folded_example(8);
-    const struct history_step *step = history_step_numbered(run.history, 7);
-    (void)state;
-    for (int rank = -1; rank < 4; rank++) {
-        const int count = history_moments(run.history, rank, step, step->ended_ns, all, ROOM);
-        assert_true(count > 60);
-        for (int m = 20; m < count; m += 13) {
-            const int kept = history_moments(run.history, rank, step, all[m], few, FEW);
-            assert_true(kept > 0 && kept <= FEW);
-            assert_int_equal(few[kept - 1], all[m]);
-            for (int i = 1; i < kept; i++) assert_true(few[i - 1] < few[i]);
-        }
-    }
-    folded_free(&run);
-}
-
 static void zooming_keeps_its_place(void **state)
 {
     struct window window = {.from_ns = 1000000000u, .to_ns = 2000000000u};
@@ -149,26 +128,9 @@ static void the_step_under_the_cursor_is_shown(void **state)
     folded_free(&run);
 }
 
-/* Folds the example until `ended` operations of step 8 have ended on rank 0. */
-static struct folded in_the_middle(int wanted)
-{
-    struct folded run = folded_new();
-    struct source *source;
-    struct trace_record record;
-    struct error err;
-    int ended = 0;
-    assert_int_equal(source_open_file(&source, "docs/example.zlt", &err), 0);
-    while (ended < wanted && source_next(source, &record) == SOURCE_RECORD) {
-        folded_fold(&run, &record);
-        ended += record.kind == TRACE_OP_END && record.rank == 0 && record.op_end.step == 8;
-    }
-    source_close(source);
-    return run;
-}
-
 static void a_running_run_shows_whole_steps(void **state)
 {
-    struct folded run = in_the_middle(10);
+    struct folded run = folded_until(8, 10);
     struct view_state live = {.live = true}, stopped = {0};
     struct scene scene = {run.model, run.history, &live};
     (void)state;
@@ -186,7 +148,7 @@ static void a_running_run_shows_whole_steps(void **state)
 /* A step that takes longer than eyes need is followed as it happens. */
 static void a_slow_step_is_followed(void **state)
 {
-    struct folded run = in_the_middle(10);
+    struct folded run = folded_until(8, 10);
     struct view_state live = {.live = true};
     struct scene scene = {run.model, run.history, &live};
     struct trace_record later = {
@@ -305,7 +267,7 @@ static void a_wait_that_goes_on_is_shown(void **state)
     int seen = 0;
     (void)state;
     for (int ended = 1; ended < 40; ended++) {
-        struct folded run = in_the_middle(ended);
+        struct folded run = folded_until(8, ended);
         struct view_state view_state = {0};
         struct scene scene = {run.model, run.history, &view_state};
         uint64_t since_ns = 0;
@@ -546,7 +508,7 @@ static void keys_of_the_window(void **unused)
 /* What is chosen in a live run stays in sight while the run goes on. */
 static void choosing_holds_a_live_picture(void **unused)
 {
-    struct folded run = in_the_middle(10);
+    struct folded run = folded_until(8, 10);
     struct view_state state = {.live = true};
     struct window before = shown(&run, state), after;
     (void)unused;
@@ -564,7 +526,7 @@ static void any_keys_at_any_size(void **unused)
                                           ACTION_FIT,       ACTION_CENTRE,   ACTION_SPAN,     ACTION_LEFT,
                                           ACTION_RIGHT,     ACTION_UP,       ACTION_DOWN,     ACTION_PAGE_UP,
                                           ACTION_PAGE_DOWN, ACTION_ENTER,    ACTION_CLOSE};
-    struct folded runs[] = {folded_example(0), in_the_middle(17), folded_story(64, STORY_ENDED),
+    struct folded runs[] = {folded_example(0), folded_until(8, 17), folded_story(64, STORY_ENDED),
                             folded_story(1, STORY_STARTING)};
     uint32_t random = 12345;
     (void)unused;
@@ -589,7 +551,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_and_times_agree),
         cmocka_unit_test(columns_and_moments_agree),
-        cmocka_unit_test(moments_of_the_newest_operations_are_kept),
         cmocka_unit_test(zooming_keeps_its_place),
         cmocka_unit_test(panning_and_showing),
         cmocka_unit_test(the_scale_of_a_run_is_steady),
