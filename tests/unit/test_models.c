@@ -13,6 +13,7 @@
 #include "engine/advise/print.h"
 #include "engine/config/config.h"
 #include "engine/plan/checker.h"
+#include "engine/plan/formula.h"
 #include "engine/plan/gpt2.h"
 #include "engine/plan/setup.h"
 
@@ -239,6 +240,25 @@ static void test_activations_and_flops(void **state)
     config_release(&config);
 }
 
+/* A GPU has rows of logits begin on whole lines of its caches, and the plan counts what lies between them. */
+static void test_rows_of_logits(void **state)
+{
+    (void)state;
+    struct model model;
+    struct activation_layout cpu, gpu;
+    const struct config_model *gpt2 = config_model_named("gpt2");
+    assert_int_equal(model_init(&model, gpt2, DTYPE_BF16, NULL), 0);
+    assert_int_equal(logits_row(&model), 50257);
+    architecture_gpt2.layout(&cpu, &model, SAVED_HEAD, 4, 1024);
+    model.backend = BACKEND_CUDA;
+    assert_int_equal(logits_row(&model), 50304);
+    architecture_gpt2.layout(&gpu, &model, SAVED_HEAD, 4, 1024);
+    assert_int_equal(gpu.bytes - cpu.bytes, 4 * 1024 * 47 * 2);
+    const struct formula_sizes sizes = formula_sizes_of(&model, 4, 1024);
+    assert_int_equal(formula_value(formula_of("logits")->bytes, &sizes), gpu.bytes);
+    model_release(&model);
+}
+
 /* ---- refused ---- */
 
 static void test_refusals(void **state)
@@ -418,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_units),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_activations_and_flops),
+        cmocka_unit_test(test_rows_of_logits),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_what_runs_refuse),

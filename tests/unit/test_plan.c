@@ -10,7 +10,6 @@
 
 #include "engine/plan/checker.h"
 #include "engine/plan/footprint.h"
-#include "engine/plan/formula.h"
 #include "engine/plan/schedule_io.h"
 #include "tests/support/effort.h"
 #include "tests/support/op_uses.h"
@@ -139,25 +138,6 @@ static void test_every_combination_passes_the_checker(void **state)
         model_release(&model);
     }
     assert_int_equal(at.checked, 2 * 4 * 5 * SIZES * 2 * (effort_is_full() ? 24 : 8) * PURPOSES);
-}
-
-/* A GPU has rows of logits begin on whole lines of its caches, and the plan counts what lies between them. */
-static void test_rows_of_logits(void **state)
-{
-    (void)state;
-    struct model model;
-    struct activation_layout cpu, gpu;
-    const struct config_model *gpt2 = config_model_named("gpt2");
-    assert_int_equal(model_init(&model, gpt2, DTYPE_BF16, NULL), 0);
-    assert_int_equal(logits_row(&model), 50257);
-    architecture_gpt2.layout(&cpu, &model, SAVED_HEAD, 4, 1024);
-    model.backend = BACKEND_CUDA;
-    assert_int_equal(logits_row(&model), 50304);
-    architecture_gpt2.layout(&gpu, &model, SAVED_HEAD, 4, 1024);
-    assert_int_equal(gpu.bytes - cpu.bytes, 4 * 1024 * 47 * 2);
-    const struct formula_sizes sizes = formula_sizes_of(&model, 4, 1024);
-    assert_int_equal(formula_value(formula_of("logits")->bytes, &sizes), gpu.bytes);
-    model_release(&model);
 }
 
 static int64_t padded_elems(const struct model *model, int ranks)
@@ -591,13 +571,19 @@ static void test_json_holds_every_knob(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_units_and_shards),      cmocka_unit_test(test_every_combination_passes_the_checker),
-        cmocka_unit_test(test_rows_of_logits),        cmocka_unit_test(test_model_states_are_the_papers),
-        cmocka_unit_test(test_traffic_is_the_papers), cmocka_unit_test(test_number_of_collectives),
-        cmocka_unit_test(test_knobs_cost_memory),     cmocka_unit_test(test_lanes_take_turns_without_overlap),
-        cmocka_unit_test(test_damage_is_found),       cmocka_unit_test(test_json_round_trip),
-        cmocka_unit_test(test_json_holds_every_knob), cmocka_unit_test(test_gathers_say_what_held_them),
-        cmocka_unit_test(test_hops_cross_nodes_once), cmocka_unit_test(test_hops_need_whole_nodes),
+        cmocka_unit_test(test_units_and_shards),
+        cmocka_unit_test(test_every_combination_passes_the_checker),
+        cmocka_unit_test(test_model_states_are_the_papers),
+        cmocka_unit_test(test_traffic_is_the_papers),
+        cmocka_unit_test(test_number_of_collectives),
+        cmocka_unit_test(test_knobs_cost_memory),
+        cmocka_unit_test(test_lanes_take_turns_without_overlap),
+        cmocka_unit_test(test_damage_is_found),
+        cmocka_unit_test(test_json_round_trip),
+        cmocka_unit_test(test_json_holds_every_knob),
+        cmocka_unit_test(test_gathers_say_what_held_them),
+        cmocka_unit_test(test_hops_cross_nodes_once),
+        cmocka_unit_test(test_hops_need_whole_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
