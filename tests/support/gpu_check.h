@@ -12,6 +12,7 @@
 
 #include "kernels/cuda/device.h"
 #include "kernels/kernels.h"
+#include "kernels/scratch.h"
 #include "tests/support/elements.h"
 #include "tests/support/fake_cuda/fake.h"
 
@@ -76,6 +77,14 @@ static inline int gpu_reference_threads(void)
 {
     const char *asked = getenv("REFERENCE_THREADS");
     return asked ? atoi(asked) : gpu_is_fake() ? 1 : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Scratch for attention and its backward, in fp32, on whichever side needs more. */
+static inline int64_t gpu_attention_scratch_elems(int64_t B, int64_t T, int64_t C, int64_t NH)
+{
+    const int64_t cpu = attention_backward_scratch_bytes(T, C / NH) * gpu_reference_threads(),
+                  gpu = attention_backward_scratch_cuda_bytes(B, T, NH);
+    return (cpu > gpu ? cpu : gpu) / 4;
 }
 
 /* False, having said so in TAP: there is no GPU. */
@@ -168,6 +177,18 @@ static inline void array_free(struct array *array)
 {
     device_range_release(&array->range);
     free(array->host), free(array->initial);
+}
+
+/* One not-a-number is like another. */
+static inline bool array_same_bits(const struct array *array, const char *a, const char *b)
+{
+    const int bytes = dtype_bytes(array->dtype);
+    if (memcmp(a, b, (size_t)array->bytes) == 0) return true;
+    for (int64_t i = 0; i < array->n; i++)
+        if (memcmp(a + i * bytes, b + i * bytes, (size_t)bytes) &&
+            !(isnan(element_at(array->dtype, a, i)) && isnan(element_at(array->dtype, b, i))))
+            return false;
+    return true;
 }
 
 /* How far what was found is from what is expected. */

@@ -2,7 +2,6 @@
  * (wgmma), each against the CPU, with the worst element's place and values whether it is wrong or not. So the first minute tells which
  * kernel is wrong, from which shape on, and in which tile, row and column. "test_cuda_first broken" is about this program: of one shape
  * the warpgroups' out and dk are made wrong in one element each, which must be named. */
-#include "kernels/scratch.h"
 #include "tests/support/gpu_apart.h"
 
 /* A tile's part, a tile, one row beyond, several tiles of queries and keys, heads that are padded. */
@@ -51,11 +50,9 @@ static void say(const char *what, int parts, const struct attention_shape *s, co
 
 static void arrays_make(struct gpu *gpu, struct array *arrays, const struct attention_shape *s, enum dtype dtype)
 {
-    const int64_t N = (int64_t)s->B * s->T,
-                  cpu = attention_backward_scratch_bytes(s->T, s->C / s->NH) * gpu_reference_threads(),
-                  device = attention_backward_scratch_cuda_bytes(s->B, s->T, s->NH);
+    const int64_t N = (int64_t)s->B * s->T;
     const int64_t sizes[ARRAYS] = {3 * N * s->C, N * s->C,     N * s->C,
-                                   N * s->NH,    3 * N * s->C, (cpu > device ? cpu : device) / 4};
+                                   N * s->NH,    3 * N * s->C, gpu_attention_scratch_elems(s->B, s->T, s->C, s->NH)};
     for (int a = 0; a < ARRAYS; a++) {
         array_new(gpu, &arrays[a], a == LSE || a == SCRATCH ? DTYPE_F32 : dtype, sizes[a], 0);
         array_normal(&arrays[a], (uint64_t)a, 1);

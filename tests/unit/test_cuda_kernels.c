@@ -75,11 +75,7 @@ static int64_t elems_of(enum size size, const struct shape *s)
     case SIZE_NR: return N * row_of(s);
     case SIZE_3NC: return 3 * N * C;
     case SIZE_LSE: return N * s->NH;
-    case SIZE_DELTA: {
-        const int64_t cpu = attention_backward_scratch_bytes(s->T, C / s->NH) * gpu_reference_threads(),
-                      gpu = attention_backward_scratch_cuda_bytes(s->B, s->T, s->NH);
-        return (cpu > gpu ? cpu : gpu) / 4;
-    }
+    case SIZE_DELTA: return gpu_attention_scratch_elems(s->B, s->T, C, s->NH);
     case SIZE_SORT: return embed_scratch_cuda_bytes(N) / 4 + 1;
     case SIZE_ONE: return 1;
     case SIZE_END: break;
@@ -413,18 +409,6 @@ static void fill(struct array *array, const struct operand *operand, const struc
         for (int64_t i = 0; i < array->n; i++) ((float *)array->initial)[i] = fabsf(((float *)array->initial)[i]);
 }
 
-/* One not-a-number is like another. */
-static bool same_bits(const struct array *array, const char *a, const char *b)
-{
-    const int bytes = dtype_bytes(array->dtype);
-    if (memcmp(a, b, (size_t)array->bytes) == 0) return true;
-    for (int64_t i = 0; i < array->n; i++)
-        if (memcmp(a + i * bytes, b + i * bytes, (size_t)bytes) &&
-            !(isnan(element_at(array->dtype, a, i)) && isnan(element_at(array->dtype, b, i))))
-            return false;
-    return true;
-}
-
 static void run_on_gpu(struct gpu *gpu, const struct operation *operation, enum dtype dtype, const struct shape *s,
                        struct array *arrays, int count, enum fake_order order)
 {
@@ -465,7 +449,7 @@ static void compare(struct gpu *gpu, const struct operation *operation, enum dty
             fault("operand %d, which is only read, was changed: %s", i,
                   array_faults(array, found, array->initial, columns, 0));
     } else if (operation->ulps == 0) {
-        if (!same_bits(array, found, array->host))
+        if (!array_same_bits(array, found, array->host))
             fault("operand %d has other bits than the CPU's: %s", i,
                   array_faults(array, found, array->host, columns, 0));
     } else {
