@@ -32,7 +32,7 @@ static const struct {
 };
 
 /* Variables that ranks on other hosts need; mpirun hands on no other. */
-static const char *const handed_on[] = {"OMP_NUM_THREADS", "OMP_DYNAMIC", "OMP_WAIT_POLICY", "PMIX_MCA_gds"};
+static const char *const handed_on[] = {"OMP_NUM_THREADS", "OMP_DYNAMIC", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "PMIX_MCA_gds"};
 
 static void add_option(struct launch_args *args, const char *name, const char *value)
 {

@@ -120,6 +120,16 @@ echo "of another run" >talks.log
 PATH=$work/talks:$PATH check "a log" train talks $tiny $under_mpirun --steps 3 --at 2:ranks=2 --at 3:ranks=3 --log talks.log
 check "... is of all engines, and of this run" [ "$(uniq -c talks.log | xargs)" = "3 an engine comes" ]
 
+# How long threads of a rank spin, unless the user says it.
+mkdir spins
+printf '#!/bin/bash\necho "${GOMP_SPINCOUNT:-no} ${OMP_WAIT_POLICY:-no}" >>%q\nexec %q "$@"\n' "$work/spun" "$real" >spins/mpirun
+chmod +x spins/mpirun
+spun() { PATH=$work/spins:$PATH train spun $tiny $under_mpirun --steps 1 "$@" && [ "$(tail -n 1 spun)" = "$said" ]; }
+said="10000 no" check "threads that wait spin for a moment" spun -n 1 --set topology.threads_per_rank=1
+said="no passive" check "... not at all where they outnumber the cores" spun -n 2 --set topology.threads_per_rank="$(nproc)"
+said="no active" OMP_WAIT_POLICY=active check "... as the environment says" spun -n 1 --set topology.threads_per_rank=1
+said="7 no" GOMP_SPINCOUNT=7 check "... for how long, too" spun -n 1 --set topology.threads_per_rank=1
+
 # An mpirun that does not start three ranks; and one that then starts nothing any more.
 mkdir bin
 cat >bin/mpirun <<SCRIPT
