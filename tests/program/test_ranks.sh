@@ -95,9 +95,10 @@ bound() { # CORES SETTINGS...: of the threads of a run
 }
 cores=$(nproc) all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 if [ "$cores" -gt 1 ] && [ "$cores" -le 64 ] && [ "$cores" -eq "$(getconf _NPROCESSORS_ONLN)" ]; then
-    check "each rank computes on its own core" bound "$( (seq 0 $((cores - 1)) && echo "$all") | sort -u | xargs)" -n "$cores"
-    check "... but one that leaves a core over on any" bound "$all" -n $((cores + 1))
-    check "... and where that is asked for" bound "$all" -n "$cores" --set topology.bind_cores=false
+    on="--set topology.bind_cores=true"
+    check "each rank computes on its own core" bound "$( (seq 0 $((cores - 1)) && echo "$all") | sort -u | xargs)" -n "$cores" $on
+    check "... but one that leaves a core over on any" bound "$all" -n $((cores + 1)) $on
+    check "... and where that is not asked for" bound "$all" -n "$cores"
 else skip "each rank computes on its own core" "$cores cores"; fi
 
 # Something stands where the state is to be saved: whoever starts the ranks puts it there.
