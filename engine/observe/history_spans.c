@@ -131,7 +131,7 @@ void history_op_end(struct history *history, struct history_rank *rank, const st
     span->sent_bytes = from->sent_bytes;
     span->waited_on = from->waited_on >= 0 && from->waited_on < schedule->ops.op_count ? (int32_t)from->waited_on : -1;
     describe(span, schedule, op);
-    span->stall = stall_before(&schedule->ops, span).why;
+    span->stall = stall_before(schedule, span).why;
     sums_span(history, rank, op->lane, model->ranks, span);
 }
 

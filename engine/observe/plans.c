@@ -12,6 +12,7 @@ static void schedule_drop(struct run_schedule *schedule)
 {
     if (schedule->holders && --*schedule->holders > 0) return;
     if (schedule->has_ops) schedule_release(&schedule->ops);
+    free(schedule->gathered);
     free(schedule->holders);
 }
 
@@ -54,6 +55,27 @@ static struct run_schedule *schedule_at(struct run_model *model, uint32_t number
     return schedule;
 }
 
+static int64_t gathered_elems(const struct schedule *schedule, int first, int count)
+{
+    int64_t elems = 0;
+    for (int e = first; e < first + count; e++) {
+        const struct buffer *buffer = &schedule->buffers[schedule->effects[e]];
+        if (buffer->category == CATEGORY_GATHERED) elems += buffer->bytes / dtype_bytes(buffer->dtype);
+    }
+    return elems;
+}
+
+static int64_t *gathered_before(const struct schedule *schedule)
+{
+    int64_t live = 0, *before = calloc((size_t)schedule->op_count + 1, sizeof *before);
+    for (int i = 0; before && i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        before[i] = live;
+        live += gathered_elems(schedule, op->first_take, op->take_count) - gathered_elems(schedule, op->first_give, op->give_count);
+    }
+    return before;
+}
+
 void fold_schedule(struct run_model *model, const struct trace_record *record)
 {
     struct run_schedule *schedule = schedule_at(model, record->schedule.schedule);
@@ -64,6 +86,10 @@ void fold_schedule(struct run_model *model, const struct trace_record *record)
     if (schedule_from_json(&schedule->ops, record->schedule.json.at, record->schedule.json.bytes, &err) == 0)
         schedule->has_ops = true;
     else model_problem(model, "schedule %u: %s", schedule->number, err.text);
+    if (schedule->has_ops && !(schedule->gathered = gathered_before(&schedule->ops))) {
+        schedule_release(&schedule->ops);
+        schedule->has_ops = false;
+    }
     for (int i = 0; schedule->has_ops && i < schedule->ops.op_count; i++)
         schedule->lanes |= 1u << schedule->ops.ops[i].lane;
     if (schedule->purpose != PURPOSE_TRAIN) return;

@@ -43,27 +43,13 @@ static enum stall stall_for_staging(const struct schedule *schedule, const struc
     return op_swaps(op->kind) || op_swaps(awaited->kind) ? STALL_POOL : STALL_PINNED;
 }
 
-static int64_t gathered_elems(const struct schedule *schedule, int first, int count)
-{
-    int64_t elems = 0;
-    for (int e = first; e < first + count; e++) {
-        const struct buffer *buffer = &schedule->buffers[schedule->effects[e]];
-        if (buffer->category == CATEGORY_GATHERED) elems += buffer->bytes / dtype_bytes(buffer->dtype);
-    }
-    return elems;
-}
-
 /* Whether stage3_max_live_parameters would have let the unit be gathered before `awaited` gave memory back. Then only the
  * prefetch bucket held back its gather, or the copy to the device that comes before its gather. */
-static bool would_fit(const struct schedule *schedule, const struct op *gather, const struct op *awaited)
+static bool would_fit(const struct run_schedule *plan, const struct op *gather, const struct op *awaited)
 {
-    int64_t live = 0;
-    for (int p = gather->first_piece; p < gather->first_piece + gather->piece_count; p++)
-        live += schedule->pieces[p].elems;
-    for (const struct op *op = schedule->ops; op < awaited; op++)
-        live += gathered_elems(schedule, op->first_take, op->take_count) -
-                gathered_elems(schedule, op->first_give, op->give_count);
-    return live <= schedule->knobs.max_live_parameters;
+    int64_t live = plan->gathered ? plan->gathered[awaited - plan->ops.ops] : 0;
+    for (int p = gather->first_piece; p < gather->first_piece + gather->piece_count; p++) live += plan->ops.pieces[p].elems;
+    return live <= plan->ops.knobs.max_live_parameters;
 }
 
 static enum why_wait dependency_on(const struct op *op, int awaited)
@@ -73,28 +59,28 @@ static enum why_wait dependency_on(const struct op *op, int awaited)
     return WAIT_DATA;
 }
 
-static enum stall stall_for(const struct schedule *schedule, const struct op *op, const struct op *awaited,
-                            enum why_wait why)
+static enum stall stall_for(const struct run_schedule *plan, const struct op *op, const struct op *awaited, enum why_wait why)
 {
-    const enum stall staging = why == WAIT_MEMORY ? stall_for_staging(schedule, op, awaited) : STALL_NONE;
+    const enum stall staging = why == WAIT_MEMORY ? stall_for_staging(&plan->ops, op, awaited) : STALL_NONE;
     bool own_gather = awaited->kind == OP_GATHER && awaited->unit == op->unit; /* needed with or without overlap */
     if (why == WAIT_LIMIT && !own_gather) return STALL_LIMIT;
     if (staging != STALL_NONE) return staging;
     const bool gradient = op->kind == OP_GRAD_D2H || (op->lane == LANE_HOST && awaited->kind == OP_GRAD_D2H);
     if (why == WAIT_DATA && gradient) return STALL_GRADIENT; /* on its way from the device to host memory */
     if (why == WAIT_MEMORY && awaited->lane == LANE_COMPUTE)
-        return (op->kind == OP_GATHER || op->kind == OP_PARAM_H2D) && would_fit(schedule, op, awaited) ? STALL_ASKED
+        return (op->kind == OP_GATHER || op->kind == OP_PARAM_H2D) && would_fit(plan, op, awaited) ? STALL_ASKED
                                                                                                        : STALL_MEMORY;
     return stall_of_kind(awaited->kind);
 }
 
-struct stall_reason stall_before(const struct schedule *schedule, const struct span *span)
+struct stall_reason stall_before(const struct run_schedule *plan, const struct span *span)
 {
+    const struct schedule *schedule = &plan->ops;
     bool waited = span->waited_on >= 0 && span->waited_on < schedule->op_count &&
                   span->op < (uint32_t)schedule->op_count && span->ready_ns > span->issued_ns;
     if (!waited) return (struct stall_reason){STALL_NONE, 0, -1};
     const struct op *op = &schedule->ops[span->op];
-    enum stall why = stall_for(schedule, op, &schedule->ops[span->waited_on], dependency_on(op, span->waited_on));
+    enum stall why = stall_for(plan, op, &schedule->ops[span->waited_on], dependency_on(op, span->waited_on));
     return (struct stall_reason){why, span->ready_ns - span->issued_ns, span->waited_on};
 }
 

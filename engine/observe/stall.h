@@ -12,7 +12,7 @@ enum stall {
 };
 
 struct span;
-struct schedule;
+struct run_schedule;
 
 struct stall_reason {
     enum stall why;
@@ -21,7 +21,7 @@ struct stall_reason {
 };
 
 /* Why the lane waited before this operation. STALL_NONE, 0 ns: it did not wait. */
-struct stall_reason stall_before(const struct schedule *schedule, const struct span *span);
+struct stall_reason stall_before(const struct run_schedule *plan, const struct span *span);
 /* Inside a collective: the wait for the slowest rank (STALL_PEERS). */
 struct stall_reason stall_inside(const struct span *span);
 

@@ -44,8 +44,9 @@ static const struct expectation {
 enum { EXPECTATIONS = sizeof expectations / sizeof expectations[0] };
 
 /* How many waits of this sort the plan has; all are told alike. */
-static int waits_told(const struct schedule *schedule, const struct expectation *want)
+static int waits_told(const struct run_schedule *plan, const struct expectation *want)
 {
+    const struct schedule *schedule = &plan->ops;
     int found = 0;
     for (int i = 0; i < schedule->op_count; i++)
         for (int d = 0; d < schedule->ops[i].dependency_count; d++) {
@@ -53,7 +54,7 @@ static int waits_told(const struct schedule *schedule, const struct expectation 
             if (schedule->ops[i].kind != want->op || schedule->ops[on.op].kind != want->awaited || on.why != want->why)
                 continue;
             const struct span span = {.issued_ns = 5, .ready_ns = 12, .op = (uint32_t)i, .waited_on = on.op};
-            const struct stall_reason reason = stall_before(schedule, &span);
+            const struct stall_reason reason = stall_before(plan, &span);
             if (reason.why != want->stall)
                 fail_msg("%s waits for %s: told as \"%s\", not as \"%s\"", op_name(want->op, NULL), op_name(want->awaited, NULL),
                          stall_name(reason.why), stall_name(want->stall));
@@ -73,7 +74,7 @@ static void waits_are_told_by_what_is_waited_for(void **state)
         struct run_model *model = planned_run(&config, NULL);
         const struct run_schedule *plan = run_schedule_numbered(model, 1);
         assert_true(plan && plan->has_ops);
-        if (!waits_told(&plan->ops, &expectations[e]))
+        if (!waits_told(plan, &expectations[e]))
             fail_msg("%s never waits for %s in row %d", op_name(expectations[e].op, NULL),
                      op_name(expectations[e].awaited, NULL), e);
         run_model_free(model);

@@ -37,7 +37,7 @@ struct stall_reason timeline_wait(const struct scene *scene, int rank, const str
         so_far.ready_ns = span->started_ns;
         so_far.waited_on = last_met(scene, &schedule->ops, rank, span);
     }
-    return stall_before(&schedule->ops, &so_far);
+    return stall_before(schedule, &so_far);
 }
 
 struct stall_reason timeline_pending(const struct scene *scene, int rank, enum lane lane, uint64_t *since_ns)
@@ -55,7 +55,7 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
     *since_ns = last >= 0 ? before->ended_ns : step->begun_ns;
     struct span waiting = {
         .issued_ns = *since_ns, .ready_ns = shown_now(scene), .op = (uint32_t)next, .waited_on = awaited->op};
-    return stall_before(&at.plan->ops, &waiting);
+    return stall_before(at.plan, &waiting);
 }
 
 /* ---- one column ------------------------------------------------------------------------------------------------------ */

@@ -40,14 +40,14 @@ static void draw_mark_entry(struct place *at, enum mark mark)
 }
 
 /* Marks that an operation of the schedule brings about: while it runs, or while it waits for what it depends on. */
-static void mark_op(bool can[MARKS], const struct schedule *schedule, int number)
+static void mark_op(bool can[MARKS], const struct run_schedule *plan, int number)
 {
-    const struct op *op = &schedule->ops[number];
+    const struct op *op = &plan->ops.ops[number];
     can[mark_of_op(op->kind, op->phase, op->prefetch)] = true;
     for (int d = 0; d < op->dependency_count; d++) {
         struct span waiting = {.ready_ns = 1, .op = (uint32_t)number, .waited_on = op->dependency[d].op};
-        if (schedule->ops[waiting.waited_on].lane != op->lane)
-            can[MARK_WAIT + (enum mark)stall_before(schedule, &waiting).why] = true;
+        if (plan->ops.ops[waiting.waited_on].lane != op->lane)
+            can[MARK_WAIT + (enum mark)stall_before(plan, &waiting).why] = true;
     }
 }
 
@@ -71,7 +71,7 @@ int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
                               *schedule = training ? training : run_schedule_numbered(scene->model, TRACE_OBSERVED);
     bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
     memset(can, !known, sizeof can);
-    for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, &schedule->ops, i);
+    for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, schedule, i);
     for (enum mark mark = MARK_WAIT; training && known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
         can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
                                                               : mark != MARK_WAIT + (enum mark)STALL_NVME;
