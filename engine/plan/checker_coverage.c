@@ -106,22 +106,36 @@ static bool writes_parameters(const struct schedule *schedule, const struct op *
            (op->buffer[ROLE_PARAMETERS] == b || (op->buffer[ROLE_MASTER] == b && layout->master == layout->parameters));
 }
 
+/* By operation: the next one on the same unit, or op_count. NULL: no memory. */
+static int *next_on_unit(const struct schedule *schedule, int units)
+{
+    int *next = malloc((size_t)(schedule->op_count + units) * sizeof *next), *newest = next + schedule->op_count;
+    for (int u = 0; next && u < units; u++) newest[u] = schedule->op_count;
+    for (int i = schedule->op_count - 1; next && i >= 0; i--) {
+        const int u = schedule->ops[i].unit;
+        const bool is_known = u >= 0 && u < units;
+        next[i] = is_known ? newest[u] : schedule->op_count;
+        if (is_known) newest[u] = i;
+    }
+    return next;
+}
+
 /* Parameters that operation i leaves in buffer b are in their place there, or go on from there and get to it. Of a delayed update
  * they go on as master weights, which are read again when it is time for them. */
-static bool arrives(const struct schedule *schedule, int i, int b)
+static bool arrives(const struct schedule *schedule, const int *next, int i, int b)
 {
     bool away = false;
     if (schedule->buffers[b].category == CATEGORY_PARAMETERS) return true;
-    for (int k = i + 1; k < schedule->op_count; k++) {
+    for (int k = next[i]; k < schedule->op_count; k = next[k]) {
         const struct op *op = &schedule->ops[k];
         if (!same_part(op, &schedule->ops[i])) continue;
         if (writes_parameters(schedule, op, b)) return true;
         away |= op->kind == OP_SWAP_OUT && op->buffer[ROLE_MASTER] == b;
         if (away && op->kind == OP_SWAP_IN && op->buffer[ROLE_MASTER] >= 0)
-            return arrives(schedule, k, op->buffer[ROLE_MASTER]);
+            return arrives(schedule, next, k, op->buffer[ROLE_MASTER]);
         if (op->buffer[ROLE_SOURCE] != b) continue;
-        if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, k, op->buffer[ROLE_OUTPUT]);
-        if (op->kind == OP_HOST_CAST) return arrives(schedule, k, op->buffer[ROLE_PARAMETERS]);
+        if (op->kind == OP_UPLOAD || op->kind == OP_STORE) return arrives(schedule, next, k, op->buffer[ROLE_OUTPUT]);
+        if (op->kind == OP_HOST_CAST) return arrives(schedule, next, k, op->buffer[ROLE_PARAMETERS]);
     }
     return false;
 }
@@ -151,7 +165,7 @@ static bool states_return(const struct schedule *schedule, int i)
 }
 
 /* The updates of a unit follow each other over all that the rank updates of it: whole, or its shard. */
-static int check_update(struct checker *checker, int i, int64_t *at)
+static int check_update(struct checker *checker, const int *next, int i, int64_t *at)
 {
     const struct op *op = &checker->schedule->ops[i];
     const int last = checker->schedule->ranks - 1;
@@ -163,7 +177,7 @@ static int check_update(struct checker *checker, int i, int64_t *at)
     if (!states_return(checker->schedule, i))
         return checker_fail(checker, i, "works on states that are not read from NVMe or not written back",
                             checker->model->units[op->unit].name);
-    if (!arrives(checker->schedule, i, op->buffer[ROLE_PARAMETERS]))
+    if (!arrives(checker->schedule, next, i, op->buffer[ROLE_PARAMETERS]))
         return checker_fail(checker, i, "leaves parameters where no operation reads them",
                             checker->model->units[op->unit].name);
     *at = end;
@@ -171,11 +185,11 @@ static int check_update(struct checker *checker, int i, int64_t *at)
 }
 
 /* at: by unit, how far it has been updated. */
-static int check_updates_to(struct checker *checker, int64_t *at)
+static int check_updates_to(struct checker *checker, const int *next, int64_t *at)
 {
     const struct schedule *schedule = checker->schedule;
     for (int i = 0; i < schedule->op_count; i++)
-        if (op_is_update(schedule->ops[i].kind) && check_update(checker, i, &at[schedule->ops[i].unit]))
+        if (op_is_update(schedule->ops[i].kind) && check_update(checker, next, i, &at[schedule->ops[i].unit]))
             return STATUS_CHECK;
     for (int u = 0; u < checker->model->unit_count; u++)
         if (at[u] != shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks)
@@ -187,9 +201,11 @@ static int check_updates_to(struct checker *checker, int64_t *at)
 static int check_updates(struct checker *checker)
 {
     int64_t *at = calloc((size_t)checker->model->unit_count, sizeof *at);
-    if (!at) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
-    int status = check_updates_to(checker, at);
+    int *next = next_on_unit(checker->schedule, checker->model->unit_count);
+    int status = at && next ? check_updates_to(checker, next, at)
+                            : error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
     free(at);
+    free(next);
     return status;
 }
 
