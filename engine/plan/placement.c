@@ -26,9 +26,9 @@ void placement_order(struct builder *builder)
     builder->op = NULL;
 }
 
-/* What is live in a category of a tier, in the order of addresses. */
+/* What is live in a category of a tier, in the order of addresses. The first `packed` lie side by side from 0 on: no hole is there. */
 struct live {
-    int count, *buffer;
+    int count, packed, *buffer;
 };
 
 static uint64_t aligned(int64_t bytes, uint64_t align)
@@ -42,22 +42,31 @@ static uint64_t end_of(const struct buffer *buffer)
     return aligned((int64_t)buffer->offset + buffer->bytes, pages ? PAGE_ALIGN : ADDRESS_ALIGN);
 }
 
+static bool is_packed(const struct schedule *schedule, const struct live *live, int at)
+{
+    const struct buffer *buffer = &schedule->buffers[live->buffer[at]];
+    return buffer->offset == (at ? end_of(&schedule->buffers[live->buffer[at - 1]]) : 0);
+}
+
 /* First fit in the canonical order. Valid for every interleaving, because a take waits for all gives above it. */
 static void place(const struct schedule *schedule, struct live *live, int b)
 {
     struct buffer *buffer = &schedule->buffers[b];
-    int at = 0;
-    buffer->offset = 0;
+    int at = buffer->bytes ? live->packed : 0;
+    buffer->offset = at ? end_of(&schedule->buffers[live->buffer[at - 1]]) : 0;
     while (at < live->count && schedule->buffers[live->buffer[at]].offset < buffer->offset + (uint64_t)buffer->bytes)
         buffer->offset = end_of(&schedule->buffers[live->buffer[at++]]);
     memmove(&live->buffer[at + 1], &live->buffer[at], (size_t)(live->count++ - at) * sizeof *live->buffer);
     live->buffer[at] = b;
+    if (at < live->packed) live->packed++;
+    while (live->packed < live->count && is_packed(schedule, live, live->packed)) live->packed++;
 }
 
 static void take_away(struct live *live, int b)
 {
     int at = 0;
     while (live->buffer[at] != b) at++;
+    if (at < live->packed) live->packed = at;
     memmove(&live->buffer[at], &live->buffer[at + 1], (size_t)(--live->count - at) * sizeof *live->buffer);
 }
 
