@@ -68,8 +68,8 @@ static void stage(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 ||
-        gatherer->device_shard[unit] >= 0)
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || gatherer->device_shard[unit] >= 0 ||
+        gatherer->secondary[unit] >= 0)
         return;
     struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
     op->prefetch = ahead;

@@ -51,6 +51,7 @@ static void test_bits(void **state)
         {"model.mlp_tiles=4", ZERO "stage3_max_live_parameters=25000"},
         {ZERO "stage3_param_persistence_threshold=1280"},
         {ZERO "offload_param.device=cpu", ZERO "offload_optimizer.device=cpu"},
+        {ZERO "offload_param.device=nvme", ZERO "offload_param.nvme_path=/tmp", ZERO "offload_param.max_in_cpu=0"},
         {"schedule.no_sync=true", "gradient_accumulation_steps=2", ZERO "stage3_max_reuse_distance=20000"},
     };
     for (size_t k = 0; k < sizeof knobs / sizeof *knobs; k++)
