@@ -26,9 +26,15 @@ void placement_order(struct builder *builder)
     builder->op = NULL;
 }
 
-/* What is live in a category of a tier, in the order of addresses. The first `packed` lie side by side from 0 on: no hole is there. */
+/* What is live in a category of a tier, in the order of addresses. Of the sizes that were placed last: below the buffer at place `from`
+ * no hole has so many bytes. */
+enum { SIZES = 16 };
 struct live {
-    int count, packed, *buffer;
+    int count, *buffer, newest;
+    struct {
+        int64_t bytes;
+        int from;
+    } size[SIZES];
 };
 
 static uint64_t aligned(int64_t bytes, uint64_t align)
@@ -42,32 +48,43 @@ static uint64_t end_of(const struct buffer *buffer)
     return aligned((int64_t)buffer->offset + buffer->bytes, pages ? PAGE_ALIGN : ADDRESS_ALIGN);
 }
 
-static bool is_packed(const struct schedule *schedule, const struct live *live, int at)
+/* Where a search for a hole of this size begins. */
+static int *searched(struct live *live, int64_t bytes)
 {
-    const struct buffer *buffer = &schedule->buffers[live->buffer[at]];
-    return buffer->offset == (at ? end_of(&schedule->buffers[live->buffer[at - 1]]) : 0);
+    for (int i = 0; i < SIZES; i++)
+        if (live->size[i].bytes == bytes) return &live->size[i].from;
+    live->newest = (live->newest + 1) % SIZES;
+    live->size[live->newest].bytes = bytes;
+    live->size[live->newest].from = 0;
+    return &live->size[live->newest].from;
 }
 
 /* First fit in the canonical order. Valid for every interleaving, because a take waits for all gives above it. */
 static void place(const struct schedule *schedule, struct live *live, int b)
 {
     struct buffer *buffer = &schedule->buffers[b];
-    int at = buffer->bytes ? live->packed : 0;
+    int first = 0, *from = buffer->bytes ? searched(live, buffer->bytes) : &first, at = *from;
     buffer->offset = at ? end_of(&schedule->buffers[live->buffer[at - 1]]) : 0;
     while (at < live->count && schedule->buffers[live->buffer[at]].offset < buffer->offset + (uint64_t)buffer->bytes)
         buffer->offset = end_of(&schedule->buffers[live->buffer[at++]]);
     memmove(&live->buffer[at + 1], &live->buffer[at], (size_t)(live->count++ - at) * sizeof *live->buffer);
     live->buffer[at] = b;
-    if (at < live->packed) live->packed++;
-    while (live->packed < live->count && is_packed(schedule, live, live->packed)) live->packed++;
+    for (int i = 0; i < SIZES; i++) live->size[i].from += live->size[i].from > at;
+    *from = at + 1;
 }
 
-static void take_away(struct live *live, int b)
+static void take_away(const struct schedule *schedule, struct live *live, int b)
 {
-    int at = 0;
+    int at = 0, end = live->count;
+    while (at < end) { /* the first at its address: those of 0 bytes share one */
+        const int middle = at + (end - at) / 2;
+        if (schedule->buffers[live->buffer[middle]].offset < schedule->buffers[b].offset) at = middle + 1;
+        else end = middle;
+    }
     while (live->buffer[at] != b) at++;
-    if (at < live->packed) live->packed = at;
     memmove(&live->buffer[at], &live->buffer[at + 1], (size_t)(--live->count - at) * sizeof *live->buffer);
+    for (int i = 0; i < SIZES; i++)
+        if (live->size[i].from > at) live->size[i].from = at;
 }
 
 void placement_of_all(struct builder *builder)
@@ -87,7 +104,7 @@ void placement_of_all(struct builder *builder)
         const struct op *op = &schedule->ops[i];
         const int *take = &schedule->effects[op->first_take], *give = &schedule->effects[op->first_give];
         for (int t = 0; t < op->take_count; t++) place(schedule, LIVE(take[t]), take[t]);
-        for (int g = 0; g < op->give_count; g++) take_away(LIVE(give[g]), give[g]);
+        for (int g = 0; g < op->give_count; g++) take_away(schedule, LIVE(give[g]), give[g]);
     }
 #undef LIVE
     free(rooms);
