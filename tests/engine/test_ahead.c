@@ -158,6 +158,8 @@ static struct bench *bench_open(const char *stage)
 static void bench_close(struct bench *bench)
 {
     executor_free(bench->executor);
+    for (int lane = 0; lane < LANES; lane++)
+        if (is_stream((enum lane)lane)) pretend_end(&bench->streams[lane]);
     for (int lane = 0; lane < LANES; lane++) {
         if (is_stream((enum lane)lane)) pretend_close(&bench->streams[lane]);
         free(bench->rings[lane]);

@@ -177,6 +177,7 @@ static uint64_t run_ranks(struct work *work, uint64_t seed, void (*body)(struct 
     if (beside) beside(work);
     for (int r = 0; r < work->ranks; r++) {
         pthread_join(ranks[r].thread, NULL);
+        pretend_end(ranks[r].stream);
         pretend_close(ranks[r].stream);
         free(ranks[r].stream);
         hash = rng_mix(hash ^ ranks[r].hash);

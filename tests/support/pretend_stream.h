@@ -134,13 +134,18 @@ static inline void pretend_open(struct pretend_stream *stream)
     if (pthread_create(&stream->thread, NULL, pretend_main, stream)) abort();
 }
 
-static inline void pretend_close(struct pretend_stream *stream)
+/* All that was sent is done. Streams that await each other end before any is closed. */
+static inline void pretend_end(struct pretend_stream *stream)
 {
     pthread_mutex_lock(&stream->lock);
     stream->ending = true;
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->lock);
     pthread_join(stream->thread, NULL);
+}
+
+static inline void pretend_close(struct pretend_stream *stream)
+{
     pthread_cond_destroy(&stream->changed);
     pthread_mutex_destroy(&stream->lock);
 }
