@@ -72,8 +72,8 @@ int comm_leader_of(const struct comm *comm, int machine);
 
 /* Binds this thread, and those that it will start, to the rank's cores, if the ranks of the machine, of so many threads each, fill its
  * cores evenly and nobody has bound them yet. Else the kernel at times puts the lanes of two ranks on one core while another rank has a
- * core for itself, and all wait for the slower ones. No harm if it fails. It is no default: on Linux 6.18 the lanes that wake each other on
- * a bound core left 4 % of it to any other program, and a live view stood still. */
+ * core for itself, and all wait for the slower ones. No harm if it fails. It is not the default: on Linux 6.18
+ * lanes that wake each other on one core left 4 % of it to other programs, and a live view stood still. */
 void comm_bind_cores(const struct comm *comm, int threads);
 
 /* Ranks as threads of one process. Each thread opens its rank once. Free the group after all ranks are closed. */

@@ -30,8 +30,8 @@ struct engine {
 };
 
 /* The OpenMP pool of a rank: as many threads as the run is to record, and no spinning where ranks outnumber the cores. Elsewhere a
- * thread that waits spins for half a millisecond at most, where libgomp lets it spin for 14 ms: beside a program that keeps one of two
- * cores busy, a step of nano took 226 to 743 ms so, and takes 41 (6 on an idle machine). */
+ * thread that waits spins for half a millisecond at most; by itself libgomp lets it spin for 14 ms. With that, and another program that
+ * kept one of two cores busy, a step of nano took 226 to 743 ms. It takes 41 now, and 6 on an idle machine. */
 void launch_environment(const struct launcher *launcher, const struct config *config, const char *folder)
 {
     char threads[16];

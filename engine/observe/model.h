@@ -87,7 +87,7 @@ struct run_schedule {
     bool has_ops;
     uint32_t lanes;                                    /* lanes that its operations use, as bits */
     struct schedule ops;                               /* valid if has_ops */
-    int64_t *gathered;                                 /* by operation: elements that are gathered before it; NULL: observed */
+    int64_t *gathered;                                 /* by operation: parameters that are gathered when it begins; NULL: observed */
     int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
     struct run_predicted category[TIERS][CATEGORIES];  /* planned, the same for every rank */
     struct run_predicted tier[TIERS];                  /* all categories together */

@@ -65,6 +65,7 @@ static int64_t gathered_elems(const struct schedule *schedule, int first, int co
     return elems;
 }
 
+/* By operation. NULL: no memory. */
 static int64_t *gathered_before(const struct schedule *schedule)
 {
     int64_t live = 0, *before = calloc((size_t)schedule->op_count + 1, sizeof *before);
@@ -89,6 +90,7 @@ void fold_schedule(struct run_model *model, const struct trace_record *record)
     if (schedule->has_ops && !(schedule->gathered = gathered_before(&schedule->ops))) {
         schedule_release(&schedule->ops);
         schedule->has_ops = false;
+        model_problem(model, "schedule %u: no memory", schedule->number);
     }
     for (int i = 0; schedule->has_ops && i < schedule->ops.op_count; i++)
         schedule->lanes |= 1u << schedule->ops.ops[i].lane;

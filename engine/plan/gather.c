@@ -63,14 +63,19 @@ static int64_t buffers_of(const struct gatherer *gatherer, int unit)
     return staging_buffers_of(gatherer->builder->schedule, gatherer->builder->model, unit);
 }
 
+/* What the unit is gathered from is on the device: its shard in its place or as a copy, or the secondary copy. */
+static bool source_is_there(const struct gatherer *gatherer, int unit)
+{
+    return builder_tier(gatherer->builder, gatherer->builder->layout[unit].parameters) == TIER_DEVICE ||
+           gatherer->device_shard[unit] >= 0 || gatherer->secondary[unit] >= 0;
+}
+
 static void stage(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || gatherer->device_shard[unit] >= 0 ||
-        gatherer->secondary[unit] >= 0)
-        return;
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || source_is_there(gatherer, unit)) return;
     struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
     op->prefetch = ahead;
     op->phase = phase_of(step);
@@ -107,9 +112,7 @@ static void copy_shard(struct gatherer *gatherer, int at, bool ahead)
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
     const int unit = step->unit, lasting = builder->layout[unit].parameters;
-    if (builder_tier(builder, lasting) == TIER_DEVICE || gatherer->device_shard[unit] >= 0 ||
-        gatherer->secondary[unit] >= 0)
-        return;
+    if (source_is_there(gatherer, unit)) return;
     stage(gatherer, at, ahead);
     const int host_shard = gatherer->host_shard[unit], from = host_shard >= 0 ? host_shard : lasting;
     struct op *op = builder_begin(builder, OP_PARAM_H2D, step->micro_step, unit);

@@ -26,11 +26,11 @@ void placement_order(struct builder *builder)
     builder->op = NULL;
 }
 
-/* What is live in a category of a tier, in the order of addresses. Of the sizes that were placed last: below the buffer at place `from`
- * no hole has so many bytes. */
+/* What is live in a category of a tier, in the order of addresses. For the sizes that were placed last it is known where a search may
+ * begin: no hole before buffer[from] has room for so many bytes. */
 enum { SIZES = 16 };
 struct live {
-    int count, *buffer, newest;
+    int count, *buffer, newest; /* newest: of the sizes */
     struct {
         int64_t bytes;
         int from;
@@ -63,7 +63,7 @@ static int *searched(struct live *live, int64_t bytes)
 static void place(const struct schedule *schedule, struct live *live, int b)
 {
     struct buffer *buffer = &schedule->buffers[b];
-    int first = 0, *from = buffer->bytes ? searched(live, buffer->bytes) : &first, at = *from;
+    int start = 0, *from = buffer->bytes ? searched(live, buffer->bytes) : &start, at = *from;
     buffer->offset = at ? end_of(&schedule->buffers[live->buffer[at - 1]]) : 0;
     while (at < live->count && schedule->buffers[live->buffer[at]].offset < buffer->offset + (uint64_t)buffer->bytes)
         buffer->offset = end_of(&schedule->buffers[live->buffer[at++]]);

@@ -7,8 +7,8 @@
 #include "engine/base/json.h"
 #include "engine/train/relaunch.h"
 
-/* Rank 0's control ring takes the schedules: a record each, of 6 KiB for four layers and a micro-batch. It lies in memory of rank 0's own,
- * of which only what records have touched is held. */
+/* A schedule is one record, of 6 KiB for four layers and a micro-batch, so rank 0's ring for them is large. It lies in memory of rank 0's
+ * own, which the kernel provides as far as records have come. */
 enum { RING_BYTES = 512 << 10, SCHEDULES_RING_BYTES = 32 << 20 };
 static const uint64_t owner_grace_ns = 10000000000u;
 
@@ -175,7 +175,7 @@ static int open_rings(struct rank *rank, struct error *err)
     if (rank->rank == 0) {
         rank->rank0.schedules_ring = aligned_alloc(64, SCHEDULES_RING_BYTES);
         if (!rank->rank0.schedules_ring) return error_set(err, STATUS_RUN, "no memory to record schedules");
-        rank->rings[ZERO_RING_CONTROL] = trace_ring_init(rank->rank0.schedules_ring, SCHEDULES_RING_BYTES);
+        rank->rings[ZERO_RING_SCHEDULES] = trace_ring_init(rank->rank0.schedules_ring, SCHEDULES_RING_BYTES);
     }
     rank->ring = rank->rings[ZERO_RING_CONTROL];
     return STATUS_OK;

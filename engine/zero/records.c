@@ -92,16 +92,23 @@ static void emit_here(void *user, struct trace_record *record)
     emit(zero, record);
 }
 
+static void emit_schedule(void *user, struct trace_record *record)
+{
+    const struct zero *zero = user;
+    record->time_ns = clock_ns();
+    trace_emit(zero->trace.rings[ZERO_RING_SCHEDULES], record);
+}
+
 void zero_record_plan(struct zero *zero)
 {
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
-    const struct record_output output = {emit_here, zero};
+    const struct record_output output = {emit_here, zero}, schedules = {emit_schedule, zero};
     /* Training last: of the two training schedules, readers keep the usual one. */
     for (int which = SCHEDULES - 1; which >= 0; which--) {
         const struct planned_step step = {&zero->plan.schedules[which], &zero->model,
                                           zero->plan.number + (uint32_t)which};
         if (step.schedule->op_count == 0) continue;
-        if (zero->rank == 0) records_of_schedule(&step, &output);
+        if (zero->rank == 0) records_of_schedule(&step, &schedules);
         if (which != PURPOSE_TRAIN && which != SCHEDULE_NOTHING_PENDING) continue;
         records_of_traffic(&step, zero->rank, comm_layout(zero->comm)->ranks_per_node, &output); /* differs by rank */
         if (zero->rank == 0) records_of_memory(&step, &output);

@@ -28,8 +28,8 @@ struct mover;   /* engine/memory/mover.h */
 struct pages;   /* engine/memory/pages.h */
 
 /* One ring per lane, one for the rank's control thread (the caller of these functions), one for memory records (written by
- * all lanes, under the allocator's lock). */
-enum { ZERO_RING_CONTROL = LANES, ZERO_RING_MEMORY, ZERO_RINGS };
+ * all lanes, under the allocator's lock), and one for schedules, whose records are large (rank 0's control thread). */
+enum { ZERO_RING_CONTROL = LANES, ZERO_RING_MEMORY, ZERO_RING_SCHEDULES, ZERO_RINGS };
 
 /* A device for the device tier: its pages, its kernels, a mover for each lane, and the device side of collectives. The caller owns
  * all of it and keeps it until the rank is closed. Kernels run on the stream that the compute lane's mover waits for. */
