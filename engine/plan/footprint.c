@@ -1,5 +1,6 @@
 #include "engine/plan/footprint.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "engine/plan/stage_rules.h"
@@ -83,13 +84,18 @@ double traffic_seconds(const struct traffic_sum *sum, const struct config_link *
     return sum->count * link->latency_s + (rate > 0 ? (double)sum->sent_bytes / rate : 0);
 }
 
-/* Members of a rank's group that are on its node. */
-static int members_near(const struct process_group *group, int rank, int per_node)
+/* Members [from, end) of a group, by their places in it. */
+struct members {
+    int from, end;
+};
+
+/* Those on a rank's node. */
+static struct members members_near(const struct process_group *group, int rank, int per_node)
 {
     const int begins = rank / per_node * per_node, skipped = begins - group->first, stride = group->stride;
     const int from = skipped > 0 ? (skipped + stride - 1) / stride : 0,
               end = (skipped + per_node + stride - 1) / stride;
-    return (end < group->count ? end : group->count) - from;
+    return (struct members){from, end < group->count ? end : group->count};
 }
 
 double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node)
@@ -103,8 +109,9 @@ double traffic_inter_share(const struct schedule *schedule, enum group kind, int
         (int64_t)per_node * (first.stride > 1 ? first.stride : first.count); /* then all is as before */
     for (int rank = 0; rank < ranks && rank < period; rank++) {
         const struct process_group group = schedule_group(schedule, kind, rank);
+        const struct members near = members_near(&group, rank, per_node);
         pairs += group.count - 1;
-        apart += group.count - members_near(&group, rank, per_node);
+        apart += group.count - (near.end - near.from);
     }
     return pairs ? (double)apart / (double)pairs : 0;
 }
@@ -130,48 +137,65 @@ struct sent {
     int64_t near, far;
 };
 
-/* Bytes of elements [first, end) in parts [low, high) of a unit, each of so many elements and an array of its own. */
-static int64_t parts_bytes(enum dtype dtype, int64_t part, int64_t low, int64_t high, int64_t first, int64_t end)
-{
-    if (first < low * part) first = low * part;
-    if (end > high * part) end = high * part;
-    if (end <= first) return 0;
-    const int64_t from = (first + part - 1) / part, to = end / part;
-    if (to < from) return dtype_array_bytes(dtype, end - first);
-    return dtype_array_bytes(dtype, from * part - first) + (to - from) * dtype_array_bytes(dtype, part) +
-           dtype_array_bytes(dtype, end - to * part);
-}
-
-struct owned {
-    int64_t own, node, all;
+/* Parts of a unit: `first`, and `count` - 1 more, each `step` after the one before. */
+struct parts {
+    int64_t first, step, count;
 };
 
-/* What the members of a group own of a piece, one after the other from element 0 of its unit on: that of `rank`, of its node, all. */
-static struct owned owned_in_turn(const struct piece *piece, enum dtype dtype, int64_t part, int first, int parts,
-                                  int rank, int per_node)
+/* How many of them are before part `end`. */
+static int64_t parts_before(const struct parts *parts, int64_t end)
 {
-    const int64_t end = piece->first + piece->elems, at = rank - first, begins = rank / per_node * per_node - first;
-    const int64_t low = begins > 0 ? begins : 0, high = begins + per_node < parts ? begins + per_node : parts;
-    return (struct owned){at >= 0 && at < parts ? parts_bytes(dtype, part, at, at + 1, piece->first, end) : 0,
-                          parts_bytes(dtype, part, low, high, piece->first, end),
-                          parts_bytes(dtype, part, 0, parts, piece->first, end)};
+    const int64_t before = end > parts->first ? (end - parts->first + parts->step - 1) / parts->step : 0;
+    return before < parts->count ? before : parts->count;
 }
 
-/* The same by asking for the owner of each part. */
-static struct owned owned_by_parts(const struct schedule *schedule, const struct model *model, const struct op *op,
-                                   const struct piece *piece, enum dtype dtype, int rank, int round, int per_node)
+/* Bytes of a piece within those parts, each of so many elements and an array of its own. All between its first and its last part
+ * are whole. */
+static int64_t parts_bytes(const struct parts *parts, enum dtype dtype, int64_t part_elems, const struct piece *piece)
 {
-    const int64_t end = piece->first + piece->elems;
-    struct owned owned = {0};
-    for (int64_t at = piece->first, next; at < end; at = next) {
-        const int owner = op_owner(schedule, model, op, piece->unit, rank, round, at, &next);
-        if (next > end) next = end;
-        const int64_t bytes = owner < 0 ? 0 : dtype_array_bytes(dtype, next - at);
-        owned.own += owner == rank ? bytes : 0;
-        owned.node += owner / per_node == rank / per_node ? bytes : 0;
-        owned.all += bytes;
+    const int64_t first = piece->first / part_elems, last = (piece->first + piece->elems - 1) / part_elems;
+    int64_t bytes = 0;
+    for (int64_t part = first; part <= last; part += last > first ? last - first : 1)
+        if (parts_before(parts, part + 1) > parts_before(parts, part))
+            bytes += dtype_array_bytes(dtype, elems_within(piece, part * part_elems, (part + 1) * part_elems, NULL));
+    if (last > first)
+        bytes += (parts_before(parts, last) - parts_before(parts, first + 1)) * dtype_array_bytes(dtype, part_elems);
+    return bytes;
+}
+
+/* Which parts members of a group own (op_owner()): member m part first + m step; with a period, also each one that many parts
+ * after it. */
+struct owning {
+    int64_t first, step, period, part_elems;
+};
+
+static struct owning owning_of(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank,
+                               int round)
+{
+    const struct process_group group = schedule_group(schedule, op->group, rank);
+    const int shards = schedule_shard_ranks(schedule), begins = rank - rank % shards, replicas = schedule->ranks / shards;
+    const int64_t padded = shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks;
+    switch (op->group) {
+    case GROUP_WORLD: return (struct owning){-(int64_t)round * shards, 1, 0, padded / shards};
+    case GROUP_REPLICAS: return (struct owning){(int64_t)(rank % shards) * replicas, 1, 0, padded / schedule->ranks};
+    case GROUP_NODE: return (struct owning){-(begins % schedule->node_ranks), 1, schedule->node_ranks, padded / shards};
+    case GROUP_ACROSS: return (struct owning){group.first - begins, group.stride, 0, padded / shards};
+    default: return (struct owning){0, 1, 0, padded / group.count};
     }
-    return owned;
+}
+
+static int64_t owned_bytes(const struct owning *owning, struct members members, enum dtype dtype, const struct piece *piece)
+{
+    int64_t bytes = 0;
+    if (!owning->period) {
+        const struct parts parts = {owning->first + members.from * owning->step, owning->step, members.end - members.from};
+        return parts_bytes(&parts, dtype, owning->part_elems, piece);
+    }
+    for (int m = members.from; m < members.end; m++) {
+        const struct parts parts = {owning->first + m * owning->step, owning->period, INT_MAX};
+        bytes += parts_bytes(&parts, dtype, owning->part_elems, piece);
+    }
+    return bytes;
 }
 
 static struct sent sent_by(const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
@@ -179,23 +203,21 @@ static struct sent sent_by(const struct schedule *schedule, const struct model *
 {
     const bool gathers = op->kind != OP_REDUCE_SCATTER, reduces = op->kind != OP_GATHER && op->kind != OP_REFRESH;
     const struct process_group group = schedule_group(schedule, op->group, rank);
-    const bool world = op->group == GROUP_WORLD,
-               in_turn = world || op->group == GROUP_SHARDS || op->group == GROUP_PARTITION;
-    const int near = members_near(&group, rank, per_node), parts = world ? schedule_shard_ranks(schedule) : group.count;
+    const struct members near = members_near(&group, rank, per_node), all = {0, group.count};
+    const int at = (rank - group.first) / group.stride, near_count = near.end - near.from;
     struct sent sent = {0, 0};
     for (int round = 0; round < op_rounds(schedule, op); round++)
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             const enum dtype dtype = schedule->buffers[piece->source].dtype;
-            const int64_t padded = shard_elems(model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
-            const struct owned owned = in_turn
-                                           ? owned_in_turn(piece, dtype, padded / parts,
-                                                           world ? round * parts : group.first, parts, rank, per_node)
-                                           : owned_by_parts(schedule, model, op, piece, dtype, rank, round, per_node);
-            sent.near += gathers ? owned.own * (near - 1) : 0; /* its part goes to all others */
-            sent.far += gathers ? owned.own * (group.count - near) : 0;
-            sent.near += reduces ? owned.node - owned.own : 0;
-            sent.far += reduces ? owned.all - owned.node : 0;
+            const struct owning owning = owning_of(schedule, model, op, piece->unit, rank, round);
+            const int64_t own = owned_bytes(&owning, (struct members){at, at + 1}, dtype, piece);
+            sent.near += gathers ? own * (near_count - 1) : 0; /* its part goes to all others */
+            sent.far += gathers ? own * (group.count - near_count) : 0;
+            if (!reduces) continue;
+            const int64_t node = owned_bytes(&owning, near, dtype, piece);
+            sent.near += node - own;
+            sent.far += owned_bytes(&owning, all, dtype, piece) - node;
         }
     return sent;
 }
