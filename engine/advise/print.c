@@ -86,26 +86,40 @@ static void add_flops(cJSON *facts, const struct setup *setup)
 }
 
 /* How often each unit's elements move, so that any difference from the paper has a name. */
-static void add_units(cJSON *facts, const struct setup *setup)
+enum { GATHERED, REDUCED, REFRESHED, MOVES };
+typedef int64_t moved_elems[MOVES]; /* of a unit, by collectives of a step */
+
+static void add_up_moved(moved_elems *of_unit, const struct schedule *schedule)
+{
+    for (int i = 0; i < schedule->op_count; i++) {
+        const struct op *op = &schedule->ops[i];
+        const int move = op->kind == OP_GATHER ? GATHERED : op->kind == OP_REFRESH ? REFRESHED : REDUCED;
+        for (int p = 0; op->lane == LANE_COMM && p < op->piece_count; p++) {
+            const struct piece *piece = &schedule->pieces[op->first_piece + p];
+            of_unit[piece->unit][move] += piece->elems;
+        }
+    }
+}
+
+/* False: no memory. */
+static bool add_units(cJSON *facts, const struct setup *setup)
 {
     const struct schedule *schedule = &setup->schedule;
+    moved_elems *moved = calloc((size_t)setup->model.unit_count, sizeof *moved);
+    if (!moved) return false;
+    add_up_moved(moved, schedule);
     cJSON *list = cJSON_AddArrayToObject(facts, ".units");
     for (int u = 0; u < setup->model.unit_count; u++) {
         const struct unit *unit = &setup->model.units[u];
-        int64_t moved[3] = {0};
-        for (int i = 0; i < schedule->op_count; i++) {
-            const struct op *op = &schedule->ops[i];
-            int column = op->kind == OP_GATHER ? 0 : op->kind == OP_REFRESH ? 2 : 1;
-            for (int p = 0; op->lane == LANE_COMM && p < op->piece_count; p++)
-                if (schedule->pieces[op->first_piece + p].unit == u)
-                    moved[column] += schedule->pieces[op->first_piece + p].elems;
-        }
         json_put(json_item(list), TEXT("unit", unit->name), NUMBER("elems", unit->elems),
                  NUMBER("padding", shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
-                 NUMBER("gathered", moved[0]), NUMBER("reduced", moved[1]), NUMBER("refreshed", moved[2]));
+                 NUMBER("gathered", moved[u][GATHERED]), NUMBER("reduced", moved[u][REDUCED]),
+                 NUMBER("refreshed", moved[u][REFRESHED]));
     }
+    free(moved);
     const bool twice = schedule->stage == 3 && setup->model.tied;
     json_put(facts, TEXT(".twice", twice ? setup->model.units[0].name : ""));
+    return true;
 }
 
 /* DeepSpeed's default sizes are meant for billions of parameters: a small model never lets anything go. */
@@ -228,6 +242,7 @@ static void print_head(FILE *out, const struct setup *setup, const struct config
 
 /* ---- all ---- */
 
+/* NULL: no memory. */
 static cJSON *facts_of(const struct setup *setup, const struct config *config)
 {
     const struct config_model *shape = &config->model;
@@ -242,8 +257,9 @@ static cJSON *facts_of(const struct setup *setup, const struct config *config)
     plan_add_memory(facts, setup, config);
     add_traffic(facts, setup, config);
     add_flops(facts, setup);
-    add_units(facts, setup);
-    return facts;
+    if (add_units(facts, setup)) return facts;
+    cJSON_Delete(facts);
+    return NULL;
 }
 
 #define KIND                                                                                                           \
@@ -280,10 +296,11 @@ int plan_print(FILE *out, bool as_json, const struct config *config, bool with_s
     int status = setup_init_checked(&setup, config, err);
     if (status) return status;
     cJSON *facts = facts_of(&setup, config);
-    char *schedule = as_json && with_schedule ? schedule_to_json(&setup.schedule) : NULL;
+    char *schedule = facts && as_json && with_schedule ? schedule_to_json(&setup.schedule) : NULL;
     if (schedule) cJSON_AddRawToObject(facts, "schedule", schedule);
     free(schedule);
-    if (as_json) status = json_print(out, template_strip(facts), err);
+    if (!facts) status = error_set(err, STATUS_RUN, "no memory to print a plan");
+    else if (as_json) status = json_print(out, template_strip(facts), err);
     else print_text(out, facts, &setup, config, with_schedule), cJSON_Delete(facts);
     setup_release(&setup);
     return status;

@@ -40,25 +40,24 @@ static int list_moves(struct move *moves, const struct schedule *schedule, const
     return count;
 }
 
-/* The own part of the unit's gradients waits for the update in the host tier. */
-static bool gradient_on_host(const struct checker *checker, int unit)
+static int64_t padded_elems(const struct checker *checker, int unit)
 {
-    for (int b = 0; b < checker->schedule->lasting_count; b++) {
-        const struct buffer *buffer = &checker->schedule->buffers[b];
-        if (buffer->unit == unit && buffer->tier == TIER_HOST && buffer->category == CATEGORY_GRADIENTS) return true;
-    }
-    return false;
+    return shard_elems(checker->model->units[unit].elems, checker->schedule->ranks) * checker->schedule->ranks;
 }
 
-/* Replicas add up what stays on the device once, after the last micro-step; what leaves for the host, each time. */
-static int64_t elems_to_move(const struct checker *checker, const struct moving *moving, int micro_step)
+/* Elements of all units, or of those whose own part of the gradients waits for the update in the host tier. Buffers that last are
+ * in the order of their units. */
+static int64_t elems_of(const struct checker *checker, bool on_host)
 {
-    const bool last = micro_step == checker->schedule->micro_steps - 1;
-    int64_t wanted = 0;
-    for (int u = 0; u < checker->model->unit_count; u++)
-        if ((moving->kind != OP_GRAD_D2H && !(moving->among_replicas && !last)) || gradient_on_host(checker, u))
-            wanted += shard_elems(checker->model->units[u].elems, checker->schedule->ranks) * checker->schedule->ranks;
-    return wanted;
+    int64_t elems = 0;
+    for (int u = 0; !on_host && u < checker->model->unit_count; u++) elems += padded_elems(checker, u);
+    for (int b = 0, counted = -1; on_host && b < checker->schedule->lasting_count; b++) {
+        const struct buffer *buffer = &checker->schedule->buffers[b];
+        if (buffer->tier != TIER_HOST || buffer->category != CATEGORY_GRADIENTS || buffer->unit == counted) continue;
+        counted = buffer->unit;
+        elems += padded_elems(checker, counted);
+    }
+    return elems;
 }
 
 /* One micro-step's, which begin at *at; they are as many elements as there are, and none of them is moved twice. */
@@ -84,9 +83,14 @@ static int check_moves(const struct checker *checker, const struct moving *movin
 {
     struct move *moves = malloc(((size_t)checker->schedule->piece_count + 1) * sizeof *moves);
     if (!moves) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
+    const int64_t all = elems_of(checker, false), on_host = elems_of(checker, true);
     int count = list_moves(moves, checker->schedule, moving), at = 0, status = STATUS_OK;
-    for (int m = from; m < end && status == STATUS_OK; m++)
-        status = check_micro_step(checker, moving, m, elems_to_move(checker, moving, m), moves, count, &at);
+    for (int m = from; m < end && status == STATUS_OK; m++) {
+        /* replicas add up what stays on the device once, after the last micro-step; what leaves for the host, each time */
+        const bool is_early = moving->among_replicas && m < checker->schedule->micro_steps - 1,
+                   only_host = moving->kind == OP_GRAD_D2H || is_early;
+        status = check_micro_step(checker, moving, m, only_host ? on_host : all, moves, count, &at);
+    }
     free(moves);
     return status;
 }

@@ -31,7 +31,8 @@ static enum tier parameters_tier(const struct builder *builder, int u)
     if (!stage_gathers(rules_of(builder)) || knobs->offload_param == OFFLOAD_NONE) return TIER_DEVICE;
     if (knobs->offload_param == OFFLOAD_CPU) return TIER_HOST;
     int64_t elems = 0;
-    for (int v = 0; v <= u; v++) elems += schedule_shard_elems(builder->schedule, builder->model, v);
+    for (int v = 0; v <= u && elems <= knobs->max_in_cpu_elems; v++)
+        elems += schedule_shard_elems(builder->schedule, builder->model, v);
     return elems <= knobs->max_in_cpu_elems ? TIER_HOST : TIER_NVME;
 }
 

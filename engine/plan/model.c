@@ -84,24 +84,48 @@ static void unit_add(const struct model *model, struct unit *unit, int id)
     unit->elems += tensor->elems;
 }
 
-static void unit_init(struct model *model, const struct use *use, int block, int tile)
+/* A unit without tensors. */
+static struct unit *unit_begin(struct model *model, const struct use *use, int block, int tile)
 {
     struct unit *unit = &model->units[model->unit_count++];
     *unit = (struct unit){.use = use, .place = model->places, .block = block, .tile = tile};
     if (tile >= 0) snprintf(unit->name, sizeof unit->name, "%s %d.%d", use->unit, block, tile);
     else if (block >= 0) snprintf(unit->name, sizeof unit->name, "%s %d", use->unit, block);
     else snprintf(unit->name, sizeof unit->name, "%s", use->unit);
+    return unit;
+}
+
+static void unit_init(struct model *model, const struct use *use, int block, int tile)
+{
+    struct unit *unit = unit_begin(model, use, block, tile);
     for (int id = 0; id < model->architecture->tensor_count; id++)
         if (belongs(model, unit, id)) unit_add(model, unit, id);
     model->elems += unit->elems;
 }
 
+/* A unit of a later block: the tensors are the first block's, and stand after those of the blocks between in the whole model. */
+static void unit_repeat(struct model *model, const struct unit *first, int block, struct place of_block)
+{
+    struct unit *unit = unit_begin(model, first->use, block, first->tile);
+    unit->elems = first->elems;
+    unit->tensor_count = first->tensor_count;
+    for (int t = 0; t < unit->tensor_count; t++) {
+        unit->tensors[t] = first->tensors[t];
+        unit->tensors[t].global += block * of_block.tensors;
+        unit->tensors[t].canonical += block * of_block.elems;
+    }
+    model->elems += unit->elems;
+}
+
 static void blocks_init(struct model *model, const struct use *use)
 {
-    for (int block = 0; block < model->shape.layers; block++, model->places++) {
-        unit_init(model, use, block, -1);
-        for (int tile = 0; model_tiled(model) && tile < model->mlp_tiles; tile++) unit_init(model, use + 1, block, tile);
-    }
+    const struct place of_block = place_in(model, use, model->architecture->tensor_count);
+    const int first = model->unit_count, tiles = model_tiled(model) ? model->mlp_tiles : 0;
+    unit_init(model, use, 0, -1);
+    for (int tile = 0; tile < tiles; tile++) unit_init(model, use + 1, 0, tile);
+    model->places++;
+    for (int block = 1; block < model->shape.layers; block++, model->places++)
+        for (int u = 0; u < 1 + tiles; u++) unit_repeat(model, &model->units[first + u], block, of_block);
 }
 
 const char *model_difference(const struct config_model *one, const struct config_model *other, int sizes[2])

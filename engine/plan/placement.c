@@ -92,7 +92,7 @@ void placement_of_all(struct builder *builder)
     struct schedule *schedule = builder->schedule;
     struct live live[TIERS][CATEGORIES] = {0};
     const size_t room = (size_t)schedule->buffer_count + 1;
-    int *rooms = calloc(room * TIERS * CATEGORIES, sizeof *rooms);
+    int *rooms = malloc(room * TIERS * CATEGORIES * sizeof *rooms);
     if (!rooms) {
         builder->failed = true;
         return;

@@ -15,7 +15,9 @@ const char *const sizes_keys[SIZES_KEYS] = {
 static bool largest(const struct config *config, int64_t *block, int64_t *unit)
 {
     struct model model;
-    if (model_init_tiled(&model, &config->model, config->mlp_tiles, config->dtype, NULL)) return false;
+    struct config_model shape = config->model;
+    shape.layers = 1; /* all blocks are as large */
+    if (model_init_tiled(&model, &shape, config->mlp_tiles, config->dtype, NULL)) return false;
     *block = *unit = 0;
     for (int u = 0; u < model.unit_count; u++) {
         const int64_t elems = model.units[u].elems;
