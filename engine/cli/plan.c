@@ -1,5 +1,7 @@
 /* `zerolab plan`: prints the cost of a setup before anything runs. One option chooses the question, and engine/plan
  * answers it. */
+#include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,12 +155,24 @@ int front_load(struct config *config, const struct cli *cli, struct error *err)
     return front_load_with(config, cli, &(struct front_setting){0}, err);
 }
 
+enum { LONG_STEP = 4000 }; /* layers x micro-steps: hundreds of such steps are planned in some ten seconds */
+
+static void note_long_search(const struct config *config)
+{
+    const int64_t blocks = (int64_t)config->model.layers * config->mlp_tiles * config->accumulation_steps;
+    char text[32];
+    if (blocks > LONG_STEP)
+        fprintf(stderr, "zerolab: note: layers x tiles x micro-steps are %s, and hundreds of setups are planned: "
+                        "this may take a minute\n", grouped(text, blocks));
+}
+
 /* *fits: whether the setup in question can be trained. */
 static int print_fit(FILE *out, const struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const struct capacity room = capacity_now(config, true);
     struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
     question.limits.keep_sets = true;
+    note_long_search(config);
     struct fit_answer *answer = fit_answer(&question, err);
     if (!answer) return err->status;
     *fits = answer->fits;
@@ -181,7 +195,9 @@ static int print_advice(FILE *out, struct config *config, const struct cli *cli,
     struct advice advice;
     int status = hardware_load(&hardware, cli->hardware, err);
     if (!status) status = hardware_place(config, &hardware, err);
-    if (!status) status = advice_find(&advice, config, &hardware, err);
+    if (status) return status;
+    note_long_search(config);
+    status = advice_find(&advice, config, &hardware, err);
     if (status) return status;
     *fits = advice.fitting > 0;
     if (!*fits) *advice.config = *config;
@@ -221,6 +237,9 @@ static int print(FILE *out, struct config *config, const struct cli *cli, bool *
 
 static int plan(const struct cli *cli, bool *fits, struct error *err)
 {
+    /* Hundreds of schedules are made and released: keep their pages, which the kernel would clear each time. */
+    mallopt(M_MMAP_THRESHOLD, INT_MAX);
+    mallopt(M_TRIM_THRESHOLD, INT_MAX);
     struct config config;
     int status = front_check_plan(cli, err);
     if (!status) status = front_load(&config, cli, err);
