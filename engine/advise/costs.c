@@ -9,7 +9,6 @@
 struct list {
     struct cost *at;
     int count;
-    double parts;
 };
 
 __attribute__((format(printf, 4, 5))) static void add(struct list *list, const char *name, uint64_t ns,
@@ -21,16 +20,6 @@ __attribute__((format(printf, 4, 5))) static void add(struct list *list, const c
     FORMAT_ARGUMENTS(cost->text, COST_ROOM, format);
 }
 
-/* Collectives and copies: what no compute hides, without the wait for other ranks. */
-static void add_traffic(struct list *list, const struct totals *sum, enum traffic kind)
-{
-    const struct collective_totals *of = &sum->traffic[kind];
-    const uint64_t peers_ns = of->peers_ns < of->exposed_ns ? of->peers_ns : of->exposed_ns;
-    if (!of->count) return;
-    add(list, traffic_name(kind), of->exposed_ns - peers_ns, "%s beside no compute, %.3g a step of %.4g KB each",
-        traffic_name(kind), (double)of->count / list->parts, (double)of->bytes / (double)of->count / 1e3);
-}
-
 static int by_time(const void *left, const void *right)
 {
     const struct cost *a = left, *b = right;
@@ -40,13 +29,17 @@ static int by_time(const void *left, const void *right)
 int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double parts)
 {
     static const char *const phases[PHASES] = {"compute of forward", "compute of backward", "compute of the optimizer"};
-    struct list list = {costs, 0, parts};
+    struct list list = {costs, 0};
     uint64_t peers_ns = 0;
     for (int phase = 0; phase < PHASES; phase++) add(&list, phases[phase], sum->phase_ns[phase], "%s", phases[phase]);
     for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++) {
         const struct collective_totals *of = &sum->traffic[kind];
-        add_traffic(&list, sum, kind);
-        peers_ns += of->peers_ns < of->exposed_ns ? of->peers_ns : of->exposed_ns;
+        const uint64_t waited_ns = of->peers_ns < of->exposed_ns ? of->peers_ns : of->exposed_ns;
+        if (of->count) /* what no compute hides, without the wait for other ranks */
+            add(&list, traffic_name(kind), of->exposed_ns - waited_ns,
+                "%s beside no compute, %.3g a step of %.4g KB each", traffic_name(kind), (double)of->count / parts,
+                (double)of->bytes / (double)of->count / 1e3);
+        peers_ns += waited_ns;
     }
     add(&list, "peers", peers_ns, "waiting in collectives for ranks that come later");
     add(&list, "host", sum->host_exposed_ns, "the host's sums, norms and updates");
@@ -70,7 +63,7 @@ bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int
 void critical_text(char *out, size_t room, const struct critical *sum, double steps)
 {
     struct cost costs[COSTS_MAX];
-    struct list list = {costs, 0, steps};
+    struct list list = {costs, 0};
     for (enum phase phase = 0; phase < PHASES; phase++) add(&list, phase_name(phase), sum->phase_ns[phase], "%s", "");
     for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
         add(&list, traffic_name(kind), sum->traffic_ns[kind], "%s", "");

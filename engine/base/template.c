@@ -100,7 +100,7 @@ static bool write_number(char text[64], const struct field *field, double value)
     case 'M': snprintf(text, 64, "%.*f", places, value / 1e6); break;
     case 'B': snprintf(text, 64, "%.*f", places, value / 1e9); break;
     case 'G': snprintf(text, 64, "%.*f GB", value < 1e10 ? 2 : 1, value / 1e9); break;
-    case 'g': snprintf(text, 64, "%.*g", places, value); break;
+    case 'g': snprintf(text, 64, field->sign ? "%+.*g" : "%.*g", places, value); break;
     case 's': snprintf(text, 64, "%s", value == 1 ? "" : "s"); break;
     default: snprintf(text, 64, field->sign ? "%+.*f" : "%.*f", places, value);
     }

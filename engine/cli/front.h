@@ -13,6 +13,8 @@
 /* import.c: replaces operands that another program recorded by a trace of what they hold, in a file without a name, for the
  * subcommands that read traces. STATUS_INPUT: damaged, of no known format, or several files that are not ranks of one job. */
 int front_take_foreign(struct cli *cli, struct error *err);
+/* Prints what such operands hold, and makes a trace of it; path NULL: none. STATUS_CHECK: a file is damaged; its beginning was read. */
+int front_tell_foreign(const struct cli *cli, const char *path, struct error *err);
 
 /* Shared by the subcommands. */
 int front_fail(const struct error *err); /* prints, returns err's status */

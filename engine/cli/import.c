@@ -3,20 +3,27 @@
 #include "engine/cli/front.h"
 #include "engine/observe/states.h"
 
-int front_import(const struct cli *cli, struct error *err)
+int front_tell_foreign(const struct cli *cli, const char *path, struct error *err)
 {
     struct import import;
+    int status = import_files(&import, cli->operands.at, cli->operands.count, err);
+    if (status) return status;
+    status = import_write(&import, path, err);
+    if (path && !status) run_states_write(path, 0, NULL);
+    if (!status) status = front_answer(cli, import_page, import_facts(&import), err);
+    if (!status && import.cut[0]) status = STATUS_CHECK;
+    import_release(&import);
+    return status;
+}
+
+int front_import(const struct cli *cli, struct error *err)
+{
     if (!import_is_foreign(cli->operand))
         return error_set(err, STATUS_INPUT,
                          "%s is not of a format that can be imported: Chrome JSON of PyTorch's profiler, plain or gzip",
                          cli->operand);
-    int status = import_files(&import, cli->operands.at, cli->operands.count, err);
-    if (status) return status;
-    status = cli->imported ? import_write(&import, cli->imported, err) : import_look(&import, err);
-    if (cli->imported && !status) run_states_write(cli->imported, 0, NULL);
-    if (!status) import_print(&import, stdout);
-    import_release(&import);
-    return status;
+    const int status = front_tell_foreign(cli, cli->imported, err);
+    return status == STATUS_CHECK ? STATUS_OK : status; /* what came before the damage is a trace */
 }
 
 /* A configuration that compare trains is JSON, too. The unnamed files are open until the process ends. */

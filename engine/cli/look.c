@@ -119,28 +119,10 @@ int front_replay(const struct cli *cli, struct error *err)
 
 /* ---- check ---- */
 
-static int check_foreign(const struct cli *cli, struct error *err)
-{
-    struct import import;
-    int status = import_files(&import, cli->operands.at, cli->operands.count, err);
-    if (!status) status = import_look(&import, err);
-    if (status) return import_release(&import), status;
-    if (cli->json) {
-        status = front_give(cli->output, import_json(&import), err);
-    } else {
-        FILE *out = front_open(cli->output, err);
-        if (out) import_print(&import, out);
-        status = out ? front_close(out, cli->output, STATUS_OK, err) : err->status;
-    }
-    if (!status && import.cut[0]) status = STATUS_CHECK;
-    import_release(&import);
-    return status;
-}
-
 int front_check(const struct cli *cli, struct error *err)
 {
     struct trace_check check;
-    if (import_is_foreign(cli->operand)) return check_foreign(cli, err);
+    if (import_is_foreign(cli->operand)) return front_tell_foreign(cli, NULL, err);
     int status = trace_check(&check, cli->operand, err);
     if (status) return status;
     if (cli->json) {

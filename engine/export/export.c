@@ -54,15 +54,12 @@ static void fail(struct export *export, int status, const char *name, const char
 static gzFile open_over(struct export *export, int fd, const char *name, bool gzip)
 {
     const char *why = fd < 0 ? file_why(errno) : strerror(ENOMEM);
-    const bool room =
-        array_grow((void **)&export->files, export->file_count, &export->file_room, sizeof *export->files);
-    gzFile gz = fd >= 0 && room ? gzdopen(fd, gzip ? "wb" : "wbT") : NULL;
-    if (gz && gzbuffer(gz, BUFFER_BYTES) == 0) {
-        struct export_file *file = &export->files[export->file_count++];
-        file->gz = gz;
+    struct export_file *file = fd < 0 ? NULL : array_add(export->files, export->file_count, export->file_room);
+    if (file) {
+        *file = (struct export_file){.gz = gzdopen(fd, gzip ? "wb" : "wbT")};
         snprintf(file->name, sizeof file->name, "%s", name);
-        return gz;
     }
+    if (file && file->gz) return gzbuffer(file->gz, BUFFER_BYTES), file->gz;
     fail(export, fd < 0 ? STATUS_USAGE : STATUS_RUN, name, why);
     if (fd >= 0) close(fd);
     return NULL;
@@ -176,8 +173,6 @@ static void read_pass(struct export *export, struct source *source)
     export->model = run_model_new(&(struct run_model_options){.steps = STEPS_KEPT, .notices = NOTICES_KEPT});
     *export->told = (struct export_told){0};
     export->next_rank = 0;
-    memset(&export->perfetto, 0, sizeof export->perfetto);
-    memset(export->csv, 0, sizeof export->csv);
     if (!export->model) fail(export, STATUS_RUN, "", strerror(ENOMEM));
     else if (options->out)
         export->out =

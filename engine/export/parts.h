@@ -23,7 +23,7 @@ struct export {
     struct error *err; /* the first failure */
     int status;
     gzFile out;        /* of a format that is one file */
-    union { struct { uint64_t arrows, notices; bool run_named; } perfetto; gzFile csv[4]; }; /* of the format; zeroed at the start of a pass */
+    union { struct { uint64_t arrows, notices; } perfetto; gzFile csv[4]; }; /* of formats that are read in one pass; zeroed at first */
 };
 
 struct export_format {

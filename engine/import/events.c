@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
@@ -115,18 +114,15 @@ static bool take_brackets(struct scan *scan, struct foreign_text *value)
     enum { DEPTH_MAX = 256 };
     const char *const first = scan->at;
     struct foreign_text inside;
-    uint64_t is_object[DEPTH_MAX / 64] = {0}; /* a bit for each level */
+    char closes[DEPTH_MAX]; /* by level */
     int depth = 0;
     do {
-        const char *at = next_of(scan->at, scan->end, MARK);
+        const char *at = scan->at = next_of(scan->at, scan->end, MARK);
         if (at == scan->end) return false;
-        scan->at = at;
-        const bool opens = *at == '{' || *at == '[', object = *at == '{' || *at == '}';
-        if (opens && depth == DEPTH_MAX) return wrong(scan, "nests deeper than 256 brackets");
-        if (opens) is_object[depth / 64] &= ~(UINT64_C(1) << depth % 64), is_object[depth / 64] |= (uint64_t)object << depth % 64;
-        if (*at != '"') depth += opens ? 1 : -1;
-        if (*at != '"' && !opens && (is_object[depth / 64] >> depth % 64 & 1) != object)
-            return wrong(scan, "closes a bracket of the other kind");
+        if (*at == '{' || *at == '[') {
+            if (depth == DEPTH_MAX) return wrong(scan, "nests deeper than 256 brackets");
+            closes[depth++] = *at == '{' ? '}' : ']';
+        } else if (*at != '"' && closes[--depth] != *at) return wrong(scan, "closes a bracket of the other kind");
         scan->at++;
         if (*at == '"' && !take_string(scan, &inside)) return false;
     } while (depth);
@@ -156,7 +152,7 @@ static bool check_file(struct event_reader *reader)
 {
     int code;
     const char *text = gzerror(reader->file, &code), *why = strstr(text, ": "); /* "<fd:7>: Is a directory" */
-    const uint64_t at = reader->dropped + reader->last;
+    const uint64_t at = reader->dropped + reader->window.count;
     if (code == Z_ERRNO)
         error_set(&reader->err, STATUS_INPUT, "%s: cannot be read: %s", reader->path, why ? why + 2 : text);
     if (code == Z_MEM_ERROR) return fail(reader, STATUS_RUN, at, "no memory to uncompress it");
@@ -169,34 +165,32 @@ static bool check_file(struct event_reader *reader)
 static bool fill(struct event_reader *reader)
 {
     if (reader->fed) return check_file(reader);
-    const size_t kept = reader->last - reader->first;
-    if (reader->first && kept) memmove(reader->window, reader->window + reader->first, kept);
+    struct bytes *window = &reader->window;
     reader->dropped += reader->first;
+    bytes_drop(window, reader->first);
     reader->first = 0;
-    reader->last = kept;
-    if (kept == reader->room) {
+    const size_t kept = window->count;
+    if (kept == window->room) {
         if (kept >= EVENT_LARGEST_BYTES)
             return fail(reader, STATUS_INPUT, reader->dropped, "an event or a member is larger than 64 MiB");
-        const size_t room = kept ? 2 * kept : EVENT_WINDOW_BYTES;
-        char *larger = realloc(reader->window, room);
-        if (!larger) return fail(reader, STATUS_RUN, reader->dropped, "no memory to read it");
-        reader->window = larger;
-        reader->room = room;
+        if (!bytes_reserve(window, kept ? kept : EVENT_WINDOW_BYTES))
+            return fail(reader, STATUS_RUN, reader->dropped, "no memory to read it");
     }
-    while (reader->last < reader->room && !reader->fed) {
-        const size_t room = reader->room - reader->last,
+    while (window->count < window->room && !reader->fed) {
+        const size_t room = window->room - window->count,
                      piece = room < PIECE_BYTES || gzdirect(reader->file) ? room : PIECE_BYTES; /* direct: plain text */
-        const int got = gzread(reader->file, reader->window + reader->last, (unsigned)piece);
+        const int got = gzread(reader->file, window->at + window->count, (unsigned)piece);
         reader->fed = got <= 0;
-        if (got > 0) reader->last += (size_t)got;
+        if (got > 0) window->count += (size_t)got;
     }
-    return reader->last > kept || check_file(reader);
+    return window->count > kept || check_file(reader);
 }
 
 /* After a scan that failed: reads more text, so that the caller tries again, or ends. */
 static void read_more(struct event_reader *reader, const struct scan *scan)
 {
-    const uint64_t at = reader->dropped + (uint64_t)(scan->at - reader->window), end = reader->dropped + reader->last;
+    const uint64_t at = reader->dropped + (uint64_t)(scan->at - (const char *)reader->window.at),
+                   end = reader->dropped + reader->window.count;
     if (scan->what) fail(reader, STATUS_INPUT, at, scan->what);
     else if (fill(reader) || reader->err.status) return;
     else if (reader->may_end) reader->place = AT_END;
@@ -219,21 +213,14 @@ static bool take_member(struct scan *scan, struct event *event, struct foreign_t
     bool is_string;
     if (!scan_value(scan, &value, &is_string)) return false;
     if (!is_string && foreign_is(value, "null")) return true;
-    switch (key.bytes) {
-    case 2:
-        if (foreign_is(key, "ts")) return event->has_ts = take_time(scan, value, &event->ts_ns);
-        if (foreign_is(key, "ph")) event->phase = is_string && value.bytes == 1 ? *value.at : 0;
-        return true;
-    case 3:
-        if (foreign_is(key, "dur")) return take_time(scan, value, &event->dur_ns);
-        if (foreign_is(key, "pid")) event->pid = value;
-        if (foreign_is(key, "tid")) event->tid = value;
-        if (foreign_is(key, "cat")) event->category = value;
-        return true;
-    case 4:
-        if (foreign_is(key, "name")) event->name = value;
-        if (foreign_is(key, "args") && !is_string && *value.at == '{') event->args = value;
-    }
+    if (foreign_is(key, "ts")) return event->has_ts = take_time(scan, value, &event->ts_ns);
+    if (foreign_is(key, "dur")) return take_time(scan, value, &event->dur_ns);
+    if (foreign_is(key, "ph")) event->phase = is_string && value.bytes == 1 ? *value.at : 0;
+    if (foreign_is(key, "pid")) event->pid = value;
+    if (foreign_is(key, "tid")) event->tid = value;
+    if (foreign_is(key, "cat")) event->category = value;
+    if (foreign_is(key, "name")) event->name = value;
+    if (foreign_is(key, "args") && !is_string && *value.at == '{') event->args = value;
     return true;
 }
 
@@ -293,17 +280,18 @@ static bool take_item(struct event_reader *reader, struct scan *scan, struct eve
 enum event_result event_reader_next(struct event_reader *reader, struct event *event)
 {
     while (!reader->err.status && reader->place != AT_END) {
-        struct scan scan = {reader->window + reader->first, reader->window + reader->last, NULL};
+        const char *window = (const char *)reader->window.at;
+        struct scan scan = {window + reader->first, window + reader->window.count, NULL};
         enum event_result result = EVENT_END;
         *event = (struct event){0};
         const bool taken = reader->place == AT_BEGIN    ? take_begin(reader, &scan)
                            : reader->place == IN_OBJECT ? take_top(reader, &scan, event, &result)
                                                         : take_item(reader, &scan, event, &result);
-        if (taken) reader->first = (size_t)(scan.at - reader->window);
+        if (taken) reader->first = (size_t)(scan.at - window);
         else read_more(reader, &scan);
         if (result) return result;
     }
-    do reader->first = reader->last; /* up to the checksum */
+    do reader->first = reader->window.count; /* up to the checksum */
     while (!reader->err.status && fill(reader));
     return reader->err.status ? EVENT_BAD : EVENT_END;
 }
@@ -326,7 +314,7 @@ void event_reader_open(struct event_reader *reader, const char *path)
 void event_reader_close(struct event_reader *reader)
 {
     if (reader->file) gzclose(reader->file);
-    free(reader->window);
+    bytes_release(&reader->window);
 }
 
 uint64_t event_reader_bytes(const struct event_reader *reader)

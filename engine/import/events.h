@@ -13,6 +13,7 @@
 
 #include <zlib.h>
 
+#include "engine/base/bytes.h"
 #include "engine/base/error.h"
 #include "engine/import/text.h"
 
@@ -29,8 +30,8 @@ struct event {
 
 struct event_reader {
     gzFile file;
-    char *window; /* the unread text is [first, last) */
-    size_t room, first, last;
+    struct bytes window;
+    size_t first;     /* of the window: its unread text begins */
     uint64_t dropped; /* uncompressed bytes before the window */
     enum { AT_BEGIN, IN_OBJECT, IN_EVENTS, AT_END } place;
     bool bare, has_events, fed; /* fed: all input was read */

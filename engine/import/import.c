@@ -2,17 +2,13 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/base/grouped.h"
 #include "engine/base/json.h"
-#include "engine/base/words.h"
 #include "engine/import/kineto.h"
-#include "engine/import/snapshot.h"
 #include "engine/trace/file.h"
 
 /* ---- which files ---- */
@@ -41,34 +37,36 @@ static int is_trace_name(const struct dirent *entry)
            file_ends_in(name, ".pkl");
 }
 
-/* Calls `take` with the path, or if it is a folder, with each file in it that has a trace's name, in their order, until that fails. */
-static int each_file(const char *path, int (*take)(void *user, const char *file), void *user)
+/* What is done with a file; in_folder: one of several. */
+typedef int taker(struct import *out, const char *file, bool in_folder, struct error *err);
+
+/* Calls `take` with the path, or if it is a folder, with each file in it that has a trace's name, in their order, until one gives a
+ * status, which is returned. */
+static int each_file(const char *path, taker *take, struct import *out, struct error *err)
 {
     struct dirent **list;
     char file[4096];
     int status = STATUS_OK;
     const int count = scandir(path, &list, is_trace_name, alphasort);
-    if (count < 0) return take(user, path);
+    if (count < 0) return take(out, path, false, err);
     for (int i = 0; i < count; i++) {
         snprintf(file, sizeof file, "%s/%s", path, list[i]->d_name);
-        if (!status) status = take(user, file);
+        if (!status) status = take(out, file, true, err);
         free(list[i]);
     }
     free(list);
     return status;
 }
 
-static int look_at_format(void *found, const char *file)
+static int has_format(struct import *out, const char *file, bool in_folder, struct error *err)
 {
-    *(bool *)found |= format_of(file) != FORMAT_NONE;
-    return STATUS_OK;
+    (void)out, (void)in_folder, (void)err;
+    return format_of(file) != FORMAT_NONE;
 }
 
 bool import_is_foreign(const char *path)
 {
-    bool found = stream_is(path);
-    if (!found) each_file(path, look_at_format, &found);
-    return found;
+    return stream_is(path) || each_file(path, has_format, NULL, NULL);
 }
 
 /* ---- one file: a rank ---- */
@@ -100,100 +98,78 @@ static int import_trace(struct import *out, const char *path, struct error *err)
     struct kineto kineto;
     char cut[256];
     int status = kineto_read(&kineto, path, cut, err);
-    const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(out->job);
+    const int rank = kineto.rank >= 0 ? kineto.rank : free_rank(&out->job);
     if (!status && !kineto.event_count && !kineto.memory[0].count && !kineto.memory[1].count)
         status = error_set(
             err, STATUS_INPUT,
             "%s is Chrome JSON without an event of a training job (steps, operators, kernels, collectives)", path);
-    if (!status && rank < out->job->rank_count && out->job->ranks[rank].present)
+    if (!status && rank < out->job.rank_count && out->job.ranks[rank].present)
         status = error_set(err, STATUS_INPUT, "%s is of rank %d, as another file before it", path, rank);
     if (!status) {
         note(out, &kineto, cut);
-        kineto_to_job(out->job, &kineto, rank);
+        kineto_to_job(&out->job, &kineto, rank);
     }
     kineto_release(&kineto);
     return status;
 }
 
-struct taking {
-    struct import *out;
-    const char *path; /* a file, or the folder of it */
-    struct error *err;
-};
-
-static int take_file(void *user, const char *file)
+static int take_file(struct import *out, const char *file, bool in_folder, struct error *err)
 {
-    const struct taking *taking = user;
-    struct import *out = taking->out;
     struct error why;
     uint64_t changes = 0;
     int status = format_of(file) != FORMAT_PICKLE
                      ? import_trace(out, file, &why)
-                     : snapshot_to_job(out->job, file, free_rank(out->job), &changes, &why);
+                     : snapshot_to_job(&out->job, file, free_rank(&out->job), &changes, &why);
     if (!status) out->memory += changes, out->files += changes > 0;
-    if (status == STATUS_INPUT && file != taking->path) { /* JSON of other kinds lies beside traces */
+    if (status == STATUS_INPUT && in_folder) { /* JSON of other kinds lies beside traces */
         if (out->beside_count++ < BESIDE_MAX)
             snprintf(out->beside[out->beside_count - 1], sizeof out->beside[0], "%.255s", why.text);
         return STATUS_OK;
     }
-    return status ? error_set(taking->err, status, "%s", why.text) : STATUS_OK;
-}
-
-/* The lines of a job, put into `file` as records; NULL: only looked at. */
-static int pump(struct stream_found *told, const char *path, struct trace_file *file, struct error *err)
-{
-    struct source *source;
-    struct trace_record record;
-    enum source_result result;
-    int status = stream_open(&source, path, false, err);
-    if (status) return status;
-    while (!status && (result = source_next(source, &record)) == SOURCE_RECORD)
-        if (file) status = trace_file_put_encoded(file, source_encoded(source), err);
-    if (!status && result == SOURCE_BAD) status = error_set(err, STATUS_INPUT, "%s", source_error(source));
-    stream_told(source, told);
-    if (!status && !told->ranks) status = error_set(err, STATUS_INPUT, "%s: %.160s", path, told->first_wrong);
-    source_close(source);
-    return status;
+    return status ? error_set(err, status, "%s", why.text) : STATUS_OK;
 }
 
 int import_write(struct import *import, const char *path, struct error *err)
 {
-    struct trace_file *file;
-    if (!import->stream) return job_write(import->job, path, err);
-    int status = trace_file_create(&file, path, err);
+    struct trace_file *file = NULL;
+    struct source *source;
+    struct trace_record record;
+    enum source_result result;
+    if (!import->stream) return path ? job_write(&import->job, path, err) : STATUS_OK;
+    int status = stream_open(&source, import->stream, false, err);
     if (status) return status;
-    status = pump(&import->told, import->stream, file, err);
-    const int closed = trace_file_close(file, status ? NULL : err);
+    if (path) status = trace_file_create(&file, path, err);
+    while (!status && (result = source_next(source, &record)) == SOURCE_RECORD)
+        if (file) status = trace_file_put_encoded(file, source_encoded(source), err);
+    if (!status && result == SOURCE_BAD) status = error_set(err, STATUS_INPUT, "%s", source_error(source));
+    stream_told(source, &import->told);
+    if (!status && !import->told.ranks)
+        status = error_set(err, STATUS_INPUT, "%s: %.160s", import->stream, import->told.first_wrong);
+    source_close(source);
+    const int closed = file ? trace_file_close(file, status ? NULL : err) : STATUS_OK;
     return status ? status : closed;
-}
-
-int import_look(struct import *import, struct error *err)
-{
-    return import->stream ? pump(&import->told, import->stream, NULL, err) : STATUS_OK;
 }
 
 int import_files(struct import *out, const char *const *paths, int count, struct error *err)
 {
     int status = STATUS_OK;
-    *out = (struct import){0};
+    *out = (struct import){.job.parameters = -1};
     if (stream_is(paths[0])) {
         out->stream = paths[0];
         if (count == 1) return STATUS_OK;
         return error_set(err, STATUS_USAGE, "%s is a stream of a job; give the folder of all its ranks", paths[0]);
     }
-    if (!(out->job = job_new())) return error_set(err, STATUS_RUN, "no memory to read %s", paths[0]);
     for (int i = 0; i < count && !status; i++) {
         const int before = out->files;
-        status = each_file(paths[i], take_file, &(struct taking){out, paths[i], err});
+        status = each_file(paths[i], take_file, out, err);
         if (!status && out->files == before)
             status = error_set(err, STATUS_INPUT, "%s holds no trace of a rank; the first file: %.200s", paths[i],
                                out->beside[0]);
     }
     if (!status) {
-        job_settle(out->job);
-        job_recognise(out->job);
-        out->has_units = out->job->unit_count > 0;
-        if (job_failed(out->job)) status = error_set(err, STATUS_RUN, "no memory for what was read from %s", paths[0]);
+        job_settle(&out->job);
+        job_recognise(&out->job);
+        if (out->job.failed) status = error_set(err, STATUS_RUN, "no memory for what was read from %s", paths[0]);
     }
     if (status) import_release(out);
     return status;
@@ -201,7 +177,7 @@ int import_files(struct import *out, const char *const *paths, int count, struct
 
 void import_release(struct import *import)
 {
-    job_free(import->job);
+    job_release(&import->job);
     *import = (struct import){0};
 }
 
@@ -225,7 +201,7 @@ int import_to_unnamed(const char *const *paths, int count, char path[64], int *f
     return status;
 }
 
-/* ---- what it is, in words ---- */
+/* ---- what it is ---- */
 
 /* What a profiler's call has to say so that the trace holds it. */
 static const struct {
@@ -238,32 +214,40 @@ static const struct {
     {"units of the model", "with_stack=True (or FSDP2, which names them)"},
 };
 
-static bool lacks(const struct import *import, size_t wish)
-{
-    if (!import->operators && !import->kernels) return false; /* a snapshot: it holds memory alone */
-    const bool has[] = {import->has_steps, import->has_shapes || !import->collectives, import->memory > 0,
-                        import->has_units};
-    return !has[wish];
-}
+const char import_page[] =
+    "recognised: {recognised|unknown}\n"
+    "{?lines}  the job says so: a stream of docs/STREAM.md\n"
+    "found\n  {ranks} rank{ranks:s} of {world}, {lines} lines\n"
+    "{+lines_lost}missing\n  {lines_lost} lines, which the job dropped because they were not read fast enough\n{/}"
+    "{+lines_wrong}damaged\n  {lines_wrong} lines; the first: {.first_wrong}\n{/}{/}"
 
-static const char *recognised(const struct job *job)
-{
-    return *job->recognised ? job->recognised : "unknown";
-}
+    "{?files}{#evidence}  {}\n{/}"
+    "found\n  {ranks} rank{ranks:s} of {?world}{world}{/}{!world}{ranks}{/}, {.steps} step{.steps:s}, {bytes} bytes of "
+    "{files} file{files:s}\n"
+    "  {operators} operators, {kernels} kernels, {collectives} collectives, {memory} changes of memory; {not_shown} "
+    "other events are not shown\n"
+    "{#.lanes}  lane {lane:-8} {name:-20|} {count} operations{+left_out}; {left_out} that overlap another one are left "
+    "out{/}\n{/}"
+    "{+.asked_before}  {.asked_before} collectives were asked for before the recording began and are left out\n{/}"
+    "{+matched}  {matched} collectives on several ranks, which end at most {apart_ns/.ns_per_ms:.6g} ms apart\n{/}"
+    "{#.clocks}  clock of rank {rank}: {ahead_ns/.ns_per_ms:+.6g} ms, taken out; by when collectives end\n{/}"
 
-static void print_found(const struct import *import, FILE *out)
+    "{?.wishes}missing\n{#.wishes}  {lacks}: record with {argument}\n{/}"
+    "to record it all\n"
+    "  with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True,\n"
+    "          schedule=torch.profiler.schedule(wait=1, warmup=1, active=3),\n"
+    "          on_trace_ready=lambda p: p.export_chrome_trace(f\"trace/rank{rank}.json.gz\")) as prof:\n"
+    "      for batch in data: step(batch); prof.step()\n{/}"
+    "{!.works}missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and "
+    "collectives\n{/}"
+    "{+.absent}  {.absent} of {world} ranks: give the folder with all files\n{/}"
+    "{?.beside}left out\n{#.beside}  {}\n{/}{/}{+.beside_more}  and {.beside_more} more\n{/}"
+    "{?damage}damaged\n  {damage}; what came before is shown\n{/}{/}";
+
+static void put_lanes_and_clocks(cJSON *facts, const struct job *job)
 {
-    const struct job *job = import->job;
-    const struct job_rank *first = job_first(job);
-    const int recorded = job_recorded(job), steps = first ? first->lane[JOB_STEPS].count : 0;
-    fprintf(out, "found\n  %d rank%s of %u, %d step%s, %" PRIu64 " bytes of %d file%s\n", recorded,
-            plural((uint64_t)recorded), job->world ? job->world : (uint32_t)recorded, steps, plural((uint64_t)steps),
-            import->bytes, import->files, plural((uint64_t)import->files));
-    fprintf(out,
-            "  %" PRIu64 " operators, %" PRIu64 " kernels, %" PRIu64 " collectives, %" PRIu64
-            " changes of memory; %" PRIu64 " other events are not shown\n",
-            import->operators, import->kernels, import->collectives, import->memory, import->skipped);
-    for (int l = 0; first && l < LANES; l++) {
+    cJSON *lanes = cJSON_AddArrayToObject(facts, ".lanes"), *clocks = cJSON_AddArrayToObject(facts, ".clocks");
+    for (int l = 0; l < LANES; l++) {
         int count = 0, left_out = 0;
         const char *name = "";
         for (int r = 0; r < job->rank_count; r++) {
@@ -271,93 +255,59 @@ static void print_found(const struct import *import, FILE *out)
             left_out += job->ranks[r].lane[l].left_out;
             if (!*name) name = job->ranks[r].lane[l].name;
         }
-        if (count) fprintf(out, "  lane %-8s %-20s %d operations", lane_name((enum lane)l), name, count);
-        if (count && left_out) fprintf(out, "; %d that overlap another one are left out", left_out);
-        if (count) fputc('\n', out);
+        if (count)
+            json_put(json_item(lanes), TEXT("lane", lane_name((enum lane)l)), TEXT("name", name),
+                     NUMBER("count", count), NUMBER("left_out", left_out));
     }
-    if (job->asked_before)
-        fprintf(out, "  %" PRId64 " collectives were asked for before the recording began and are left out\n",
-                job->asked_before);
-    if (job->matched)
-        fprintf(out, "  %" PRId64 " collectives on several ranks, which end at most %.6g ms apart\n", job->matched,
-                (double)job->apart_ns / 1e6);
     for (int r = 0; r < job->rank_count; r++)
         if (job->ranks[r].offset_ns)
-            fprintf(out, "  clock of rank %d: %+.6g ms, taken out; by when collectives end\n", r,
-                    (double)job->ranks[r].offset_ns / 1e6);
+            json_put(json_item(clocks), NUMBER("rank", r), NUMBER("ahead_ns", job->ranks[r].offset_ns));
 }
 
-static void print_missing(const struct import *import, FILE *out)
+static void put_missing(cJSON *facts, const struct import *import, bool works)
 {
-    const struct job *job = import->job;
-    bool any = false;
-    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++) any |= lacks(import, w);
-    if (any) fputs("missing\n", out);
-    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++)
-        if (lacks(import, w)) fprintf(out, "  %s: record with %s\n", wishes[w].lacks, wishes[w].argument);
-    if (any)
-        fputs("to record it all\n"
-              "  with torch.profiler.profile(record_shapes=True, profile_memory=True, with_stack=True,\n"
-              "          schedule=torch.profiler.schedule(wait=1, warmup=1, active=3),\n"
-              "          on_trace_ready=lambda p: p.export_chrome_trace(f\"trace/rank{rank}.json.gz\")) as prof:\n"
-              "      for batch in data: step(batch); prof.step()\n",
-              out);
-    if (!import->operators && !import->kernels)
-        fputs("missing\n  all but memory: record torch.profiler.profile(profile_memory=True) for steps, operations and "
-              "collectives\n",
-              out);
-    if (job->world > (uint32_t)job_recorded(job))
-        fprintf(out, "  %u of %u ranks: give the folder with all files\n", job->world - (uint32_t)job_recorded(job),
-                job->world);
-    for (int i = 0; i < import->beside_count && i < BESIDE_MAX; i++)
-        fprintf(out, "%s  %s\n", i ? "" : "left out\n", import->beside[i]);
-    if (import->beside_count > BESIDE_MAX) fprintf(out, "  and %d more\n", import->beside_count - BESIDE_MAX);
-    if (import->cut[0]) fprintf(out, "damaged\n  %s; what came before is shown\n", import->cut);
-}
-
-static void print_stream(const struct import *import, FILE *out)
-{
-    const struct stream_found *told = &import->told;
-    fprintf(out, "recognised: %s\n  the job says so: a stream of docs/STREAM.md\n",
-            told->recognised[0] ? told->recognised : "unknown");
-    fprintf(out, "found\n  %u rank%s of %u, %" PRIu64 " lines\n", told->ranks, plural(told->ranks), told->world,
-            told->lines);
-    if (told->lost)
-        fprintf(out, "missing\n  %" PRIu64 " lines, which the job dropped because they were not read fast enough\n",
-                told->lost);
-    if (told->wrong) fprintf(out, "damaged\n  %" PRIu64 " lines; the first: %s\n", told->wrong, told->first_wrong);
-}
-
-void import_print(const struct import *import, FILE *out)
-{
-    if (import->stream) {
-        print_stream(import, out);
-        return;
+    const bool has[] = {import->has_steps, import->has_shapes || !import->collectives, import->memory > 0,
+                        import->job.unit_count > 0};
+    cJSON *missing = cJSON_AddArrayToObject(facts, "missing"), *list = cJSON_AddArrayToObject(facts, ".wishes");
+    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++) {
+        if (has[w] || !works) continue; /* a snapshot holds memory alone */
+        cJSON_AddItemToArray(missing, cJSON_CreateString(wishes[w].lacks));
+        json_put(json_item(list), TEXT("lacks", wishes[w].lacks), TEXT("argument", wishes[w].argument));
     }
-    fprintf(out, "recognised: %s\n", recognised(import->job));
-    for (int i = 0; i < import->job->evidence_count; i++) fprintf(out, "  %s\n", import->job->evidence[i]);
-    print_found(import, out);
-    print_missing(import, out);
 }
 
-char *import_json(const struct import *import)
+static void put_texts(cJSON *facts, const char *name, const char *at, size_t room, int count)
 {
-    const struct job *job = import->job;
+    cJSON *list = cJSON_AddArrayToObject(facts, name);
+    for (int i = 0; i < count; i++) cJSON_AddItemToArray(list, cJSON_CreateString(at + room * (size_t)i));
+}
+
+cJSON *import_facts(const struct import *import)
+{
+    const struct job *job = &import->job;
+    const struct stream_found *told = &import->told;
     if (import->stream)
-        return json_lines(json_object(TEXT("recognised", import->told.recognised), NUMBER("ranks", import->told.ranks),
-                                      NUMBER("world", import->told.world), NUMBER("lines", import->told.lines),
-                                      NUMBER("lines_wrong", import->told.wrong),
-                                      NUMBER("lines_lost", import->told.lost)));
-    cJSON *json = json_object(TEXT("program", job->program), TEXT("recognised", recognised(job)),
-                              NUMBER("ranks", job_recorded(job)), NUMBER_IF("world", job->world, job->world),
-                              NUMBER("files", import->files), NUMBER("bytes", import->bytes),
-                              NUMBER("operators", import->operators), NUMBER("kernels", import->kernels),
-                              NUMBER("collectives", import->collectives), NUMBER("memory", import->memory),
-                              NUMBER("not_shown", import->skipped), NUMBER("matched", job->matched),
-                              NUMBER("apart_ns", job->apart_ns), TEXT_IF("damage", import->cut));
-    cJSON *evidence = cJSON_AddArrayToObject(json, "evidence"), *missing = cJSON_AddArrayToObject(json, "missing");
-    for (int i = 0; i < job->evidence_count; i++) cJSON_AddItemToArray(evidence, cJSON_CreateString(job->evidence[i]));
-    for (size_t w = 0; w < sizeof wishes / sizeof wishes[0]; w++)
-        if (lacks(import, w)) cJSON_AddItemToArray(missing, cJSON_CreateString(wishes[w].lacks));
-    return json_lines(json);
+        return json_object(TEXT("recognised", told->recognised), NUMBER("ranks", told->ranks),
+                           NUMBER("world", told->world), NUMBER("lines", told->lines),
+                           NUMBER("lines_wrong", told->wrong), NUMBER("lines_lost", told->lost),
+                           TEXT(".first_wrong", told->first_wrong));
+    const struct job_rank *first = job_first(job);
+    const bool works = import->operators || import->kernels;
+    const int recorded = job_recorded(job), absent = (int)job->world - recorded,
+              more = import->beside_count - BESIDE_MAX;
+    cJSON *facts = json_object(
+        TEXT("program", job->program), TEXT("recognised", *job->recognised ? job->recognised : "unknown"),
+        NUMBER("ranks", recorded), NUMBER_IF("world", job->world, job->world), NUMBER("files", import->files),
+        NUMBER("bytes", import->bytes), NUMBER("operators", import->operators), NUMBER("kernels", import->kernels),
+        NUMBER("collectives", import->collectives), NUMBER("memory", import->memory),
+        NUMBER("not_shown", import->skipped), NUMBER("matched", job->matched), NUMBER("apart_ns", job->apart_ns),
+        TEXT_IF("damage", import->cut), NUMBER(".steps", first ? first->lane[JOB_STEPS].count : 0),
+        NUMBER(".asked_before", job->asked_before), NUMBER(".ns_per_ms", 1e6), TRUTH(".works", works),
+        NUMBER(".absent", absent > 0 ? absent : 0), NUMBER(".beside_more", more > 0 ? more : 0));
+    put_texts(facts, "evidence", job->evidence[0], sizeof job->evidence[0], job->evidence_count);
+    put_texts(facts, ".beside", import->beside[0], sizeof import->beside[0],
+              more > 0 ? BESIDE_MAX : import->beside_count);
+    put_missing(facts, import, works);
+    put_lanes_and_clocks(facts, job);
+    return facts;
 }

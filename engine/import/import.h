@@ -5,20 +5,19 @@
  *     import_release(&import); */
 #pragma once
 
-#include <stdbool.h>
-#include <stdio.h>
+#include <cjson/cJSON.h>
 
 #include "engine/import/stream.h"
 
 enum { BESIDE_MAX = 8 };
 struct import {
-    struct job *job;    /* NULL: of a stream */
-    const char *stream; /* its file or folder; borrowed */
-    struct stream_found told; /* after import_write() or import_look() */
+    struct job job;     /* of all else than a stream */
+    const char *stream; /* the file or folder of a stream, borrowed; NULL: it is none */
+    struct stream_found told; /* after import_write() */
     int files;
     uint64_t bytes; /* uncompressed */
     uint64_t operators, kernels, collectives, memory, skipped; /* events */
-    bool has_steps, has_shapes, has_units; /* each if any file has it */
+    bool has_steps, has_shapes; /* each if any file has it */
     char beside[BESIDE_MAX][256]; /* why files of a folder were left out, of the first */
     int beside_count;             /* of all */
     char cut[256]; /* what was wrong with a damaged file, of which the beginning was read; "": nothing */
@@ -32,15 +31,13 @@ bool import_is_foreign(const char *path);
 int import_files(struct import *out, const char *const *paths, int count, struct error *err);
 void import_release(struct import *import);
 
-/* As a trace. STATUS_USAGE, STATUS_RUN: as job_write(). STATUS_INPUT: a stream without a rank. */
+/* As a trace; path NULL: reads a stream to its end and writes nothing. STATUS_USAGE, STATUS_RUN: as job_write(). STATUS_INPUT: a stream
+ * without a rank. */
 int import_write(struct import *import, const char *path, struct error *err);
 
-/* Reads a stream to its end and writes nothing; done already for all else. STATUS_INPUT: a stream without a rank. */
-int import_look(struct import *import, struct error *err);
-
-/* What it is, with the evidence; what was found; what is missing and how to record it. */
-void import_print(const struct import *import, FILE *out);
-char *import_json(const struct import *import); /* the caller frees; NULL: no memory */
+/* What it is, with the evidence; what was found; what is missing and how to record it. The caller frees the facts. */
+cJSON *import_facts(const struct import *import);
+extern const char import_page[]; /* their text (engine/base/template.h) */
 
 /* Reads files and makes a trace of them in a file without a name, whose path is written to `path`; closed by close(*fd). */
 int import_to_unnamed(const char *const *paths, int count, char path[64], int *fd, struct error *err);

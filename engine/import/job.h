@@ -1,14 +1,14 @@
 /* What was observed of another program's job, whatever the format: collected rank by rank, then written as a trace.
  *
- *     struct job *job = job_new();
- *     int64_t op = job_operation(job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
- *     job_add(job, rank, LANE_COMM, (struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
- *     job_settle(job);              sorts, finds each operation's step, aligns clocks
- *     job_recognise(job);           what trains here
- *     job_write(job, path, &err);
+ *     struct job job = {.parameters = -1};
+ *     int64_t op = job_operation(&job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
+ *     job_add(&job, rank, LANE_COMM, (struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
+ *     job_settle(&job);             sorts, finds each operation's step, aligns clocks
+ *     job_recognise(&job);          what trains here
+ *     job_write(&job, path, &err);
  *
- * Times are nanoseconds of one clock for each rank, as its source counts them. A function that returns false or -1 has no memory;
- * job_failed() then says so once, so that a reader need not look at each. */
+ * Times are nanoseconds of one clock for each rank, as its source counts them. Without memory a call sets `failed`, so that a reader
+ * looks once. */
 #pragma once
 
 #include <stdint.h>
@@ -16,8 +16,6 @@
 #include "engine/base/error.h"
 #include "engine/base/map.h"
 #include "engine/plan/ops.h"
-
-struct job;
 
 enum { JOB_RANKS_MAX = 4096, JOB_UNITS_MAX = INT16_MAX, JOB_NO_UNIT = -1, JOB_EVIDENCE = 10 };
 
@@ -48,7 +46,8 @@ struct job_span {
     };
 };
 
-struct job_lane { struct job_span *at; int count, room, left_out; char name[24]; };
+/* pushed: how many job_write() has dealt with. */
+struct job_lane { struct job_span *at; int count, room, left_out, pushed; char name[24]; };
 
 /* Memory of each tier that the source counts: of GPUs TIER_DEVICE; of a job without GPUs its host memory is the device tier, as of
  * zerolab's own runs. */
@@ -69,7 +68,7 @@ struct job {
     int64_t parameters; /* -1: unknown */
     struct job_op *ops;
     int op_count, op_room;
-    struct { char name[24]; int64_t elems; } *units; /* elems -1: unknown */
+    struct job_unit { char name[24]; int64_t elems; } *units; /* elems -1: unknown */
     int unit_count, unit_room;
     struct job_rank *ranks; /* [rank_count], those that are present and those in between */
     int rank_count, rank_room;
@@ -78,19 +77,18 @@ struct job {
     int64_t apart_ns;  /* after job_settle(): the most by which matched collectives of two ranks end apart */
     int64_t asked_before; /* collectives that were asked for before the recording began: of no step that was recorded, and left out */
     int64_t matched;   /* collectives that were found on several ranks */
-    bool failed;
+    bool failed;       /* there was no memory for some of it */
 };
 
-struct job *job_new(void);
-void job_free(struct job *job);
-bool job_failed(const struct job *job);
+void job_release(struct job *job);
 int job_recorded(const struct job *job);                         /* ranks that are present */
 const struct job_rank *job_first(const struct job *job);         /* the first of them; NULL: none */
 
 struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
-int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same */
+int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same; -1: no memory */
 int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new; there may be too many */
-bool job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: or JOB_MEMORY, JOB_STEPS */
+void job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: or JOB_MEMORY, JOB_STEPS */
+void job_move(struct job_rank *rank, int64_t by_ns); /* adds it to all times of the rank */
 
 /* What each rank sends in a ring for a payload (Rabenseifner's and NCCL's algorithm): (N-1)/N of a gather, twice that of an all-reduce. */
 uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
@@ -100,6 +98,10 @@ void job_settle(struct job *job);
 /* Of rank 0's whole steps (or of the first rank that is there). job_sign(): a bit, of words that only one program writes; 0: none. */
 void job_recognise(struct job *job);
 unsigned job_sign(const char *name);
+
+/* Of a snapshot of PyTorch's memory (snapshot.c): adds each GPU that acted, as ranks from first_rank on. *changes: how many changes of
+ * memory that were. STATUS_INPUT: not such a snapshot, or no change has a time and known bytes; STATUS_RUN: no memory. */
+int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err);
 
 /* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */
 int job_write(struct job *job, const char *path, struct error *err);

@@ -8,32 +8,26 @@
 #include "engine/base/json.h"
 #include "engine/import/events.h"
 
-enum { NAME_ROOM = 96, NAMES_MOST = 1 << 22, THREADS_MOST = 1 << 16, NONE = -1 };
+/* NONE: no memory, or the most texts are there. */
+enum { NAMES_MOST = 1 << 22, THREADS_MOST = 1 << 16, NONE = -1 };
 /* What lies further from zero is no time: 126 years of time, 12 of duration. A base, a time and a duration do not overflow. */
 #define TIME_MOST     INT64_C(4000000000000000000)
 #define DURATION_MOST (TIME_MOST / 10)
 
 /* ---- tables of names ---- */
 
-/* Adds a text under its key; its index. NONE: no memory, or `most` texts are there. */
-static int add_text(char ***list, int *count, int *room, int most, struct map *table, uint64_t key, const char *text)
-{
-    uint64_t *place = *count < most ? map_put(table, key) : NULL;
-    char *copy = place ? strdup(text) : NULL;
-    if (!copy || !array_grow((void **)list, *count, room, sizeof **list)) return free(copy), NONE;
-    (*list)[*count] = copy;
-    *place = (uint64_t)++ * count;
-    return *count - 1;
-}
-
 static int name_of(struct kineto *k, struct foreign_text raw)
 {
     const uint64_t key = map_hash(raw.at, raw.bytes, 1);
-    const int known = (int)map_get(&k->name_table, key); /* most names are: no copy */
-    char text[NAME_ROOM];
+    const int known = (int)map_get(&k->name_table, key);
     if (known) return known - 1;
-    foreign_copy(raw, true, text, sizeof text);
-    return add_text(&k->names, &k->name_count, &k->name_room, NAMES_MOST, &k->name_table, key, text);
+    struct kineto_name *name = k->name_count < NAMES_MOST ? array_add(k->names, k->name_count, k->name_room) : NULL;
+    uint64_t *place = name ? map_put(&k->name_table, key) : NULL;
+    if (!place) return NONE;
+    *place = (uint64_t)k->name_count;
+    *name = (struct kineto_name){.unit = JOB_NO_UNIT};
+    foreign_copy(raw, true, name->text, sizeof name->text);
+    return k->name_count - 1;
 }
 
 /* In older versions a thread is "stream 7 " or "thread 123 (python)". */
@@ -43,12 +37,17 @@ static int thread_of(struct kineto *k, const struct event *event, bool stream)
                    key = map_hash(event->tid.at, event->tid.bytes, process);
     const int known = (int)map_get(&k->thread_table, key);
     int64_t number;
-    char text[40];
     if (known) return known - 1;
+    struct kineto_thread *thread =
+        k->thread_count < THREADS_MOST ? array_add(k->threads, k->thread_count, k->thread_room) : NULL;
+    uint64_t *place = thread ? map_put(&k->thread_table, key) : NULL;
+    if (!place) return NONE;
+    *place = (uint64_t)k->thread_count;
+    *thread = (struct kineto_thread){.first = 0};
     if (foreign_integer(event->tid, &number))
-        snprintf(text, sizeof text, stream ? "stream %lld" : "thread %lld", (long long)number);
-    else foreign_copy(event->tid, true, text, sizeof text);
-    return add_text(&k->threads, &k->thread_count, &k->thread_room, THREADS_MOST, &k->thread_table, key, text);
+        snprintf(thread->name, sizeof thread->name, stream ? "stream %lld" : "thread %lld", (long long)number);
+    else foreign_copy(event->tid, true, thread->name, sizeof thread->name);
+    return k->thread_count - 1;
 }
 
 /* ---- arguments of collectives ---- */
@@ -57,25 +56,15 @@ static int thread_of(struct kineto *k, const struct event *event, bool stream)
 static int dtype_bytes_of(struct foreign_text name)
 {
     static const struct {
-        const char *words[4];
         int bytes;
-    } types[] = {
-        {{"double", "Double"}, 8},
-        {{"long int", "long", "Long"}, 8},
-        {{"float", "Float"}, 4},
-        {{"int", "Int"}, 4},
-        {{"BFloat16"}, 2},
-        {{"Half"}, 2},
-        {{"short", "Short"}, 2},
-        {{"bool", "Bool"}, 1},
-        {{"unsigned char", "Byte"}, 1},
-        {{"signed char", "Char"}, 1},
-        {{"Float8_e4m3fn"}, 1},
-        {{"Float8_e5m2"}, 1},
-    };
+        const char *words[8];
+    } types[] = {{8, {"double", "Double", "long int", "long", "Long"}},
+                 {4, {"float", "Float", "int", "Int"}},
+                 {2, {"BFloat16", "Half", "short", "Short"}},
+                 {1, {"bool", "Bool", "unsigned char", "Byte", "signed char", "Char", "Float8_e4m3fn", "Float8_e5m2"}}};
     if (name.bytes > 5 && !memcmp(name.at, "c10::", 5)) name.at += 5, name.bytes -= 5;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        for (int w = 0; w < 4 && types[i].words[w]; w++)
+        for (int w = 0; w < 8 && types[i].words[w]; w++)
             if (foreign_is(name, types[i].words[w])) return types[i].bytes;
     return 0;
 }
@@ -84,20 +73,15 @@ static int dtype_bytes_of(struct foreign_text name)
 enum op_kind collective_named(const char *name)
 {
     static const struct {
-        const char *part;
+        const char *parts[2];
         enum op_kind kind;
-    } words[] = {{"reducescatter", OP_REDUCE_SCATTER},
-                 {"allgather", OP_GATHER},
-                 {"allreduce", OP_ALL_REDUCE},
-                 {"broadcast", OP_BROADCAST},
-                 {"alltoall", OP_ALL_TO_ALL}};
-    char plain[NAME_ROOM]; /* small letters, without "_" */
-    size_t length = 0;
-    for (; *name && length < sizeof plain - 1; name++)
-        if (*name != '_') plain[length++] = *name >= 'A' && *name <= 'Z' ? (char)(*name + 32) : *name;
-    plain[length] = '\0';
+    } words[] = {{{"reduce_scatter", "reducescatter"}, OP_REDUCE_SCATTER},
+                 {{"all_gather", "allgather"}, OP_GATHER},
+                 {{"all_reduce", "allreduce"}, OP_ALL_REDUCE},
+                 {{"broadcast", "broadcast"}, OP_BROADCAST},
+                 {{"all_to_all", "alltoall"}, OP_ALL_TO_ALL}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(plain, words[i].part)) return words[i].kind;
+        if (strcasestr(name, words[i].parts[0]) || strcasestr(name, words[i].parts[1])) return words[i].kind;
     return OP_EXCHANGE;
 }
 
@@ -118,7 +102,7 @@ static uint64_t largest_tensor(const cJSON *dims, const cJSON *types)
             const cJSON *size;
             cJSON_ArrayForEach(size, tensor) elems *=
                 cJSON_IsNumber(size) && size->valuedouble > 0 ? (uint64_t)size->valuedouble : 0;
-            const uint64_t total = elems * (uint64_t)(bytes ? bytes : fallback ? fallback : 0);
+            const uint64_t total = elems * (uint64_t)(bytes ? bytes : fallback);
             if (total > most) most = total;
         }
         type = type ? type->next : NULL;
@@ -151,23 +135,22 @@ static uint64_t bytes_of_message(const struct event *event)
 
 static bool add_collective(struct kineto *k, const struct event *event, const char *name)
 {
-    struct kineto_collective found = {.kind = collective_named(name)};
+    struct job_op *found = array_add(k->collectives, k->collective_count, k->collective_room);
     struct foreign_text text;
-    char word[NAME_ROOM];
+    char word[96];
     int64_t ranks = 0;
+    if (!found) return false;
+    *found = (struct job_op){.kind = collective_named(name)};
     if (event_arg(event, "Collective name", &text)) {
         foreign_copy(text, true, word, sizeof word);
-        found.kind = collective_named(word);
-        found.bytes = bytes_of_message(event);
+        found->kind = collective_named(word);
+        found->bytes = bytes_of_message(event);
     } else {
-        found.bytes = bytes_of_shapes(event);
+        found->bytes = bytes_of_shapes(event);
     }
-    if (event_arg_int64(event, "Group size", &ranks) && ranks > 0 && ranks < 1 << 20) found.ranks = (uint32_t)ranks;
+    if (event_arg_int64(event, "Group size", &ranks) && ranks > 0 && ranks < 1 << 20) found->ranks = (uint32_t)ranks;
     if (event_arg(event, "Process Group Name", &text) && !foreign_is(text, "0") && !foreign_is(text, "default_pg"))
-        found.group = (uint32_t)map_hash(text.at, text.bytes, 7) | 1;
-    if (!array_grow((void **)&k->collectives, k->collective_count, &k->collective_room, sizeof *k->collectives))
-        return false;
-    k->collectives[k->collective_count++] = found;
+        found->group = (uint32_t)map_hash(text.at, text.bytes, 7) | 1;
     return true;
 }
 
@@ -218,20 +201,20 @@ static bool add_event(struct kineto *k, const struct event *event)
         if (k->name_count < NAMES_MOST && k->thread_count < THREADS_MOST) return false;
         return k->skipped++, true;
     }
-    struct kineto_event found = {.begun_ns = event->ts_ns,
-                                 .ended_ns = event->ts_ns + event->dur_ns,
-                                 .kind = (uint8_t)kind,
-                                 .name = (uint32_t)name & (NAMES_MOST - 1),
-                                 .thread = (uint16_t)thread,
-                                 .number = number > 0 ? (uint32_t)number : 0,
-                                 .collective = (uint32_t)k->collective_count};
-    if (kind == KINETO_STEP) found.number = (uint32_t)strtoul(k->names[name] + strlen("ProfilerStep#"), NULL, 10);
+    struct kineto_event *found = array_add(k->events, k->event_count, k->event_room);
+    if (!found) return false;
+    *found = (struct kineto_event){.begun_ns = event->ts_ns,
+                                   .ended_ns = event->ts_ns + event->dur_ns,
+                                   .kind = (uint8_t)kind,
+                                   .name = (uint32_t)name & (NAMES_MOST - 1),
+                                   .thread = (uint16_t)thread,
+                                   .number = number > 0 ? (uint32_t)number : 0,
+                                   .collective = (uint32_t)k->collective_count};
+    if (kind == KINETO_STEP) found->number = (uint32_t)strtoul(k->names[name].text + strlen("ProfilerStep#"), NULL, 10);
     k->gpu |= on_gpu;
     if ((kind == KINETO_ISSUE || kind == KINETO_GLOO || kind == KINETO_NCCL) &&
-        !add_collective(k, event, k->names[name]))
+        !add_collective(k, event, k->names[name].text))
         return false;
-    if (!array_grow((void **)&k->events, k->event_count, &k->event_room, sizeof *k->events)) return false;
-    k->events[k->event_count++] = found;
     k->by_kind[kind]++;
     return true;
 }
@@ -245,11 +228,12 @@ static bool add_memory(struct kineto *k, const struct event *event)
     event_arg_int64(event, "Total Reserved", &reserved);
     event_arg_int64(event, "Device Type", &device);
     struct job_lane *memory = &k->memory[device == 1];
-    if (!array_grow((void **)&memory->at, memory->count, &memory->room, sizeof *memory->at)) return false;
-    memory->at[memory->count++] = (struct job_span){.started_ns = event->ts_ns,
-                                                    .ended_ns = event->ts_ns,
-                                                    .live_bytes = (uint64_t)allocated,
-                                                    .reserved_bytes = reserved > 0 ? (uint64_t)reserved : 0};
+    struct job_span *added = array_add(memory->at, memory->count, memory->room);
+    if (!added) return false;
+    *added = (struct job_span){.started_ns = event->ts_ns,
+                               .ended_ns = event->ts_ns,
+                               .live_bytes = (uint64_t)allocated,
+                               .reserved_bytes = reserved > 0 ? (uint64_t)reserved : 0};
     return true;
 }
 
@@ -283,19 +267,13 @@ int kineto_read(struct kineto *out, const char *path, char cut[256], struct erro
     struct event event;
     enum event_result result;
     int status = STATUS_OK;
-    *out = (struct kineto){.rank = -1, .world = -1, .program = "PyTorch profiler"};
+    *out = (struct kineto){.rank = -1, .world = -1};
     cut[0] = '\0';
     event_reader_open(&reader, path);
     while (!status && (result = event_reader_next(&reader, &event)) >= EVENT)
         if (!add(out, result, &event)) status = error_set(err, STATUS_RUN, "no memory for the events of %s", path);
     if (reader.err.status && !out->event_count) status = error_set(err, reader.err.status, "%s", reader.err.text);
     else if (reader.err.status) snprintf(cut, 256, "%.255s", reader.err.text);
-    for (int i = 0; i < out->event_count && out->base_ns; i++) {
-        out->events[i].begun_ns += out->base_ns;
-        out->events[i].ended_ns += out->base_ns;
-    }
-    for (struct job_lane *memory = out->memory; memory < out->memory + 2; memory++)
-        for (int i = 0; i < memory->count; i++) memory->at[i].started_ns = memory->at[i].ended_ns += out->base_ns;
     out->bytes = event_reader_bytes(&reader);
     event_reader_close(&reader);
     return status;
@@ -303,12 +281,11 @@ int kineto_read(struct kineto *out, const char *path, char cut[256], struct erro
 
 void kineto_release(struct kineto *k)
 {
-    for (int i = 0; i < k->name_count; i++) free(k->names[i]);
-    for (int i = 0; i < k->thread_count; i++) free(k->threads[i]);
     free(k->names);
     free(k->threads);
     free(k->events);
     free(k->collectives);
+    free(k->steps);
     free(k->memory[0].at);
     free(k->memory[1].at);
     map_release(&k->name_table);

@@ -37,33 +37,6 @@ static const struct {
     {"## optimizer ##", NAME_OPTIMIZER},
 };
 
-struct thread {
-    int first;      /* of its events; they end with the next thread's first */
-    unsigned kinds; /* of its events, as bits */
-    bool backward;  /* backward goes on there, and it begins no step */
-    uint64_t busy_ns[KINETO_KINDS];
-    enum lane lane[KINETO_KINDS];
-};
-
-struct step {
-    int64_t begun_ns, ended_ns, backward_ends_ns, gpu_begun_ns, gpu_ended_ns;
-    uint32_t number;
-};
-
-struct shape {
-    struct job *job;
-    struct kineto *k;
-    struct job_rank *rank;
-    unsigned *traits;       /* by name */
-    int *unit;              /* by name: the unit it tells of; JOB_NO_UNIT */
-    struct thread *threads; /* [thread_count + 1] */
-    int module_depth;       /* modules this deep in the Python stack are units; -1: none are */
-    struct step *steps;
-    int step_count, step_room;
-    struct map launches; /* by correlation number: one more than the event's place */
-    bool failed;
-};
-
 static bool begins(const char *text, const char *with)
 {
     return !strncmp(text, with, strlen(with));
@@ -77,13 +50,13 @@ static int by_thread(const void *left, const void *right)
     return (a->ended_ns < b->ended_ns) - (a->ended_ns > b->ended_ns); /* what encloses the other comes first */
 }
 
-static void sort_events(struct shape *s)
+static void sort_events(struct kineto *k)
 {
-    struct kineto *k = s->k;
     if (k->event_count) qsort(k->events, (size_t)k->event_count, sizeof *k->events, by_thread);
-    for (int i = 0, t = 0; t <= k->thread_count; t++) {
-        while (i < k->event_count && k->events[i].thread < t) i++;
-        s->threads[t].first = i;
+    for (int i = 0, t = 0; t < k->thread_count; t++) {
+        k->threads[t].first = i;
+        while (i < k->event_count && k->events[i].thread == t) i++;
+        k->threads[t].end = i;
     }
 }
 
@@ -101,28 +74,28 @@ static int unit_in(struct job *job, const char *name)
 }
 
 /* True: some of them tell of units. */
-static bool read_names(struct shape *s)
+static bool read_names(struct kineto *k)
 {
     bool units = false;
-    for (int n = 0; n < s->k->name_count; n++) {
-        for (size_t row = 0; row < sizeof name_rows / sizeof name_rows[0] && !s->traits[n]; row++)
-            if (begins(s->k->names[n], name_rows[row].begins)) s->traits[n] = name_rows[row].traits;
-        s->unit[n] = unit_in(s->job, s->k->names[n]);
-        s->job->signs |= job_sign(s->k->names[n]);
-        units |= s->unit[n] != JOB_NO_UNIT;
+    for (struct kineto_name *name = k->names; name < k->names + k->name_count; name++) {
+        for (size_t row = 0; row < sizeof name_rows / sizeof name_rows[0] && !name->traits; row++)
+            if (begins(name->text, name_rows[row].begins)) name->traits = name_rows[row].traits;
+        name->unit = unit_in(k->job, name->text);
+        k->job->signs |= job_sign(name->text);
+        units |= name->unit != JOB_NO_UNIT;
     }
     return units;
 }
 
 /* The first depth of the Python stack with several modules. */
-static int depth_of_modules(const struct shape *s)
+static int depth_of_modules(const struct kineto *k)
 {
     enum { DEEP = 12 };
     int name[DEEP], found = DEEP, depth = 0;
     int64_t ends[DEEP];
     for (int d = 0; d < DEEP; d++) name[d] = -1;
-    for (const struct kineto_event *at = s->k->events, *end = at + s->k->event_count; at < end; at++) {
-        if (at == s->k->events + s->threads[at->thread].first) depth = 0;
+    for (const struct kineto_event *at = k->events, *end = at + k->event_count; at < end; at++) {
+        if (at == k->events + k->threads[at->thread].first) depth = 0;
         if (at->kind != KINETO_MODULE) continue;
         while (depth && ends[depth - 1] <= at->begun_ns) depth--;
         if (depth == DEEP) continue;
@@ -155,22 +128,22 @@ static void open_or_close_unit(struct around *around, const char *name, int unit
 }
 
 /* The unit that the event itself tells of. Of modules forward only, for the stack does not tell of backward. */
-static int unit_told(struct shape *s, const struct kineto_event *event, const struct around *around)
+static int unit_told(struct kineto *k, const struct kineto_event *event, const struct around *around)
 {
-    const char *name = s->k->names[event->name];
-    if (event->kind == KINETO_MARK) return s->unit[event->name];
-    if (event->kind != KINETO_MODULE || around->modules != s->module_depth) return JOB_NO_UNIT;
-    return job_unit(s->job, name + strlen("nn.Module: "), -1);
+    const char *name = k->names[event->name].text;
+    if (event->kind == KINETO_MARK) return k->names[event->name].unit;
+    if (event->kind != KINETO_MODULE || around->modules != k->module_depth) return JOB_NO_UNIT;
+    return job_unit(k->job, name + strlen("nn.Module: "), -1);
 }
 
-static void place(struct shape *s, struct kineto_event *event, struct around *around)
+static void place(struct kineto *k, struct kineto_event *event, struct around *around)
 {
-    const unsigned traits = event->kind == KINETO_LAUNCH ? 0 : s->traits[event->name];
+    const unsigned traits = event->kind == KINETO_LAUNCH ? 0 : k->names[event->name].traits;
     const struct kineto_event *outer = around->depth ? around->at[around->depth - 1].event : NULL;
-    const int told = unit_told(s, event, around);
+    const int told = unit_told(k, event, around);
     int unit = outer ? around->at[around->depth - 1].unit : JOB_NO_UNIT;
     if (told != JOB_NO_UNIT) unit = told;
-    if (told != JOB_NO_UNIT && event->kind == KINETO_MARK) open_or_close_unit(around, s->k->names[event->name], told);
+    if (told != JOB_NO_UNIT && event->kind == KINETO_MARK) open_or_close_unit(around, k->names[event->name].text, told);
     event->unit = (int16_t)(unit == JOB_NO_UNIT && around->opened ? around->open[around->opened - 1] : unit);
     event->prefetch = (outer && outer->prefetch) || traits & NAME_PREFETCH;
     if (outer && outer->phase != PHASE_FORWARD) event->phase = outer->phase; /* the outermost counts */
@@ -183,166 +156,154 @@ static void place(struct shape *s, struct kineto_event *event, struct around *ar
     around->modules += event->kind == KINETO_MODULE;
 }
 
-static void place_events(struct shape *s, struct thread *thread)
+static void place_events(struct kineto *k, struct kineto_thread *thread)
 {
-    struct kineto_event *const end = s->k->events + thread[1].first;
+    struct kineto_event *const end = k->events + thread->end;
     struct around around = {.depth = 0};
-    for (struct kineto_event *event = s->k->events + thread->first; event < end; event++) {
+    for (struct kineto_event *event = k->events + thread->first; event < end; event++) {
         while (around.depth && around.at[around.depth - 1].event->ended_ns <= event->begun_ns)
             around.modules -= around.at[--around.depth].event->kind == KINETO_MODULE;
-        place(s, event, &around);
+        place(k, event, &around);
         thread->kinds |= 1u << event->kind;
         thread->busy_ns[event->kind] += (uint64_t)(event->ended_ns - event->begun_ns);
-        thread->backward |= s->traits[event->name] & NAME_BACKWARD && event->phase == PHASE_BACKWARD;
+        thread->backward |= k->names[event->name].traits & NAME_BACKWARD && event->phase == PHASE_BACKWARD;
     }
     if (thread->kinds & 1u << KINETO_STEP) thread->backward = false;
 }
 
 /* ---- steps ---- */
 
-static int step_at(const struct shape *s, int64_t time_ns)
+/* NULL: before the first. */
+static struct kineto_step *step_at(const struct kineto *k, int64_t time_ns)
 {
-    int low = 0, high = s->step_count;
+    int low = 0, high = k->step_count;
     while (low < high) {
         const int middle = low + (high - low) / 2;
-        if (s->steps[middle].begun_ns <= time_ns) low = middle + 1;
+        if (k->steps[middle].begun_ns <= time_ns) low = middle + 1;
         else high = middle;
     }
-    return low - 1;
+    return low ? &k->steps[low - 1] : NULL;
 }
 
-static void add_step(struct shape *s, uint32_t number, int64_t begun_ns, int64_t ended_ns)
+static void add_step(struct kineto *k, uint32_t number, int64_t begun_ns, int64_t ended_ns)
 {
-    if (!array_grow((void **)&s->steps, s->step_count, &s->step_room, sizeof *s->steps)) s->failed = true;
-    else
-        s->steps[s->step_count++] = (struct step){.begun_ns = begun_ns,
-                                                  .ended_ns = ended_ns,
-                                                  .backward_ends_ns = INT64_MIN,
-                                                  .gpu_begun_ns = INT64_MAX,
-                                                  .gpu_ended_ns = INT64_MIN,
-                                                  .number = number};
+    struct kineto_step *step = array_add(k->steps, k->step_count, k->step_room);
+    if (step) *step = (struct kineto_step){begun_ns, ended_ns, INT64_MIN, INT64_MAX, INT64_MIN, number};
+    else k->job->failed = true;
 }
 
 /* ProfilerStep#N; without it, each end of the optimizer's step ends a step. */
-static void find_steps(struct shape *s)
+static void find_steps(struct kineto *k)
 {
-    const struct kineto_event *const events = s->k->events, *const end = events + s->k->event_count;
+    const struct kineto_event *const events = k->events, *const end = events + k->event_count;
     for (const struct kineto_event *at = events; at < end; at++)
-        if (at->kind == KINETO_STEP && (!s->step_count || at->begun_ns > s->steps[s->step_count - 1].begun_ns))
-            add_step(s, at->number, at->begun_ns, at->ended_ns);
-    const bool told = s->step_count;
+        if (at->kind == KINETO_STEP && (!k->step_count || at->begun_ns > k->steps[k->step_count - 1].begun_ns))
+            add_step(k, at->number, at->begun_ns, at->ended_ns);
+    const bool told = k->step_count;
     for (const struct kineto_event *at = events; at < end && !told; at++) {
-        if (!(s->traits[at->name] & NAME_OPTIMIZER) || at->phase != PHASE_OPTIMIZER) continue;
+        if (!(k->names[at->name].traits & NAME_OPTIMIZER) || at->phase != PHASE_OPTIMIZER) continue;
         const int64_t begun_ns =
-            s->step_count ? s->steps[s->step_count - 1].ended_ns : events[s->threads[at->thread].first].begun_ns;
-        if (at->ended_ns > begun_ns) add_step(s, (uint32_t)s->step_count + 1, begun_ns, at->ended_ns);
+            k->step_count ? k->steps[k->step_count - 1].ended_ns : events[k->threads[at->thread].first].begun_ns;
+        if (at->ended_ns > begun_ns) add_step(k, (uint32_t)k->step_count + 1, begun_ns, at->ended_ns);
     }
     for (const struct kineto_event *at = events; at < end; at++) {
-        if (!(s->traits[at->name] & NAME_BACKWARD) || at->phase != PHASE_BACKWARD) continue;
-        const int step = step_at(s, at->begun_ns);
-        if (step >= 0 && at->ended_ns > s->steps[step].backward_ends_ns) s->steps[step].backward_ends_ns = at->ended_ns;
+        if (!(k->names[at->name].traits & NAME_BACKWARD) || at->phase != PHASE_BACKWARD) continue;
+        struct kineto_step *step = step_at(k, at->begun_ns);
+        if (step && at->ended_ns > step->backward_ends_ns) step->backward_ends_ns = at->ended_ns;
     }
 }
 
 /* After the last backward of a step comes the optimizer, with norms and clipping. With a GPU, autograd has a thread of its own. */
-static enum phase phase_of(const struct shape *s, const struct kineto_event *event)
+static enum phase phase_of(const struct kineto *k, const struct kineto_event *event)
 {
-    const int step = step_at(s, event->begun_ns);
+    const struct kineto_step *step = step_at(k, event->begun_ns);
     if (event->phase != PHASE_FORWARD) return (enum phase)event->phase;
-    if (s->k->gpu && s->threads[event->thread].backward) return PHASE_BACKWARD;
-    return step >= 0 && s->steps[step].backward_ends_ns != INT64_MIN &&
-                   event->begun_ns >= s->steps[step].backward_ends_ns
-               ? PHASE_OPTIMIZER
-               : PHASE_FORWARD;
+    if (k->gpu && k->threads[event->thread].backward) return PHASE_BACKWARD;
+    const bool after = step && step->backward_ends_ns != INT64_MIN && event->begun_ns >= step->backward_ends_ns;
+    return after ? PHASE_OPTIMIZER : PHASE_FORWARD;
 }
 
 /* ---- lanes ---- */
 
 /* Threads or streams with events of a kind get lanes, the busiest first; further ones share the last. A lane keeps the name of its first
  * thread; others that go on it do not overlap, or are counted as left out. */
-static void share_lanes(struct shape *s, enum kineto_kind kind, const enum lane *lanes, int count)
+static void share_lanes(struct kineto *k, enum kineto_kind kind, enum lane of)
 {
-    struct thread *const end = s->threads + s->k->thread_count;
-    for (struct thread *at = s->threads; at < end; at++) at->lane[kind] = LANES;
-    for (int l = 0; l < count; l++) {
-        struct thread *most = NULL;
-        for (struct thread *at = s->threads; at < end; at++)
+    struct kineto_thread *const end = k->threads + k->thread_count;
+    enum lane last = of;
+    for (struct kineto_thread *at = k->threads; at < end; at++) at->lane[kind] = LANES;
+    for (enum lane lane = of; lane < LANES; lane++) {
+        struct kineto_thread *most = NULL;
+        if (lane_kind(lane) != of) continue;
+        last = lane;
+        for (struct kineto_thread *at = k->threads; at < end; at++)
             if (at->kinds & 1u << kind && at->lane[kind] == LANES && (!most || at->busy_ns[kind] > most->busy_ns[kind]))
                 most = at;
-        if (!most) break;
-        most->lane[kind] = lanes[l];
-        char *name = s->rank->lane[lanes[l]].name;
-        if (!*name) snprintf(name, sizeof s->rank->lane[0].name, "%.20s", s->k->threads[most - s->threads]);
+        if (!most) continue;
+        most->lane[kind] = lane;
+        char *name = k->to->lane[lane].name;
+        if (!*name) snprintf(name, sizeof k->to->lane[0].name, "%.20s", most->name);
     }
-    for (struct thread *at = s->threads; at < end; at++)
-        if (at->lane[kind] == LANES) at->lane[kind] = lanes[count - 1];
+    for (struct kineto_thread *at = k->threads; at < end; at++)
+        if (at->lane[kind] == LANES) at->lane[kind] = last;
 }
 
 /* Operators: the thread that begins the steps comes first. Threads in which gloo works have none that are shown. */
-static void share_all_lanes(struct shape *s)
+static void share_all_lanes(struct kineto *k)
 {
-    static const enum lane computes[] = {LANE_COMPUTE, LANE_COMPUTE_2}, hosts[] = {LANE_HOST, LANE_HOST_2},
-                           comms[] = {LANE_COMM, LANE_COMM_2, LANE_COMM_3};
-    for (struct thread *at = s->threads; at < s->threads + s->k->thread_count; at++) {
+    for (struct kineto_thread *at = k->threads; at < k->threads + k->thread_count; at++) {
         if (at->kinds & 1u << KINETO_STEP) at->busy_ns[KINETO_OPERATOR] = UINT64_MAX;
         if (at->kinds & 1u << KINETO_GLOO) at->kinds &= ~(1u << KINETO_OPERATOR);
     }
-    share_lanes(s, KINETO_KERNEL, computes, 2);
-    share_lanes(s, KINETO_NCCL, comms, 3);
-    share_lanes(s, KINETO_OPERATOR, s->k->gpu ? hosts : computes, 2);
-    share_lanes(s, KINETO_GLOO, comms, 3);
+    share_lanes(k, KINETO_KERNEL, LANE_COMPUTE);
+    share_lanes(k, KINETO_NCCL, LANE_COMM);
+    share_lanes(k, KINETO_OPERATOR, k->gpu ? LANE_HOST : LANE_COMPUTE);
+    share_lanes(k, KINETO_GLOO, LANE_COMM);
 }
 
 /* what: without phase and unit, which are those of `from`, where it was launched or asked for; NULL: unknown. A collective is issued
- * then. */
-static void emit(struct shape *s, const struct kineto_event *event, struct job_op what, const struct kineto_event *from)
+ * then. No name: the event's. */
+static void emit(struct kineto *k, const struct kineto_event *event, struct job_op what,
+                 const struct kineto_event *from)
 {
-    what.phase = from ? phase_of(s, from) : PHASE_FORWARD;
+    what.phase = from ? phase_of(k, from) : PHASE_FORWARD;
     what.unit = from ? from->unit : JOB_NO_UNIT;
-    const int64_t number = job_operation(s->job, &what);
+    if (!what.name) what.name = k->names[event->name].text;
+    const int64_t number = job_operation(k->job, &what);
     const int64_t ahead_ns = from && op_lane(what.kind) == LANE_COMM ? event->begun_ns - from->begun_ns : 0;
     const struct job_span span = {.started_ns = event->begun_ns,
                                   .ended_ns = event->ended_ns,
                                   .op = (uint32_t)number,
                                   .issued_ns = ahead_ns > 0 && ahead_ns < UINT32_MAX ? (uint32_t)ahead_ns : 0};
-    if (number >= 0) job_add(s->job, s->rank, (int)what.lane, span);
+    if (number >= 0) job_add(k->job, k->to, (int)what.lane, span);
 }
 
 /* Threads of operators: forward, backward and the optimizer may run in different ones, one after the other. */
-static void put_operators(struct shape *s)
+static void put_operators(struct kineto *k)
 {
     int64_t until_ns = INT64_MIN;
-    for (int i = 0; i < s->k->event_count; i++) {
-        const struct kineto_event *event = &s->k->events[i];
-        const struct thread *thread = &s->threads[event->thread];
+    for (int i = 0; i < k->event_count; i++) {
+        const struct kineto_event *event = &k->events[i];
+        const struct kineto_thread *thread = &k->threads[event->thread];
         if (i == thread->first) until_ns = INT64_MIN;
         if (event->kind == KINETO_ISSUE && until_ns < event->ended_ns) until_ns = event->ended_ns;
         if (event->kind != KINETO_OPERATOR || !(thread->kinds & 1u << KINETO_OPERATOR) || event->begun_ns < until_ns ||
-            s->traits[event->name] & NAME_WRAPPER || event->asks)
+            k->names[event->name].traits & NAME_WRAPPER || event->asks)
             continue;
         const enum lane lane = thread->lane[KINETO_OPERATOR];
-        emit(s, event,
-             (struct job_op){.kind = lane_kind(lane) == LANE_HOST ? OP_HOST_WORK : OP_WORK,
-                             .lane = lane,
-                             .name = s->k->names[event->name]},
+        emit(k, event, (struct job_op){.kind = lane_kind(lane) == LANE_HOST ? OP_HOST_WORK : OP_WORK, .lane = lane},
              event);
         until_ns = event->ended_ns;
     }
 }
 
-static void emit_collective(struct shape *s, const struct kineto_event *event, struct kineto_collective what,
+static void emit_collective(struct kineto *k, const struct kineto_event *event, struct job_op what,
                             const struct kineto_event *asked)
 {
-    const char *name = what.kind == OP_EXCHANGE ? s->k->names[event->name] : traffic_name(op_traffic(what.kind));
-    emit(s, event,
-         (struct job_op){.kind = what.kind,
-                         .lane = s->threads[event->thread].lane[event->kind],
-                         .ranks = what.ranks,
-                         .group = what.group,
-                         .bytes = what.bytes,
-                         .prefetch = asked && what.kind == OP_GATHER && asked->prefetch,
-                         .name = name},
-         asked);
+    if (what.kind != OP_EXCHANGE) what.name = traffic_name(op_traffic(what.kind));
+    what.lane = k->threads[event->thread].lane[event->kind];
+    what.prefetch = asked && what.kind == OP_GATHER && asked->prefetch;
+    emit(k, event, what, asked);
 }
 
 /* ---- collectives of gloo: asked for in one thread, run in another, in the same order ---- */
@@ -355,13 +316,13 @@ static int by_begin(const void *left, const void *right)
 }
 
 /* In the order of time; NULL at the end. The caller frees. */
-static const struct kineto_event **events_of(struct shape *s, enum kineto_kind kind)
+static const struct kineto_event **events_of(struct kineto *k, enum kineto_kind kind)
 {
-    const struct kineto_event **list = calloc((size_t)s->k->by_kind[kind] + 1, sizeof *list);
+    const struct kineto_event **list = calloc((size_t)k->by_kind[kind] + 1, sizeof *list);
     size_t count = 0;
-    if (!list) return s->failed = true, NULL;
-    for (int i = 0; i < s->k->event_count; i++)
-        if (s->k->events[i].kind == kind) list[count++] = &s->k->events[i];
+    if (!list) return k->job->failed = true, NULL;
+    for (int i = 0; i < k->event_count; i++)
+        if (k->events[i].kind == kind) list[count++] = &k->events[i];
     qsort(list, count, sizeof *list, by_begin);
     return list;
 }
@@ -373,43 +334,33 @@ static bool can_be(enum op_kind asked, enum op_kind run)
            (asked == OP_REDUCE_SCATTER && run == OP_ALL_REDUCE);
 }
 
-static void put_gloo(struct shape *s)
+static void put_gloo(struct kineto *k)
 {
     enum { APART = 64 };
-    const struct kineto_event **runs = events_of(s, KINETO_GLOO), **asks = events_of(s, KINETO_ISSUE);
-    const int ask_count = (int)s->k->by_kind[KINETO_ISSUE];
+    const struct kineto_event **runs = events_of(k, KINETO_GLOO), **asks = events_of(k, KINETO_ISSUE);
+    const int ask_count = (int)k->by_kind[KINETO_ISSUE];
     for (int r = 0, from = 0; runs && asks && runs[r]; r++) {
         const struct kineto_event *asked = NULL;
-        struct kineto_collective what = s->k->collectives[runs[r]->collective];
+        struct job_op what = k->collectives[runs[r]->collective];
         while (from < ask_count && !asks[from]) from++;
         for (int a = from; a < ask_count && a < from + APART && !asked; a++) {
             if (!asks[a] || asks[a]->begun_ns > runs[r]->begun_ns) continue;
-            const struct kineto_collective told = s->k->collectives[asks[a]->collective];
+            const struct job_op told = k->collectives[asks[a]->collective];
             if (!can_be(told.kind, what.kind)) continue;
             asked = asks[a];
             asks[a] = NULL;
             if (told.bytes) what.bytes = told.bytes;
-            else if (told.kind == OP_GATHER && s->k->world > 0) what.bytes *= (uint64_t)s->k->world;
+            else if (told.kind == OP_GATHER && k->world > 0) what.bytes *= (uint64_t)k->world;
             what.kind = told.kind;
         }
-        if (!asked && ask_count) s->job->asked_before++; /* of a step before the recording */
-        else emit_collective(s, runs[r], what, asked);
+        if (!asked && ask_count) k->job->asked_before++; /* of a step before the recording */
+        else emit_collective(k, runs[r], what, asked);
     }
     free(runs);
     free(asks);
 }
 
 /* ---- GPU ---- */
-
-static void find_launches(struct shape *s)
-{
-    for (int i = 0; i < s->k->event_count; i++) {
-        if (s->k->events[i].kind != KINETO_LAUNCH) continue;
-        uint64_t *place = map_put(&s->launches, s->k->events[i].number);
-        if (!place) s->failed = true;
-        else if (!*place) *place = (uint64_t)i + 1;
-    }
-}
 
 /* "void at::native::vectorized_elementwise_kernel<4, ...>(int, ...)" is vectorized_elementwise_kernel. */
 static void kernel_name(char *out, size_t room, const char *name)
@@ -420,87 +371,78 @@ static void kernel_name(char *out, size_t room, const char *name)
     snprintf(out, room, "%.*s", (int)(end > at ? end - at : (int)strlen(at)), at);
 }
 
-static void emit_kernel(struct shape *s, const struct kineto_event *event, const struct kineto_event *launch)
+static void emit_kernel(struct kineto *k, const struct kineto_event *event, const struct kineto_event *launch)
 {
-    const char *source = s->k->names[event->name];
+    const char *source = k->names[event->name].text;
     const bool copies = event->kind == KINETO_COPY, to = strstr(source, "HtoD") || strstr(source, "Host -> Device"),
                from = strstr(source, "DtoH") || strstr(source, "Device -> Host");
-    struct job_op op = {.kind = OP_WORK, .lane = s->threads[event->thread].lane[KINETO_KERNEL]};
+    struct job_op op = {.kind = OP_WORK, .lane = k->threads[event->thread].lane[KINETO_KERNEL]};
     char name[64];
     kernel_name(name, sizeof name, source);
     op.name = name;
     if (copies) op.kind = to ? OP_COPY_H2D : from ? OP_COPY_D2H : OP_COPY;
     if (copies && op.kind != OP_COPY) op.lane = op_lane(op.kind);
-    emit(s, event, op, launch);
+    emit(k, event, op, launch);
 }
 
 /* A step on a GPU is from the first kernel that was launched in it to the last. */
-static void time_step(struct shape *s, const struct kineto_event *event, const struct kineto_event *launch)
+static void put_kernels(struct kineto *k)
 {
-    const int number = launch ? step_at(s, launch->begun_ns) : -1;
-    struct step *step = number < 0 ? NULL : &s->steps[number];
-    if (step && event->begun_ns < step->gpu_begun_ns) step->gpu_begun_ns = event->begun_ns;
-    if (step && event->ended_ns > step->gpu_ended_ns) step->gpu_ended_ns = event->ended_ns;
-}
-
-static void put_kernels(struct shape *s)
-{
-    find_launches(s);
-    for (int i = 0; !s->failed && i < s->k->event_count; i++) {
-        const struct kineto_event *event = &s->k->events[i];
-        const uint64_t place = event->number ? map_get(&s->launches, event->number) : 0;
-        const struct kineto_event *launch = place ? &s->k->events[place - 1] : NULL;
-        if (event->kind == KINETO_NCCL) emit_collective(s, event, s->k->collectives[event->collective], launch);
-        if (event->kind != KINETO_KERNEL && event->kind != KINETO_COPY) continue;
-        time_step(s, event, launch);
-        emit_kernel(s, event, launch);
+    struct map launches = {0}; /* by correlation number: one more than the event's place */
+    for (int i = 0; i < k->event_count; i++) {
+        uint64_t *place = k->events[i].kind == KINETO_LAUNCH ? map_put(&launches, k->events[i].number) : NULL;
+        if (place && !*place) *place = (uint64_t)i + 1;
+        k->job->failed |= k->events[i].kind == KINETO_LAUNCH && !place;
     }
+    for (int i = 0; !k->job->failed && i < k->event_count; i++) {
+        const struct kineto_event *event = &k->events[i];
+        const uint64_t place = event->number ? map_get(&launches, event->number) : 0;
+        const struct kineto_event *launch = place ? &k->events[place - 1] : NULL;
+        if (event->kind == KINETO_NCCL) emit_collective(k, event, k->collectives[event->collective], launch);
+        if (event->kind != KINETO_KERNEL && event->kind != KINETO_COPY) continue;
+        struct kineto_step *step = launch ? step_at(k, launch->begun_ns) : NULL;
+        if (step && event->begun_ns < step->gpu_begun_ns) step->gpu_begun_ns = event->begun_ns;
+        if (step && event->ended_ns > step->gpu_ended_ns) step->gpu_ended_ns = event->ended_ns;
+        emit_kernel(k, event, launch);
+    }
+    map_release(&launches);
 }
 
 /* ---- all of it ---- */
 
-static void put_steps_and_memory(struct shape *s)
+static void put_steps_and_memory(struct kineto *k)
 {
-    for (const struct step *at = s->steps; at < s->steps + s->step_count; at++) {
-        const bool gpu = s->k->gpu && at->gpu_begun_ns != INT64_MAX;
-        job_add(s->job, s->rank, JOB_STEPS,
+    for (const struct kineto_step *at = k->steps; at < k->steps + k->step_count; at++) {
+        const bool gpu = k->gpu && at->gpu_begun_ns != INT64_MAX;
+        job_add(k->job, k->to, JOB_STEPS,
                 (struct job_span){gpu ? at->gpu_begun_ns : at->begun_ns, gpu ? at->gpu_ended_ns : at->ended_ns,
                                   .number = at->number, .loss = NAN});
     }
-    s->rank->lane[JOB_MEMORY] = s->k->memory[s->k->gpu];
-    s->k->memory[s->k->gpu] = (struct job_lane){0};
+    k->to->lane[JOB_MEMORY] = k->memory[k->gpu];
+    k->memory[k->gpu] = (struct job_lane){0};
 }
 
-void kineto_to_job(struct job *job, struct kineto *from, int rank)
+void kineto_to_job(struct job *job, struct kineto *k, int rank)
 {
-    struct shape s = {.job = job,
-                      .k = from,
-                      .rank = job_rank(job, rank),
-                      .traits = calloc((size_t)from->name_count + 1, sizeof *s.traits),
-                      .unit = calloc((size_t)from->name_count + 1, sizeof *s.unit),
-                      .threads = calloc((size_t)from->thread_count + 1, sizeof *s.threads)};
-    if (s.rank && s.traits && s.unit && s.threads) {
-        snprintf(s.rank->host, sizeof s.rank->host, "%s", from->host);
-        snprintf(job->program, sizeof job->program, "%s", from->program);
-        if (from->world > 0) job->world = (uint32_t)from->world;
-        job->by_formula = true;
-        s.rank->present = true;
-        sort_events(&s);
-        s.module_depth = read_names(&s) ? -1 : depth_of_modules(&s);
-        for (int t = 0; t < from->thread_count; t++) place_events(&s, &s.threads[t]);
-        find_steps(&s);
-        share_all_lanes(&s);
-        if (from->gpu) put_kernels(&s);
-        put_operators(&s);
-        put_gloo(&s);
-        put_steps_and_memory(&s);
-    } else {
-        s.failed = true;
+    k->job = job;
+    k->to = job_rank(job, rank);
+    if (!k->to) {
+        job->failed = true;
+        return;
     }
-    job->failed |= s.failed;
-    free(s.traits);
-    free(s.unit);
-    free(s.threads);
-    free(s.steps);
-    map_release(&s.launches);
+    snprintf(k->to->host, sizeof k->to->host, "%s", k->host);
+    snprintf(job->program, sizeof job->program, "PyTorch profiler");
+    if (k->world > 0) job->world = (uint32_t)k->world;
+    job->by_formula = true;
+    k->to->present = true;
+    sort_events(k);
+    k->module_depth = read_names(k) ? -1 : depth_of_modules(k);
+    for (int t = 0; t < k->thread_count; t++) place_events(k, &k->threads[t]);
+    find_steps(k);
+    share_all_lanes(k);
+    if (k->gpu) put_kernels(k);
+    put_operators(k);
+    put_gloo(k);
+    put_steps_and_memory(k);
+    job_move(k->to, k->base_ns);
 }

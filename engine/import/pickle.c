@@ -113,17 +113,6 @@ static bool take_number(struct machine *m, int bytes, uint64_t *number)
     return true;
 }
 
-/* Bytes after their count, which is a number of `width` bytes. */
-static bool take_bytes(struct machine *m, int width, struct foreign_text *text)
-{
-    uint64_t count;
-    if (!take_number(m, width, &count)) return false;
-    if (count > (uint64_t)(m->end - m->at)) return cut(m);
-    *text = (struct foreign_text){m->at, (size_t)count};
-    m->at += count;
-    return true;
-}
-
 /* An integer of `bytes` bytes, in two's complement if it is signed. Beyond int64_t it is one that nobody needs. */
 static bool push_integer(struct machine *m, uint64_t bytes, bool is_signed)
 {
@@ -135,10 +124,14 @@ static bool push_integer(struct machine *m, uint64_t bytes, bool is_signed)
     return push_new(m, (struct pickle_value){.kind = PICKLE_INT, .integer = (int64_t)number});
 }
 
-static bool push_text(struct machine *m, enum pickle_kind kind, int width)
+/* Bytes after their count, which is a number of `width` bytes. */
+static bool push_bytes(struct machine *m, enum pickle_kind kind, int width)
 {
-    struct foreign_text text;
-    return take_bytes(m, width, &text) && push_new(m, (struct pickle_value){.kind = kind, .text = text});
+    uint64_t count;
+    if (!take_number(m, width, &count)) return false;
+    if (count > (uint64_t)(m->end - m->at)) return cut(m);
+    m->at += count;
+    return push_new(m, (struct pickle_value){.kind = kind, .text = {m->at - count, (size_t)count}});
 }
 
 /* ---- the memo ---- */
@@ -191,7 +184,6 @@ static bool refuse(struct machine *m)
 /* Carries out the opcode that was just taken, of those that write plain data by CPython's Lib/pickletools.py. */
 static bool run_opcode(struct machine *m)
 {
-    struct foreign_text text;
     uint64_t n;
     size_t from;
     switch ((uint8_t)*m->opcode) {
@@ -209,14 +201,14 @@ static bool run_opcode(struct machine *m)
     case 0x8a: return take_number(m, 1, &n) && push_integer(m, n, true);  /* LONG1 */
     case 0x8b: return take_number(m, 4, &n) && push_integer(m, n, true);  /* LONG4 */
     case 'U':
-    case 0x8c: return push_text(m, PICKLE_TEXT, 1); /* SHORT_BINSTRING, SHORT_BINUNICODE */
+    case 0x8c: return push_bytes(m, PICKLE_TEXT, 1); /* SHORT_BINSTRING, SHORT_BINUNICODE */
     case 'T':
-    case 'X': return push_text(m, PICKLE_TEXT, 4);                          /* BINSTRING, BINUNICODE */
-    case 0x8d: return push_text(m, PICKLE_TEXT, 8);                         /* BINUNICODE8 */
-    case 'C': return take_bytes(m, 1, &text) && push_kind(m, PICKLE_OTHER); /* SHORT_BINBYTES */
-    case 'B': return take_bytes(m, 4, &text) && push_kind(m, PICKLE_OTHER); /* BINBYTES */
+    case 'X': return push_bytes(m, PICKLE_TEXT, 4);  /* BINSTRING, BINUNICODE */
+    case 0x8d: return push_bytes(m, PICKLE_TEXT, 8); /* BINUNICODE8 */
+    case 'C': return push_bytes(m, PICKLE_OTHER, 1); /* SHORT_BINBYTES */
+    case 'B': return push_bytes(m, PICKLE_OTHER, 4); /* BINBYTES */
     case 0x8e:
-    case 0x96: return take_bytes(m, 8, &text) && push_kind(m, PICKLE_OTHER); /* BINBYTES8, BYTEARRAY8 */
+    case 0x96: return push_bytes(m, PICKLE_OTHER, 8); /* BINBYTES8, BYTEARRAY8 */
     case ']':
     case ')': return push_kind(m, PICKLE_LIST);                   /* EMPTY_LIST, EMPTY_TUPLE */
     case '}': return push_kind(m, PICKLE_DICT);                   /* EMPTY_DICT */

@@ -14,7 +14,7 @@
 enum { PICKLE_VALUES_MAX = 1 << 29 };
 
 enum pickle_kind {
-    PICKLE_OTHER, /* None, a bool, a double, bytes, an integer beyond int64_t */
+    PICKLE_OTHER, /* None, a bool, a double, bytes, an integer beyond int64_t: nobody needs its value */
     PICKLE_INT,
     PICKLE_TEXT, /* should be UTF-8 */
     PICKLE_LIST, /* or a tuple */

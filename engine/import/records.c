@@ -6,6 +6,7 @@
 #include "engine/base/version.h"
 #include "engine/plan/architecture.h"
 #include "engine/plan/footprint.h"
+#include "engine/trace/file.h"
 
 /* ---- the queue ---- */
 
@@ -56,13 +57,6 @@ void records_push_op(struct records *r, int rank, const struct records_op *op)
     end->meeting = op->meeting;
     struct meeting *meeting = meeting_of(r, op->meeting, op->op);
     if (op->issued_ns > meeting->last_ns) meeting->last_ns = op->issued_ns;
-}
-
-void records_push_memory(struct records *r, int rank, uint64_t time_ns, int category, uint64_t live_bytes,
-                         uint64_t reserved_bytes)
-{
-    records_push(r, rank, time_ns,
-                 RECORD(MEMORY, memory, TIER_DEVICE, (uint8_t)category, live_bytes, reserved_bytes, 0));
 }
 
 void records_push_step_end(struct records *r, int rank, uint32_t step, uint64_t begun_ns, uint64_t ended_ns,
@@ -221,11 +215,12 @@ static char *header_of(const struct job *job, uint64_t recorded)
 void records_begin(struct records *r, uint64_t recorded, uint64_t time_ns)
 {
     char *text = header_of(r->job, recorded);
+    r->ranks = calloc(r->job->rank_count ? (size_t)r->job->rank_count : r->job->world, sizeof *r->ranks);
     for (int i = 0; i < r->queued; i++)
         if (r->queue[i].record.time_ns < time_ns) time_ns = r->queue[i].record.time_ns;
     r->given_ns = time_ns;
     if (text) records_tell(r, RECORD(RUN, run, TEXT_OF(text)));
-    else r->job->failed = true;
+    r->job->failed |= !text || !r->ranks;
     free(text);
     records_tell(r, RECORD(STATE, state, 0, RUN_RUNNING, TEXT_OF("")));
 }
@@ -235,4 +230,143 @@ void records_free(struct records *r)
     free(r->queue);
     free(r->ranks);
     bytes_release(&r->out);
+}
+
+/* ---- a settled job as a trace ---- */
+
+/* Of the item that lies `ahead` items after what was pushed; INT64_MAX: there are not so many. */
+static int64_t begin_of(const struct job_lane *lane, int ahead)
+{
+    return lane->pushed + ahead < lane->count ? lane->at[lane->pushed + ahead].started_ns : INT64_MAX;
+}
+
+/* Of any rank and lane. */
+static int64_t earliest(const struct job *job, int ahead)
+{
+    int64_t time_ns = INT64_MAX;
+    for (int r = 0; r < job->rank_count; r++)
+        for (int l = 0; l < JOB_LANES; l++) {
+            const int64_t at_ns = begin_of(&job->ranks[r].lane[l], ahead);
+            if (at_ns < time_ns) time_ns = at_ns;
+        }
+    return time_ns;
+}
+
+static uint64_t in_trace(const struct records *r, int64_t time_ns)
+{
+    return time_ns < r->origin_ns ? 1 : (uint64_t)(time_ns - r->origin_ns) + 1;
+}
+
+/* ---- what came first in the trace ---- */
+
+static bool several_hosts(const struct job *job)
+{
+    const char *first = NULL;
+    for (int r = 0; r < job->rank_count; r++) {
+        const char *host = job->ranks[r].host;
+        if (first && *host && strcmp(first, host)) return true;
+        if (*host && !first) first = host;
+    }
+    return false;
+}
+
+static void push_hosts(struct records *r)
+{
+    uint32_t machine = 0;
+    const char *before = NULL;
+    for (int n = 0; n < r->job->rank_count && r->far; n++) {
+        const struct job_rank *rank = &r->job->ranks[n];
+        if (!rank->present) continue;
+        machine += before && strcmp(before, rank->host);
+        before = rank->host;
+        records_push(r, n, 1, RECORD(HOST, host, machine, TEXT_OF(rank->host)));
+        if (rank->offset_ns)
+            records_push(r, n, 1, RECORD(CLOCK, clock, machine, rank->offset_ns, (uint64_t)r->job->apart_ns, 0));
+    }
+}
+
+/* What the import says of the whole, once: a line for the log, so that a reader of the trace finds it. */
+static void push_lanes_and_remarks(struct records *r)
+{
+    char text[256];
+    for (int n = 0; n < r->job->rank_count; n++)
+        for (int l = 0; l < LANES; l++) {
+            const struct job_lane *lane = &r->job->ranks[n].lane[l];
+            if (lane->name[0]) records_push(r, n, 1, RECORD(LANE, lane, (uint8_t)l, TEXT_OF(lane->name)));
+            if (!lane->left_out) continue;
+            snprintf(text, sizeof text, "rank %d, %s: %d operations overlap another one and are left out", n,
+                     lane->name[0] ? lane->name : lane_name((enum lane)l), lane->left_out);
+            records_tell(r, RECORD(LOG, log, 1, TEXT_OF(text)));
+        }
+    snprintf(text, sizeof text, "bytes sent are not measured: they follow from each payload, as in a ring");
+    if (r->job->by_formula) records_tell(r, RECORD(LOG, log, 0, TEXT_OF(text)));
+}
+
+/* ---- what ranks did ---- */
+
+static void push_span(struct records *r, int rank, int lane, const struct job_span *span)
+{
+    const uint64_t begun_ns = in_trace(r, span->started_ns), ended_ns = in_trace(r, span->ended_ns);
+    if (lane == JOB_MEMORY) {
+        records_push(
+            r, rank, begun_ns,
+            RECORD(MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, span->live_bytes, span->reserved_bytes, 0));
+    } else if (lane == JOB_STEPS) {
+        records_push(r, rank, begun_ns, RECORD(STEP_BEGIN, step_begin, span->number, TRACE_OBSERVED, TRACE_NO_STAGE));
+        records_push_step_end(r, rank, span->number, begun_ns, ended_ns, 0, span->loss);
+    } else {
+        const struct job_lane *steps = &r->job->ranks[rank].lane[JOB_STEPS];
+        const uint32_t step = span->step < (uint32_t)steps->count ? steps->at[span->step].number : 0;
+        const uint64_t issued_ns = in_trace(r, span->started_ns - span->issued_ns);
+        records_push_op(r, rank,
+                        &(struct records_op){step, span->op, issued_ns, begun_ns, ended_ns, span->peers_ns, 0});
+    }
+}
+
+static int put_out(struct bytes *out, struct trace_file *file, struct error *err)
+{
+    int status = STATUS_OK;
+    for (size_t at = 0; at < out->count && !status; at += trace_peek(out->at + at).bytes)
+        status = trace_file_put_encoded(file, out->at + at, err);
+    out->count = 0;
+    return status;
+}
+
+/* In rounds, so that memory holds few records: a round ends where the first lane has had AT_ONCE items. */
+static int write_all(struct records *r, struct trace_file *file, struct error *err)
+{
+    enum { AT_ONCE = 4096 };
+    struct job *job = r->job;
+    int status = STATUS_OK;
+    records_begin(r, (uint64_t)job_recorded(job), 1);
+    push_lanes_and_remarks(r);
+    push_hosts(r);
+    while (!status && !job->failed && earliest(job, 0) < INT64_MAX) {
+        const int64_t later_ns = earliest(job, AT_ONCE), until_ns = later_ns < INT64_MAX ? later_ns : INT64_MAX - 1;
+        for (int rank = 0; rank < job->rank_count; rank++)
+            for (int l = 0; l < JOB_LANES; l++)
+                for (struct job_lane *lane = &job->ranks[rank].lane[l]; begin_of(lane, 0) <= until_ns; lane->pushed++)
+                    push_span(r, rank, l, &lane->at[lane->pushed]);
+        records_release(r, later_ns < INT64_MAX ? in_trace(r, until_ns) : UINT64_MAX, SIZE_MAX);
+        status = put_out(&r->out, file, err);
+    }
+    records_tell(r, RECORD(STATE, state, 0, RUN_ENDED, TEXT_OF("")));
+    records_tell(r, RECORD(END, end, OUTCOME_FINISHED, TEXT_OF("")));
+    if (!status) status = put_out(&r->out, file, err);
+    return status || !job->failed ? status : error_set(err, STATUS_RUN, "no memory for the trace of a job");
+}
+
+int job_write(struct job *job, const char *path, struct error *err)
+{
+    struct records records = {.job = job, .far = several_hosts(job), .origin_ns = earliest(job, 0)};
+    struct trace_file *file;
+    if (job->failed) return error_set(err, STATUS_RUN, "no memory for what was read");
+    if (records.origin_ns == INT64_MAX)
+        return error_set(err, STATUS_INPUT, "no operation, step or memory of a job was found in it");
+    int status = trace_file_create(&file, path, err);
+    if (status) return status;
+    status = write_all(&records, file, err);
+    records_free(&records);
+    const int closed = trace_file_close(file, status ? NULL : err);
+    return status ? status : closed;
 }

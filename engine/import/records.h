@@ -2,13 +2,13 @@
  * and adds three things: an OPERATION record before an operation's first use, the TRAFFIC of each step before its end, and in each
  * collective the time that a rank waited for the last one. An operation that ends after its step counts in no TRAFFIC.
  *
- *     struct records records = {.job = job, .ranks = calloc(...)};
+ *     struct records records = {.job = job};
  *     records_begin(&records, recorded, time_ns);
  *     records_push_op(&records, rank, &(struct records_op){...}) ...
  *     records_release(&records, until_ns, most_bytes);    then use records.out and set records.out.count = 0
  *     records_free(&records);
  *
- * No memory: job_failed(). */
+ * Without memory job->failed is set. */
 #pragma once
 
 #include "engine/base/tier.h"
@@ -31,6 +31,7 @@ struct records {
     struct bytes out;  /* records that were given, encoded */
     uint64_t given_ns; /* time of the newest of them */
     bool far;          /* ranks are on several hosts */
+    int64_t origin_ns; /* of a job: its time 1 */
     struct moment *queue;
     int queued, room, ops_told;
     uint64_t arrived;
@@ -40,7 +41,7 @@ struct records {
         uint64_t sent_bytes[TRAFFIC_KINDS], busy_ns[TRAFFIC_KINDS];
         uint64_t peak_bytes[TRACE_UNATTRIBUTED + 1];
         struct trace_of_memory memory; /* the newest */
-    } *ranks; /* the caller makes them, zeroed, before the first release */
+    } *ranks;
     struct { uint32_t step, count; double sum; } loss; /* of the newest step: the mean of those that ranks have told */
 };
 
@@ -50,7 +51,7 @@ struct records {
         .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
     }
 
-/* Gives the header, and that the job runs. recorded: ranks of which something is known. */
+/* Gives the header, and that the job runs; none may be released before. recorded: ranks of which something is known. */
 void records_begin(struct records *records, uint64_t recorded, uint64_t time_ns);
 
 /* NULL: no memory. Valid until the next call. What comes too late for its time gets that of the newest record. */
@@ -58,9 +59,6 @@ struct moment *records_push(struct records *records, int rank, uint64_t time_ns,
 
 struct records_op { uint32_t step, op; uint64_t issued_ns, started_ns, ended_ns, peers_ns, meeting; };
 void records_push_op(struct records *records, int rank, const struct records_op *op);
-/* category: or TRACE_UNATTRIBUTED. */
-void records_push_memory(struct records *records, int rank, uint64_t time_ns, int category, uint64_t live_bytes,
-                         uint64_t reserved_bytes);
 void records_push_step_end(struct records *records, int rank, uint32_t step, uint64_t begun_ns, uint64_t ended_ns,
                            uint32_t micro_steps, float loss);
 

@@ -1,4 +1,12 @@
-/* What was allocated before a trace's first action is not in the file. It is found by undoing all actions, from the last to the
+/* A snapshot of PyTorch's CUDA caching allocator, which torch.cuda.memory._dump_snapshot() writes as a pickle: the memory of each GPU over
+ * time, without operations.
+ * Format: pytorch, torch/csrc/cuda/memory_snapshot.cpp (_memory_snapshot_pickled()) and the docstring of _snapshot() in
+ * torch/cuda/memory.py; sizes: record_trace() in c10/cuda/CUDACachingAllocator.cpp; readers: torch/cuda/_memory_viz.py.
+ *
+ * Allocated bytes are what the program asked for, without the allocator's rounding: the trace records no other size.
+ * Memory that is freed while another stream still uses it no longer counts. Reserved bytes are those of the segments.
+ *
+ * What was allocated before a trace's first action is not in the file. It is found by undoing all actions, from the last to the
  * first, on the blocks that the segments have at the end. The trace ends at the snapshot, because PyTorch's ring overwrites
  * the oldest entries, so this also holds for a truncated history.
  *
@@ -6,11 +14,9 @@
  * thread allocated while the snapshot was taken. This shows as an undo that does not fit: an allocation of a block that is not
  * there, or there with another size, or a free of one that is there. Then the beginning is unknown, and so is all that follows.
  * A gap that no later action contradicts is not noticed. */
-#include "engine/import/snapshot.h"
-
 #include <stdio.h>
 
-#include "engine/base/map.h"
+#include "engine/import/job.h"
 #include "engine/import/pickle.h"
 
 enum { UNKNOWN = -1, GPUS_MAX = 1024 };
@@ -35,8 +41,9 @@ struct walk {
     struct job *job;
     const struct pickle *pickle;
     const struct pickle_value *segments, *traces;
-    uint64_t most;              /* visits left: values may have more paths than bytes; a snapshot has not */
-    uint64_t timeless, unknown; /* actions that could not be used */
+    uint64_t most;                       /* visits left: values may have more paths than bytes; a snapshot has not */
+    uint64_t changes, timeless, unknown; /* actions that were used; that could not be */
+    int next_rank;                       /* of the next GPU that acted */
     struct error *err;
     struct map blocks;           /* of one GPU, by address */
     int64_t allocated, reserved; /* its bytes, at the end and led back to the beginning */
@@ -46,6 +53,8 @@ static int no_snapshot(struct walk *walk, const char *what)
 {
     return error_set(walk->err, STATUS_INPUT, "no snapshot of PyTorch's memory: %s", what);
 }
+
+static const struct pickle_value none = {.kind = PICKLE_LIST};
 
 static bool is_list(const struct pickle_value *value)
 {
@@ -158,22 +167,21 @@ static int take_actions(struct walk *walk, const struct pickle_value *trace, str
         if (!text_of(walk, entry, "action").at) return no_snapshot(walk, "an entry of a trace has no action");
         if (walk->allocated != UNKNOWN) walk->allocated += action->allocated * size;
         if (walk->reserved != UNKNOWN) walk->reserved += action->reserved * size;
-        if (!time || time->kind != PICKLE_INT || __builtin_mul_overflow(time->integer, 1000, &time_ns))
-            walk->timeless++;
-        else if (walk->allocated < 0) walk->unknown++;
-        else
-            job_add(walk->job, rank, JOB_MEMORY,
-                    (struct job_span){.started_ns = time_ns,
-                                      .live_bytes = (uint64_t)walk->allocated,
-                                      .reserved_bytes = walk->reserved < 0 ? 0 : (uint64_t)walk->reserved});
+        const bool timed = time && time->kind == PICKLE_INT && !__builtin_mul_overflow(time->integer, 1000, &time_ns);
+        walk->timeless += !timed;
+        walk->unknown += timed && walk->allocated < 0;
+        if (!timed || walk->allocated < 0) continue;
+        walk->changes++;
+        job_add(walk->job, rank, JOB_MEMORY,
+                (struct job_span){.started_ns = time_ns,
+                                  .live_bytes = (uint64_t)walk->allocated,
+                                  .reserved_bytes = walk->reserved < 0 ? 0 : (uint64_t)walk->reserved});
     }
     return STATUS_OK;
 }
 
-/* *rank: of a GPU that acted; then it counts on. */
-static int walk_gpu(struct walk *walk, int number, int *rank)
+static int walk_gpu(struct walk *walk, int number)
 {
-    static const struct pickle_value none = {.kind = PICKLE_LIST};
     const struct pickle_value *trace = &none;
     int status = STATUS_OK;
     if ((size_t)number < pickle_count(walk->traces)) trace = pickle_member(walk->pickle, walk->traces, (size_t)number);
@@ -192,15 +200,14 @@ static int walk_gpu(struct walk *walk, int number, int *rank)
     if (!status) status = undo_actions(walk, trace);
     map_release(&walk->blocks);
     if (status || !pickle_count(trace)) return status;
-    struct job_rank *to = job_rank(walk->job, (*rank)++);
+    struct job_rank *to = job_rank(walk->job, walk->next_rank++);
     if (!to) return error_set(walk->err, STATUS_RUN, "it has too many GPUs, or no memory for them");
     snprintf(to->lane[LANE_COMPUTE].name, sizeof to->lane[0].name, "GPU %d", number);
     return take_actions(walk, trace, to);
 }
 
-static int walk_all(struct walk *walk, int *rank)
+static int walk_all(struct walk *walk)
 {
-    static const struct pickle_value none = {.kind = PICKLE_LIST};
     const struct pickle_value *root = walk->pickle->root;
     /* torch.cuda.memory_snapshot() has the segments alone */
     walk->segments = is_list(root) ? root : pickle_get(walk->pickle, root, "segments");
@@ -215,22 +222,19 @@ static int walk_all(struct walk *walk, int *rank)
     }
     if (gpus > GPUS_MAX) return no_snapshot(walk, "it has more than 1024 devices");
     int status = STATUS_OK;
-    for (int gpu = 0; gpu < gpus && !status; gpu++) status = walk_gpu(walk, gpu, rank);
+    for (int gpu = 0; gpu < gpus && !status; gpu++) status = walk_gpu(walk, gpu);
     return status;
 }
 
 int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err)
 {
     struct pickle pickle;
-    int end_rank = first_rank;
     int status = pickle_read(&pickle, path, err);
     if (status) return status;
-    struct walk walk = {.job = job, .pickle = &pickle, .most = pickle.bytes, .err = err};
-    status = walk_all(&walk, &end_rank);
+    struct walk walk = {.job = job, .pickle = &pickle, .most = pickle.bytes, .next_rank = first_rank, .err = err};
+    status = walk_all(&walk);
     pickle_release(&pickle);
-    *changes = 0;
-    for (int rank = first_rank; rank < end_rank && rank < job->rank_count; rank++)
-        *changes += (uint64_t)job->ranks[rank].lane[JOB_MEMORY].count;
+    *changes = walk.changes;
     if (!status && !*changes)
         status = error_set(err, STATUS_INPUT, "%s: the snapshot has no change of memory %s", path,
                            walk.timeless  ? "with its time; PyTorch writes times from version 2.1 on"

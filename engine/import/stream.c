@@ -39,7 +39,7 @@ struct stream {
     bool follow, told, closed;
     uint64_t newest_ns;          /* of all lines */
     uint64_t header_ns, quiet_s; /* when the first header came, by this machine's clock; as the viewer was told */
-    struct job *job;             /* operations and units, each once */
+    struct job job;              /* operations and units, each once */
     struct records records;
     uint64_t (*lane_ended_ns)[LANES]; /* [found.world] */
     struct stream_found found;
@@ -128,13 +128,12 @@ static void take_header(struct stream *s, struct input *input, const cJSON *line
             input->offset_ns = s->inputs[i].offset_ns;
     input->rank = rank;
     if (s->found.ranks++) return;
-    s->found.world = s->job->world = world;
+    s->found.world = s->job.world = world;
     s->lane_ended_ns = calloc(world, sizeof *s->lane_ended_ns);
-    s->records.ranks = calloc(world, sizeof *s->records.ranks);
-    s->job->failed |= !s->lane_ended_ns || !s->records.ranks;
+    s->job.failed |= !s->lane_ended_ns;
     s->header_ns = clock_ns();
-    name_job(s->job, line);
-    snprintf(s->found.recognised, sizeof s->found.recognised, "%s", s->job->recognised);
+    name_job(&s->job, line);
+    snprintf(s->found.recognised, sizeof s->found.recognised, "%s", s->job.recognised);
 }
 
 static enum phase phase_of(const char *phase)
@@ -143,19 +142,19 @@ static enum phase phase_of(const char *phase)
     return phase && (!strcmp(phase, "optimizer") || !strcmp(phase, "between")) ? PHASE_OPTIMIZER : PHASE_FORWARD;
 }
 
-/* On the first of `count` lanes that is free then; with none, on the one that is free first, from then on. */
-static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, const enum lane lanes[], int count,
-                   uint64_t from_ns, uint64_t to_ns, uint64_t meeting)
+/* On the first lane for it that is free then; with none, on the one that is free first, from then on. */
+static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, uint64_t from_ns, uint64_t to_ns,
+                   uint64_t meeting)
 {
     uint64_t *ended_ns = s->lane_ended_ns[rank];
     const uint64_t issued_ns = from_ns;
-    op.lane = lanes[0];
-    for (int l = 1; l < count && ended_ns[op.lane] > from_ns; l++)
-        if (ended_ns[lanes[l]] < ended_ns[op.lane]) op.lane = lanes[l];
+    op.lane = op_lane(op.kind);
+    for (enum lane lane = op.lane; lane < LANES && ended_ns[op.lane] > from_ns; lane++)
+        if (lane_kind(lane) == op_lane(op.kind) && ended_ns[lane] < ended_ns[op.lane]) op.lane = lane;
     if (ended_ns[op.lane] > from_ns) from_ns = ended_ns[op.lane];
     if (to_ns < from_ns) to_ns = from_ns;
     ended_ns[op.lane] = to_ns;
-    const int64_t number = job_operation(s->job, &op);
+    const int64_t number = job_operation(&s->job, &op);
     if (number >= 0)
         records_push_op(&s->records, rank,
                         &(struct records_op){step, (uint32_t)number, issued_ns, from_ns, to_ns, 0, meeting});
@@ -164,24 +163,22 @@ static void put_op(struct stream *s, int rank, uint32_t step, struct job_op op, 
 /* Parts of a step: of a unit, or the optimizer; whole forwards and backwards enclose those of their units. */
 static void take_end(struct stream *s, struct input *input, const cJSON *line)
 {
-    static const enum lane lanes[] = {LANE_COMPUTE, LANE_COMPUTE_2};
     const char *what = json_get_text(line, "what");
-    const int unit = (int)json_get_number(line, "unit", s->job->unit_count - 1, -1);
+    const int unit = (int)json_get_number(line, "unit", s->job.unit_count - 1, -1);
     const uint64_t from_ns = time_of(input, line, "begin_t"), to_ns = time_of(input, line, "t");
     if (!what || !from_ns || to_ns < from_ns) return wrong(s, input, "an end without what, begin_t or t");
     const bool updates = !strcmp(what, "optimizer");
     char name[64];
-    if (unit < 0 && s->job->unit_count && !updates) return;
+    if (unit < 0 && s->job.unit_count && !updates) return;
     const enum phase phase = updates ? PHASE_OPTIMIZER : !strcmp(what, "forward") ? PHASE_FORWARD : PHASE_BACKWARD;
-    snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->job->units[unit].name : "");
+    snprintf(name, sizeof name, "%.30s%s%s", what, unit >= 0 ? " " : "", unit >= 0 ? s->job.units[unit].name : "");
     put_op(s, input->rank, step_of(line), (struct job_op){.kind = OP_WORK, .phase = phase, .unit = unit, .name = name},
-           lanes, 2, from_ns, to_ns, 0);
+           from_ns, to_ns, 0);
 }
 
 /* From its issue until the wait for it returned. One before the first step is of none. */
 static void take_collective(struct stream *s, struct input *input, const cJSON *line)
 {
-    static const enum lane lanes[] = {LANE_COMM, LANE_COMM_2, LANE_COMM_3};
     static const char *const ends[] = {"waited_t", "returned_t", "t"};
     const char *word = json_get_text(line, "collective"), *phase = json_get_text(line, "phase");
     const double number = json_get_number(line, "number", 9e15, 0), in = json_get_number(line, "input_bytes", 1e18, 0),
@@ -200,7 +197,7 @@ static void take_collective(struct stream *s, struct input *input, const cJSON *
                         .bytes = (uint64_t)(in > out ? in : out)};
     const uint32_t step = phase && !strcmp(phase, "start") ? 0 : step_of(line);
     const bool all = number >= 1 && issued_ns && op.ranks == s->found.world;
-    put_op(s, input->rank, step, op, lanes, 3, issued_ns ? issued_ns : to_ns, to_ns, all ? (uint64_t)number : 0);
+    put_op(s, input->rank, step, op, issued_ns ? issued_ns : to_ns, to_ns, all ? (uint64_t)number : 0);
 }
 
 static void take_memory(struct stream *s, struct input *input, const cJSON *line)
@@ -217,15 +214,17 @@ static void take_memory(struct stream *s, struct input *input, const cJSON *line
         const double told = json_get_number(line, keys[k].key, 1e18, -1);
         if (told < 0) continue;
         known += (uint64_t)told;
-        records_push_memory(&s->records, input->rank, time_ns, keys[k].category, (uint64_t)told, (uint64_t)told);
+        records_push(&s->records, input->rank, time_ns,
+                     RECORD(MEMORY, memory, TIER_DEVICE, keys[k].category, (uint64_t)told, (uint64_t)told, 0));
     }
     const double allocated = json_get_number(line, "allocated_bytes", 1e18, -1);
     if (allocated < 0 || !time_ns) return;
     const uint64_t all = (uint64_t)allocated, reserved = (uint64_t)json_get_number(line, "reserved_bytes", 1e18, 0),
                    peak = (uint64_t)json_get_number(line, "peak_allocated_bytes", 1e18, 0),
                    other = all > known ? all - known : 0;
-    records_push_memory(&s->records, input->rank, time_ns, TRACE_UNATTRIBUTED, other,
-                        reserved > known ? reserved - known : other);
+    records_push(
+        &s->records, input->rank, time_ns,
+        RECORD(MEMORY, memory, TIER_DEVICE, TRACE_UNATTRIBUTED, other, reserved > known ? reserved - known : other, 0));
     records_push(&s->records, input->rank, time_ns,
                  RECORD(TIER_PEAK, tier_peak, TIER_DEVICE, all, reserved, peak, reserved));
 }
@@ -289,7 +288,7 @@ static void take_line(struct stream *s, struct input *input, const char *text, s
     if (!kind) wrong(s, input, "no JSON object with a kind");
     else if (!strcmp(kind, "header")) take_header(s, input, line);
     else if (input->rank < 0) wrong(s, input, "no header before it");
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind && input->rank >= 0 && !job_failed(s->job); k++)
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0] && kind && input->rank >= 0 && !s->job.failed; k++)
         if (!strcmp(kind, kinds[k].kind)) kinds[k].take(s, input, line);
     const uint64_t time_ns = input->rank >= 0 ? time_of(input, line, "t") : 0;
     if (time_ns > input->newest_ns) input->newest_ns = time_ns;
@@ -336,12 +335,11 @@ static bool read_input(struct stream *s, struct input *input)
 
 static void add_input(struct stream *s, int fd, const char *name)
 {
-    if (fd < 0 || s->count == INPUTS_MAX || !array_grow((void **)&s->inputs, s->count, &s->room, sizeof *s->inputs)) {
-        if (fd >= 0) close(fd);
-        return;
-    }
-    s->inputs[s->count] = (struct input){.fd = fd, .rank = -1, .read_ns = clock_ns()};
-    snprintf(s->inputs[s->count++].name, sizeof s->inputs->name, "%s", name);
+    struct input *input = fd < 0 || s->count == INPUTS_MAX ? NULL : array_add(s->inputs, s->count, s->room);
+    if (input) {
+        *input = (struct input){.fd = fd, .rank = -1, .read_ns = clock_ns()};
+        snprintf(input->name, sizeof input->name, "%s", name);
+    } else if (fd >= 0) close(fd);
 }
 
 static bool is_file_of_lines(const char *path)
@@ -449,7 +447,7 @@ static enum source_result next(void *self, struct source_block *block)
     if (ticked && s->folder && s->found.ranks < s->found.world) add_files(s);
     struct records *records = &s->records;
     records->out.count = 0;
-    while (came && !records->out.count && !job_failed(s->job)) {
+    while (came && !records->out.count && !s->job.failed) {
         add_connections(s);
         came = read_all(s, &ended);
         const bool all_here =
@@ -458,9 +456,9 @@ static enum source_result next(void *self, struct source_block *block)
             records_begin(records, s->found.ranks, s->newest_ns);
             s->told = true;
         }
-        if (s->told) records_release(records, told_until(s), BLOCK_BYTES);
+        if (s->told && !s->job.failed) records_release(records, told_until(s), BLOCK_BYTES);
     }
-    if (job_failed(s->job)) return source_fail(block, "no memory to follow the job");
+    if (s->job.failed) return source_fail(block, "no memory to follow the job");
     if (ended && !records->queued && s->told) tell_end(s);
     else if (ticked && s->told) tell_quiet(s);
     block->records = records->out.at;
@@ -486,7 +484,7 @@ static void close_stream(void *self)
     free(s->lane_ended_ns);
     free(s->folder);
     records_free(&s->records);
-    job_free(s->job);
+    job_release(&s->job);
     free(s);
 }
 
@@ -498,9 +496,9 @@ int stream_open(struct source **out, const char *path, bool follow, struct error
 {
     struct stat there;
     struct stream *s = calloc(1, sizeof *s);
-    if (!s || !(s->job = job_new())) return free(s), error_set(err, STATUS_RUN, "no memory to follow a job");
+    if (!s) return error_set(err, STATUS_RUN, "no memory to follow a job");
     s->listener = s->timer = -1;
-    s->records.job = s->job;
+    s->records.job = &s->job;
     s->follow = follow;
     int status = STATUS_OK;
     if (!strncmp(path, "unix:", 5)) {

@@ -25,15 +25,13 @@ static size_t copy_clean(struct foreign_text text, char *out, size_t room)
     return written;
 }
 
-/* False: one is damaged, or says NUL, which would end the text. */
+/* False: one is damaged, or says NUL, which would end the text. The quote behind the text ends the last one's digits. */
 static bool escapes_are_good(struct foreign_text text)
 {
-    static const char digits[] = "0123456789abcdefABCDEF";
     for (size_t i = 0; i + 1 < text.bytes; i += 1 + (text.at[i] == '\\')) {
+        const char *digits = text.at + i + 2;
         if (text.at[i] != '\\' || text.at[i + 1] != 'u') continue;
-        if (i + 6 > text.bytes || memcmp(text.at + i + 2, "0000", 4) == 0) return false;
-        for (int d = 2; d < 6; d++)
-            if (!memchr(digits, text.at[i + d], sizeof digits - 1)) return false;
+        if (strspn(digits, "0123456789abcdefABCDEF") < 4 || !memcmp(digits, "0000", 4)) return false;
     }
     return true;
 }
@@ -73,19 +71,19 @@ enum foreign_number foreign_scaled(struct foreign_text text, int scale, int64_t 
     const char *at = text.at, *end = at + text.bytes;
     const bool negative = at < end && *at == '-';
     uint64_t sum = 0;
-    int places = -1; /* digits behind the point that were taken; -1: there was none yet */
+    int places = -1; /* digits behind the point; -1: there was none yet. The first beyond the scale rounds */
     at += negative;
     if (at == end || !is_digit(*at)) return FOREIGN_NO_NUMBER;
-    for (; at < end && (is_digit(*at) || (*at == '.' && places < 0)) && places < scale; at++) {
-        places += *at == '.' || places >= 0;
-        if (*at == '.') continue;
-        if (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (uint64_t)(*at - '0'), &sum))
+    for (; at < end && (is_digit(*at) || (*at == '.' && places < 0)); at++) {
+        const bool counts = *at != '.' && places < scale;
+        if (counts &&
+            (__builtin_mul_overflow(sum, 10, &sum) || __builtin_add_overflow(sum, (uint64_t)(*at - '0'), &sum)))
             return FOREIGN_OUT_OF_RANGE;
+        if (*at != '.' && places == scale && sum <= INT64_MAX) sum += *at >= '5';
+        places += *at == '.' || places >= 0;
     }
     for (places += places < 0; places < scale; places++)
         if (__builtin_mul_overflow(sum, 10, &sum)) return FOREIGN_OUT_OF_RANGE;
-    if (at < end && is_digit(*at)) sum += *at >= '5' && sum <= INT64_MAX; /* else it is out of range, and must not wrap */
-    while (at < end && is_digit(*at)) at++;
     if (at < end) return (*at | 0x20) == 'e' ? by_double(text, scale, value) : FOREIGN_NO_NUMBER;
     if (end[-1] == '.') return FOREIGN_NO_NUMBER;
     if (sum > INT64_MAX) return FOREIGN_OUT_OF_RANGE;

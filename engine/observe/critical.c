@@ -94,9 +94,10 @@ bool critical_path_of(struct critical *out, const struct history *history, const
     uint64_t until_ns = at.span->ended_ns;
     for (int count = 0; at.span && count < MOST; count++) {
         const struct place from = last_to_come(&walk, at);
+        const uint64_t begun_ns = from.span->started_ns > step->begun_ns ? from.span->started_ns : step->begun_ns;
         out->hops += from.rank != at.rank;
-        add(out, at, from.span->started_ns > step->begun_ns ? from.span->started_ns : step->begun_ns, until_ns);
-        until_ns = from.span->started_ns > step->begun_ns ? from.span->started_ns : step->begun_ns;
+        add(out, at, begun_ns, until_ns);
+        until_ns = begun_ns;
         if (until_ns <= step->begun_ns) break;
         at = before(&walk, from.rank, until_ns, false);
         const uint64_t ended_ns = at.span && at.span->ended_ns > step->begun_ns ? at.span->ended_ns : step->begun_ns;

@@ -105,8 +105,8 @@ static void check_job(const char *name, const char *recognised)
     cJSON *truth = cJSON_Parse(text);
     assert_non_null(truth);
     if (import_files(&import, (const char *const[]){folder}, 1, &err)) fail_msg("%s: %s", name, err.text);
-    assert_string_equal(import.job->recognised, recognised);
-    assert_int_equal(import.job->world, (int)json_get_number(truth, "ranks", 1e6, 0));
+    assert_string_equal(import.job.recognised, recognised);
+    assert_int_equal(import.job.world, (int)json_get_number(truth, "ranks", 1e6, 0));
     assert_int_equal(import.beside_count, 1); /* truth.json is JSON, but no trace */
     const cJSON *step;
     int steps = 0;
@@ -116,17 +116,17 @@ static void check_job(const char *name, const char *recognised)
         const int rank = (int)json_get_number(step, "rank", 1e6, 0);
         const uint32_t number = (uint32_t)json_get_number(step, "step", 1e6, 0);
         told_in(told, step);
-        found_in(found, import.job, rank, number);
+        found_in(found, &import.job, rank, number);
         for (int kind = 0; kind < OP_KINDS; kind++)
             if (told[kind].count != found[kind].count || told[kind].bytes != found[kind].bytes)
                 fail_msg("%s, rank %d, step %u, kind %d: the job counted %lld of %lld bytes, found were %lld of %lld",
                          name, rank, number, kind, (long long)told[kind].count, (long long)told[kind].bytes,
                          (long long)found[kind].count, (long long)found[kind].bytes);
-        same_time(&import.job->ranks[rank], number, json_get_number(step, "seconds", 1e9, 0));
+        same_time(&import.job.ranks[rank], number, json_get_number(step, "seconds", 1e9, 0));
         steps++;
     }
     assert_true(steps >= 4);
-    assert_true(import.job->matched >= 2);
+    assert_true(import.job.matched >= 2);
     import_release(&import);
     cJSON_Delete(truth);
     free(text);
@@ -172,7 +172,7 @@ static void kernels_are_of_the_phase_that_launched_them(void **state)
     const char *path = write_file("gpu.json", kineto_gpu);
     (void)state;
     if (import_files(&import, &path, 1, &err)) fail_msg("%s", err.text);
-    const struct job *job = import.job;
+    const struct job *job = &import.job;
     const struct job_lane *compute = &job->ranks[0].lane[LANE_COMPUTE];
     assert_int_equal(compute->count, 2);
     assert_string_equal(job->ops[compute->at[0].op].name, "gemm");
@@ -223,18 +223,18 @@ static void clocks_are_aligned_by_collectives(void **state)
     (void)state;
     const char *paths[2] = {rank_file(0, "a", 0, 10), rank_file(1, "b", 5000, 25)};
     if (import_files(&import, paths, 2, &err)) fail_msg("%s", err.text);
-    assert_int_equal(import.job->ranks[0].offset_ns, 0);
-    assert_int_equal(import.job->ranks[1].offset_ns, INT64_C(5000000000));
-    assert_int_equal(import.job->matched, 1);
-    assert_int_equal(import.job->apart_ns, 0);
-    assert_int_equal(only_span(import.job, LANE_COMM)->peers_ns, 15 * 1000 * 1000); /* rank 1 comes 15 ms later */
-    assert_int_equal(import.job->ranks[1].lane[LANE_COMM].at[0].peers_ns, 0);
-    assert_int_equal(import.job->ops[only_span(import.job, LANE_COMM)->op].bytes, 40);
+    assert_int_equal(import.job.ranks[0].offset_ns, 0);
+    assert_int_equal(import.job.ranks[1].offset_ns, INT64_C(5000000000));
+    assert_int_equal(import.job.matched, 1);
+    assert_int_equal(import.job.apart_ns, 0);
+    assert_int_equal(only_span(&import.job, LANE_COMM)->peers_ns, 15 * 1000 * 1000); /* rank 1 comes 15 ms later */
+    assert_int_equal(import.job.ranks[1].lane[LANE_COMM].at[0].peers_ns, 0);
+    assert_int_equal(import.job.ops[only_span(&import.job, LANE_COMM)->op].bytes, 40);
     import_release(&import);
     paths[1] = rank_file(1, "a", 5000, 25); /* one host has one clock: what is far apart there is far apart */
     if (import_files(&import, paths, 2, &err)) fail_msg("%s", err.text);
-    assert_int_equal(import.job->ranks[1].offset_ns, 0);
-    assert_int_equal(import.job->apart_ns, INT64_C(5000000000));
+    assert_int_equal(import.job.ranks[1].offset_ns, 0);
+    assert_int_equal(import.job.apart_ns, INT64_C(5000000000));
     import_release(&import);
 }
 
@@ -261,12 +261,12 @@ static void modules_are_units_of_every_rank(void **state)
         paths[r] = write_file(r ? "rank1.json" : "rank0.json", text[r]);
     }
     if (import_files(&import, paths, 2, &err)) fail_msg("%s", err.text);
-    assert_int_equal(import.job->unit_count, 2);
+    assert_int_equal(import.job.unit_count, 2);
     for (int r = 0; r < 2; r++) {
-        const struct job_lane *lane = &import.job->ranks[r].lane[LANE_COMPUTE];
+        const struct job_lane *lane = &import.job.ranks[r].lane[LANE_COMPUTE];
         assert_int_equal(lane->count, 4);
         for (int i = 0; i < 4; i++)
-            assert_int_equal(import.job->ops[lane->at[i].op].unit, i == 1 || i == 2 ? i - 1 : JOB_NO_UNIT);
+            assert_int_equal(import.job.ops[lane->at[i].op].unit, i == 1 || i == 2 ? i - 1 : JOB_NO_UNIT);
     }
     import_release(&import);
 }
@@ -344,7 +344,7 @@ static void refused(const char *const *paths, int count, int status, const char 
     struct error err;
     assert_int_equal(import_files(&import, paths, count, &err), status);
     if (!strstr(err.text, part)) fail_msg("\"%s\" does not say \"%s\"", err.text, part);
-    assert_null(import.job);
+    assert_null(import.job.ranks);
 }
 
 static void wrong_files(void **state)

@@ -140,9 +140,9 @@ static void import_all(struct bytes *bytes)
     int fd = file_of(bytes, path), trace;
     if (import_files(&import, paths, 1, &err)) check_line(err.text);
     else {
-        char *json = import_json(&import);
-        assert(json);
-        free(json);
+        cJSON *facts = import_facts(&import);
+        assert(facts);
+        cJSON_Delete(facts);
         import_release(&import);
         if (import_to_unnamed(paths, 1, out, &trace, &err)) check_line(err.text);
         else read_trace(out), close(trace), accepted++;

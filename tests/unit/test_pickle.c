@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
+#include "engine/import/job.h"
 #include "engine/import/pickle.h"
-#include "engine/import/snapshot.h"
 #include "tests/support/pickle_writer.h"
 
 static int read_bytes(struct pickle *pickle, const void *bytes, size_t count, struct error *err)
@@ -172,16 +172,16 @@ static void test_knots(void **state)
 
 /* ---- a snapshot ---- */
 
-/* The snapshot as a job of the GPUs that acted; the caller frees. */
-static int job_of(struct job **job, const void *bytes, size_t count, uint64_t *changes, struct error *err)
+/* The snapshot as a job of the GPUs that acted; the caller releases it. */
+static int job_of(struct job *job, const void *bytes, size_t count, uint64_t *changes, struct error *err)
 {
     char path[64];
     int fd = memfd_create("snapshot", MFD_CLOEXEC);
-    *job = job_new();
-    assert_true(*job && fd >= 0);
+    *job = (struct job){.parameters = -1};
+    assert_true(fd >= 0);
     assert_int_equal(write(fd, bytes, count), count);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    const int status = snapshot_to_job(*job, path, 0, changes, err);
+    const int status = snapshot_to_job(job, path, 0, changes, err);
     close(fd);
     return status;
 }
@@ -221,36 +221,36 @@ static void test_snapshot(void **state)
     } expected[] = {{300, 6144},  {1300, 6144}, {1000, 6144}, {1000, 6144}, {1000, 6144},
                     {1000, 6144}, {1064, 6144}, {1000, 6144}, {1000, 6144}};
     struct written written = {.count = 0};
-    struct job *job;
+    struct job job;
     struct error err;
     uint64_t changes;
     put_snapshot(&written, 300, 0x9000);
     if (job_of(&job, written.at, written.count, &changes, &err)) fail_msg("%s", err.text);
     assert_int_equal(changes, 9);
-    assert_int_equal(job->rank_count, 1); /* the second device did nothing */
-    assert_string_equal(job->ranks[0].lane[LANE_COMPUTE].name, "GPU 0");
-    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].count, 9);
+    assert_int_equal(job.rank_count, 1); /* the second device did nothing */
+    assert_string_equal(job.ranks[0].lane[LANE_COMPUTE].name, "GPU 0");
+    assert_int_equal(job.ranks[0].lane[JOB_MEMORY].count, 9);
     for (int a = 0; a < 9; a++) {
-        const struct job_span *memory = &job->ranks[0].lane[JOB_MEMORY].at[a];
+        const struct job_span *memory = &job.ranks[0].lane[JOB_MEMORY].at[a];
         assert_int_equal(memory->live_bytes, expected[a].allocated);
         assert_int_equal(memory->reserved_bytes, expected[a].reserved);
         assert_int_equal(memory->started_ns, 1000001000 + 1000 * a);
     }
-    job_free(job);
+    job_release(&job);
 }
 
 /* Where actions do not lead to the segments, the beginning is unknown, and so is all that follows. */
 static void test_snapshot_unknown(void **state)
 {
     (void)state;
-    struct job *job;
+    struct job job;
     struct error err;
     uint64_t changes;
     struct written other = {.count = 0};
     put_snapshot(&other, 300, 0xa000); /* allocates a block that no segment has */
     assert_int_equal(job_of(&job, other.at, other.count, &changes, &err), STATUS_INPUT);
     assert_non_null(strstr(err.text, "no change of memory whose bytes are known"));
-    job_free(job);
+    job_release(&job);
     struct written short_trace = {.count = 0}; /* frees what is still allocated, and unmaps more than there is */
     put_head(&short_trace);
     put_key(&short_trace, "segments"), put_list(&short_trace), put_segment(&short_trace, 0, 64, 0);
@@ -262,7 +262,7 @@ static void test_snapshot_unknown(void **state)
     end_list(&short_trace), end_list(&short_trace), end_all(&short_trace);
     assert_int_equal(job_of(&job, short_trace.at, short_trace.count, &changes, &err), STATUS_INPUT);
     assert_non_null(strstr(err.text, "no change of memory whose bytes are known"));
-    job_free(job);
+    job_release(&job);
     struct written unmapped = {.count = 0}; /* reserved bytes alone are unknown */
     put_head(&unmapped);
     put_key(&unmapped, "segments"), put_list(&unmapped), put_segment(&unmapped, 0, 64, 0);
@@ -271,9 +271,9 @@ static void test_snapshot_unknown(void **state)
     put_action(&unmapped, "segment_map", 0, 65, 1, NULL), put_action(&unmapped, "alloc", 0, 60, 2, NULL);
     end_list(&unmapped), end_list(&unmapped), end_all(&unmapped);
     if (job_of(&job, unmapped.at, unmapped.count, &changes, &err)) fail_msg("%s", err.text);
-    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].at[1].live_bytes, 60);
-    assert_int_equal(job->ranks[0].lane[JOB_MEMORY].at[1].reserved_bytes, 0);
-    job_free(job);
+    assert_int_equal(job.ranks[0].lane[JOB_MEMORY].at[1].live_bytes, 60);
+    assert_int_equal(job.ranks[0].lane[JOB_MEMORY].at[1].reserved_bytes, 0);
+    job_release(&job);
 }
 
 static void test_no_snapshot(void **state)
@@ -299,13 +299,13 @@ static void test_no_snapshot(void **state)
          NO "it refers to the same entries many times"},
     };
     for (size_t p = 0; p < sizeof pickles / sizeof *pickles; p++) {
-        struct job *job;
+        struct job job;
         struct error err;
         uint64_t changes;
         const int status = job_of(&job, pickles[p].bytes, pickles[p].count, &changes, &err);
         if (status != STATUS_INPUT || strcmp(err.text, pickles[p].line) != 0)
             fail_msg("%s, not %s", status ? err.text : "read", pickles[p].line);
-        job_free(job);
+        job_release(&job);
     }
 }
 
