@@ -8,21 +8,13 @@
 #include "engine/base/words.h"
 
 const struct accounting accounting_table[ACCOUNTINGS] = {
-#define ACCOUNTING(ID, name, stages, who, why) {name, stages, who, why},
-#define PART(ID, category, array, bytes, stages, cut)
+#define PART(category, array, bytes, stages, cut)                                                                      \
+    {                                                                                                                  \
+        CATEGORY_##category, array, bytes, stages, cut                                                                 \
+    }
+#define ACCOUNTING(name, stages, who, why, ...) {name, stages, who, why, {__VA_ARGS__}},
 #include "engine/advise/accountings.def"
-#undef ACCOUNTING
-#undef PART
 };
-
-static const struct accounting_part parts[] = {
-#define ACCOUNTING(ID, name, stages, who, why)
-#define PART(ID, category, array, bytes, stages, cut) {ACCOUNTING_##ID, CATEGORY_##category, array, bytes, stages, cut},
-#include "engine/advise/accountings.def"
-#undef ACCOUNTING
-#undef PART
-};
-enum { PARTS = sizeof parts / sizeof *parts };
 
 int accounting_find(const struct accounting **out, const char *name, struct error *err)
 {
@@ -46,20 +38,18 @@ bool accounting_speaks_of(const struct accounting *accounting, int stage)
     return is_of(accounting->stages, stage);
 }
 
-/* Its next part that counts at this stage, after `part`; PARTS: there is none. Begin with -1. */
-static int next_part(const struct accounting *accounting, int stage, int part)
+/* The part if it counts at this stage, or the next one that does; NULL: none does. Begin with the first. */
+static const struct accounting_part *counted(const struct accounting_part *part, int stage)
 {
-    do part++;
-    while (part < PARTS &&
-           (&accounting_table[parts[part].accounting] != accounting || !is_of(parts[part].stages, stage)));
-    return part;
+    while (part->bytes && !is_of(part->stages, stage)) part++;
+    return part->bytes ? part : NULL;
 }
 
 struct accounting_sum accounting_sum_of(const struct accounting *accounting, int stage)
 {
     struct accounting_sum sum = {0};
-    for (int p = next_part(accounting, stage, -1); p < PARTS; p = next_part(accounting, stage, p))
-        *(stage >= parts[p].cut_from ? &sum.cut : &sum.whole) += parts[p].bytes;
+    for (const struct accounting_part *part = accounting->parts; (part = counted(part, stage)); part++)
+        *(stage >= part->cut_from ? &sum.cut : &sum.whole) += part->bytes;
     return sum;
 }
 
@@ -127,10 +117,10 @@ void accounting_hold(struct accounting_held *held, const struct accounting *acco
 {
     const int stage = setup->schedule.stage, ranks = schedule_shard_ranks(&setup->schedule);
     *held = (struct accounting_held){0};
-    for (int p = next_part(accounting, stage, -1); p < PARTS; p = next_part(accounting, stage, p)) {
-        struct accounting_line *line = append(held, parts[p].category, parts[p].array);
-        const bool cut = stage >= parts[p].cut_from;
-        line->theirs = (struct accounting_side){parts[p].bytes, cut, (double)parts[p].bytes / (cut ? ranks : 1)};
+    for (const struct accounting_part *part = accounting->parts; (part = counted(part, stage)); part++) {
+        struct accounting_line *line = append(held, part->category, part->array);
+        const bool cut = stage >= part->cut_from;
+        line->theirs = (struct accounting_side){part->bytes, cut, (double)part->bytes / (cut ? ranks : 1)};
         held->theirs += line->theirs.held;
     }
     count_ours(held, setup);
@@ -148,12 +138,12 @@ const char *accounting_sum_text(char text[32], struct accounting_sum sum, const 
     return text;
 }
 
-static int setup_at(struct setup *setup, const struct config *config, int stage, struct error *err)
+static int setup_at(struct setup *setup, const struct config *config, int stage)
 {
     struct config at = *config;
     char text[2] = {(char)('0' + stage), '\0'};
-    int status = config_set(&at, "zero_optimization.stage", text, err);
-    return status ? status : setup_init(setup, &at, err);
+    int status = config_set(&at, "zero_optimization.stage", text, NULL);
+    return status ? status : setup_init(setup, &at, NULL);
 }
 
 static const char *side_text(char text[24], const struct accounting_side *side)
@@ -185,18 +175,20 @@ static void add_alone(cJSON *facts, const char *name, const struct accounting_he
     json_put(facts, TEXT(name, text));
 }
 
-/* What the engine keeps at each stage, in bytes a parameter; NAN where this configuration cannot be had. */
-static void stages_of(double ours[STAGES], const struct accounting *accounting, const struct config *config)
+/* In bytes a parameter; null where the accounting says nothing, or this configuration cannot be had. */
+static void add_stages(cJSON *list, const struct accounting *accounting, const struct config *config)
 {
     for (int stage = 0; stage < STAGES; stage++) {
         struct setup setup;
-        struct accounting_held held;
-        struct error ignored;
-        ours[stage] = NAN;
-        if (setup_at(&setup, config, stage, &ignored)) continue;
-        accounting_hold(&held, accounting, &setup);
-        ours[stage] = held.ours;
-        setup_release(&setup);
+        struct accounting_held held = {.ours = NAN};
+        if (!setup_at(&setup, config, stage)) {
+            accounting_hold(&held, accounting, &setup);
+            setup_release(&setup);
+        }
+        json_put(json_item(list), NUMBER("stage", stage),
+                 NUMBER_IF("accounting", accounting_speaks_of(accounting, stage),
+                           accounting_bytes(accounting, stage, config->topology.ranks)),
+                 NUMBER("engine", held.ours));
     }
 }
 
@@ -229,12 +221,10 @@ static void add_line(cJSON *object, const struct accounting_line *line)
 static cJSON *facts_of(const struct accounting *accounting, const struct config *config, const struct setup *setup)
 {
     struct accounting_held held;
-    double ours[STAGES];
     const int stage = setup->schedule.stage, ranks = setup->schedule.ranks;
     const double psi = (double)setup->model.elems;
     cJSON *facts = cJSON_CreateObject();
     accounting_hold(&held, accounting, setup);
-    stages_of(ours, accounting, config);
     json_put(facts, TEXT("accounting", accounting->name), TEXT(".name", accounting->name), TEXT("who", accounting->who),
              TEXT("why", accounting->why), NUMBER("parameters", setup->model.elems), NUMBER("ranks", ranks), NUMBER("stage", stage),
              TEXT(".model", config->model.name), TEXT(".dtype", dtype_name(config->dtype)),
@@ -245,12 +235,7 @@ static cJSON *facts_of(const struct accounting *accounting, const struct config 
     json_put(facts, NUMBER("padding", held.padding), NUMBER(".unpadded", difference(0, held.padding)),
              NUMBER(".theirs", held.theirs), NUMBER(".ours", held.ours), NUMBER(".difference", difference(held.theirs, held.ours)),
              NUMBER(".theirs_bytes", held.theirs * psi), NUMBER(".ours_bytes", held.ours * psi));
-    cJSON *stages = cJSON_AddArrayToObject(facts, "stages");
-    for (int s = 0; s < STAGES; s++) {
-        const bool speaks = accounting_speaks_of(accounting, s);
-        json_put(json_item(stages), NUMBER("stage", s),
-                 NUMBER_IF("accounting", speaks, accounting_bytes(accounting, s, ranks)), NUMBER("engine", ours[s]));
-    }
+    add_stages(cJSON_AddArrayToObject(facts, "stages"), accounting, config);
     add_alone(facts, ".theirs_alone", &held, true);
     add_alone(facts, ".ours_alone", &held, false);
     return facts;

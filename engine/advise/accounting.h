@@ -9,18 +9,13 @@
 
 #include "engine/plan/setup.h"
 
-struct accounting { const char *name, *stages, *who, *why; };
-struct accounting_part { int accounting; enum category category; const char *array; int bytes; const char *stages; int cut_from; };
+/* An array that is counted at some stages; cut_from: the stage from which on a rank has 1/N of it. */
+struct accounting_part { enum category category; const char *array; int bytes; const char *stages; int cut_from; };
 
-enum accounting_id {
-#define ACCOUNTING(ID, name, stages, who, why) ACCOUNTING_##ID,
-#define PART(ID, category, array, bytes, stages, cut)
-#include "engine/advise/accountings.def"
-#undef ACCOUNTING
-#undef PART
-    ACCOUNTINGS
-};
+enum { ACCOUNTING_PARTS_MAX = 7 }; /* behind the last one a part of 0 bytes */
+struct accounting { const char *name, *stages, *who, *why; struct accounting_part parts[ACCOUNTING_PARTS_MAX]; };
 
+enum { ACCOUNTINGS = 9 };
 extern const struct accounting accounting_table[ACCOUNTINGS];
 
 /* Finds a preset by name. STATUS_USAGE: there is none; the error names the nearest. */

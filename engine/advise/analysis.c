@@ -92,23 +92,13 @@ static void add_totals(struct analysis_section *section, const struct analysis *
 {
     struct totals one;
     struct critical path;
-    if (when->begun_ns < history_whole_from(analysis->history) ||
-        history_has_gap(analysis->history, when->begun_ns, when->ended_ns))
-        return;
+    if (!history_step_is_whole(analysis->history, when)) return;
     for (int rank = 0; rank < section->ranks; rank++) {
-        totals_of_step(&one, analysis->history, analysis->model, rank, when);
+        totals_of(&one, analysis->history, analysis->model, rank, when->begun_ns, when->ended_ns, when->step);
         totals_add(&section->rank[rank], &one);
     }
     if (critical_path_of(&path, analysis->history, when)) sums_add(&section->critical, &path, sizeof path);
     section->timed++;
-}
-
-static bool add_loss(struct analysis_section *section, uint32_t step, float loss)
-{
-    if (!array_grow((void **)&section->losses, section->loss_count, &section->loss_room, sizeof *section->losses))
-        return false;
-    section->losses[section->loss_count++] = (struct analysis_loss){step, loss};
-    return true;
 }
 
 static bool add_step(struct analysis *analysis, const struct history_step *when)
@@ -122,7 +112,9 @@ static bool add_step(struct analysis *analysis, const struct history_step *when)
         section->skipped++;
         return true;
     }
-    if (!add_loss(section, step->step, step->loss)) return false;
+    struct analysis_loss *loss = array_add(section->losses, section->loss_count, section->loss_room);
+    if (!loss) return false;
+    *loss = (struct analysis_loss){step->step, step->loss};
     if (!section->steps) section->first_loss = step->loss;
     section->last_loss = step->loss;
     section->steps++;
@@ -134,11 +126,6 @@ static bool add_step(struct analysis *analysis, const struct history_step *when)
 
 /* ---- reading ---- */
 
-static bool in_window(const struct analysis_options *options, uint32_t step)
-{
-    return step >= options->from_step && (!options->to_step || step <= options->to_step);
-}
-
 /* False: no memory. */
 static bool fold(struct analysis *analysis, const struct analysis_options *options, const struct trace_record *record)
 {
@@ -148,7 +135,8 @@ static bool fold(struct analysis *analysis, const struct analysis_options *optio
         const struct run_step *last = run_last_step(analysis->model);
         options->progress(options->user, analysis->records, last ? last->step : 0);
     }
-    if (record->kind != TRACE_STEP_END || !in_window(options, record->step_end.step)) return true;
+    if (record->kind != TRACE_STEP_END || record->step_end.step < options->from_step) return true;
+    if (options->to_step && record->step_end.step > options->to_step) return true;
     const struct history_step *when = history_step_numbered(analysis->history, record->step_end.step);
     if (!when || !when->ended_ns || when->begun_ns <= analysis->added_ns) return true;
     analysis->added_ns = when->begun_ns;

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "engine/base/error.h"
-#include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
 
 struct analysis_peak { struct run_instant instant; uint32_t step; }; /* the fullest instant, within a step */
@@ -87,7 +86,7 @@ struct figure { char label[48]; enum figure_unit unit; enum figure_source source
 enum { FIGURES_MAX = 256 };
 struct figures {
     struct cJSON *json;         /* takes the figures that have a name; NULL: no JSON */
-    const char *of;             /* prefix of the labels: "all_gather: "; NULL: none */
+    const char *of;             /* what stands before labels and ": ", "all_gather"; NULL: nothing */
     enum figure_source source;  /* source of the byte figures put next */
     int count;
     struct figure at[FIGURES_MAX];
@@ -116,7 +115,7 @@ struct analysis_pair {
  * one has. Sets *pairs, which the caller frees; returns how many, -1: no memory. */
 int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, const struct analysis *right);
 
-/* A figure that differs, as analysis_diff_print() writes it. */
+/* A figure that differs, as the page of differences writes it. */
 struct analysis_difference { char label[48], value[2][32]; };
 
 /* The figures that a screen of two runs highlights, most important first: of the pair whose section of A has that step, or of the

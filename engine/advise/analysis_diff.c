@@ -25,32 +25,31 @@ static bool figure_same(const struct figure *one, const struct figure *other)
     return !one->known || fabs(one->value - other->value) <= 1e-9 * fabs(one->value);
 }
 
-/* Its unit in differences, and how many of them it is: "ms", "MB/s". */
-static const char *figure_unit_name(const struct figure *figure)
-{
-    static const char *const names[] = {"stage", "count", "bytes", "ms", "share", "MB/s", "nats"};
-    return names[figure->unit];
-}
+/* Units in differences, how much of the figure's own is one, and how it is written. Whole counts have no places. */
+static const struct measure {
+    const char *name;
+    double size;
+    int places;
+    const char *behind;
+} units[] = {
+    [FIGURE_STAGE] = {"stage", 1, 0, ""},  [FIGURE_COUNT] = {"count", 1, 2, ""},   [FIGURE_BYTES] = {"bytes", 1, 0, ""},
+    [FIGURE_TIME] = {"ms", 1e6, 3, " ms"}, [FIGURE_SHARE] = {"share", 1, 1, " %"}, [FIGURE_RATE] = {"MB/s", 1e6, 1, ""},
+    [FIGURE_LOSS] = {"nats", 1, 4, ""}};
 
 static double figure_in_unit(const struct figure *figure)
 {
-    return figure->value / (figure->unit == FIGURE_TIME || figure->unit == FIGURE_RATE ? 1e6 : 1);
+    return figure->value / units[figure->unit].size;
 }
 
 /* A figure as "12.3 %"; "n/a": not known. */
 static const char *figure_show(char out[32], const struct figure *figure)
 {
-    const double value = figure_in_unit(figure);
+    const struct measure *unit = &units[figure->unit];
+    const double value = figure_in_unit(figure) * (figure->unit == FIGURE_SHARE ? 100 : 1);
+    const bool whole = figure->unit == FIGURE_COUNT && value == rint(value);
     if (!figure->known) return "n/a";
-    switch (figure->unit) {
-    case FIGURE_STAGE: snprintf(out, 32, "%.0f", value); break;
-    case FIGURE_BYTES: return grouped(out, llround(value));
-    case FIGURE_COUNT: snprintf(out, 32, value == rint(value) ? "%.0f" : "%.2f", value); break;
-    case FIGURE_TIME: snprintf(out, 32, "%.3f ms", value); break;
-    case FIGURE_SHARE: snprintf(out, 32, "%.1f %%", 100 * value); break;
-    case FIGURE_RATE: snprintf(out, 32, "%.1f", value); break;
-    case FIGURE_LOSS: snprintf(out, 32, "%.4f", value); break;
-    }
+    if (figure->unit == FIGURE_BYTES) return grouped(out, llround(value));
+    snprintf(out, 32, "%.*f%s", whole ? 0 : unit->places, value, unit->behind);
     return out;
 }
 
@@ -72,16 +71,13 @@ static void find_loss(struct analysis_pair *pair)
     }
 }
 
-static bool alike(const struct analysis_section *left, const struct analysis_section *right)
-{
-    return left->stage == right->stage && left->ranks == right->ranks;
-}
-
 /* The first section of B that none of A's has yet, of the same stage and ranks if `only_alike`; -1: none. */
 static int partner(const struct analysis_section *of, const struct analysis *right, const bool *taken, bool only_alike)
 {
-    for (int i = 0; i < right->section_count; i++)
-        if (!taken[i] && (!only_alike || alike(of, &right->sections[i]))) return i;
+    for (int i = 0; i < right->section_count; i++) {
+        const bool alike = of->stage == right->sections[i].stage && of->ranks == right->sections[i].ranks;
+        if (!taken[i] && (alike || !only_alike)) return i;
+    }
     return -1;
 }
 
@@ -89,21 +85,20 @@ int analysis_pairs(struct analysis_pair **pairs, const struct analysis *left, co
 {
     const int lefts = left->section_count, rights = right->section_count;
     bool *taken = calloc((size_t)rights + 1, sizeof *taken);
+    struct analysis_pair *list = *pairs = calloc((size_t)(lefts + rights) + 1, sizeof *list);
     int count = 0;
-    *pairs = calloc((size_t)(lefts + rights) + 1, sizeof **pairs);
-    for (int l = 0; taken && *pairs && l < lefts; l++) (*pairs)[count++].side[0] = &left->sections[l];
-    for (int pass = 0; taken && *pairs && pass < 2; pass++)
+    if (!taken || !list) return free(taken), -1;
+    for (int l = 0; l < lefts; l++) list[count++].side[0] = &left->sections[l];
+    for (int pass = 0; pass < 2; pass++)
         for (int l = 0; l < lefts; l++) {
-            struct analysis_pair *pair = &(*pairs)[l];
-            const int r = pair->side[1] ? -1 : partner(pair->side[0], right, taken, pass == 0);
-            if (r >= 0) pair->side[1] = &right->sections[r], taken[r] = true;
+            const int r = list[l].side[1] ? -1 : partner(list[l].side[0], right, taken, pass == 0);
+            if (r >= 0) list[l].side[1] = &right->sections[r], taken[r] = true;
         }
-    for (int r = 0; taken && *pairs && r < rights; r++)
-        if (!taken[r]) (*pairs)[count++].side[1] = &right->sections[r];
-    for (int i = 0; i < count; i++) find_loss(&(*pairs)[i]);
-    const bool whole = taken && *pairs;
+    for (int r = 0; r < rights; r++)
+        if (!taken[r]) list[count++].side[1] = &right->sections[r];
+    for (int i = 0; i < count; i++) find_loss(&list[i]);
     free(taken);
-    return whole ? count : -1;
+    return count;
 }
 
 static uint32_t last_step_of(const struct analysis *analysis)
@@ -148,28 +143,19 @@ static bool load(struct config *config, const struct analysis *analysis)
     return json && config_load_text(config, json, NULL, 0, NULL) == STATUS_OK;
 }
 
-/* A configuration key whose value at the start differs between the traces. */
-struct key {
-    const char *path;
-    char value[2][80];
-};
-
-/* Sets *keys, which the caller frees; returns how many, -1: no memory, or a trace without its configuration. */
-static int keys_of(struct key **keys, const struct analysis *left, const struct analysis *right)
+/* Those whose values at the start differ; null: a trace does not hold its configuration. */
+static void add_keys(cJSON *facts, const struct analysis *left, const struct analysis *right)
 {
     struct config a = {0}, b = {0};
-    int count = 0;
-    *keys = calloc((size_t)config_key_count, sizeof **keys);
-    const bool known = *keys && load(&a, left) && load(&b, right);
-    for (int k = 0; known && k < config_key_count; k++) {
-        struct key *key = &(*keys)[count];
-        if (!key_differs(&config_keys[k], &a, &b, key->value[0], key->value[1], sizeof key->value[0])) continue;
-        key->path = config_keys[k].path;
-        count++;
-    }
+    char in_left[80], in_right[80];
+    const bool known = load(&a, left) && load(&b, right);
+    cJSON *list = known ? cJSON_AddArrayToObject(facts, "configured") : cJSON_AddNullToObject(facts, "configured");
+    for (int k = 0; known && k < config_key_count; k++)
+        if (key_differs(&config_keys[k], &a, &b, in_left, in_right, sizeof in_left))
+            json_put(json_item(list), TEXT("key", config_keys[k].path), TEXT("a", in_left), TEXT("b", in_right));
+    json_put(facts, TRUTH(".alike", known && cJSON_GetArraySize(list) == 0));
     config_release(&a);
     config_release(&b);
-    return known ? count : -1;
 }
 
 /* ---- both ---- */
@@ -203,21 +189,15 @@ static bool worth_saying(const struct figure *left, const struct figure *right)
 
 /* ---- the figures that a screen highlights ---- */
 
-static bool has_step(const struct analysis_section *section, uint32_t step)
-{
-    return section && section->first_step <= step && step <= section->last_step;
-}
-
 /* Zeroes: there is no pair. */
 static struct analysis_pair pair_at(const struct analysis *left, const struct analysis *right, uint32_t step)
 {
     struct analysis_pair *pairs, chosen = {0};
     const int count = analysis_pairs(&pairs, left, right);
-    for (int i = count - 1; i >= 0; i--)
-        if (i == 0 || has_step(pairs[i].side[0], step)) {
-            chosen = pairs[i];
-            break;
-        }
+    for (int i = 0; i < count; i++) {
+        const struct analysis_section *section = pairs[i].side[0];
+        if (i == 0 || (section && section->first_step <= step && step <= section->last_step)) chosen = pairs[i];
+    }
     free(pairs);
     return chosen;
 }
@@ -270,10 +250,11 @@ static void add_row(cJSON *row, const struct figure *left, const struct figure *
     struct figure difference = *left;
     difference.known = left->known && right->known;
     difference.value = right->value - left->value;
-    json_put(row, TEXT("figure", left->label), TEXT("unit", figure_unit_name(left)),
+    json_put(row, TEXT("figure", left->label), TEXT("unit", units[left->unit].name),
              NUMBER_IF("a", left->known, figure_in_unit(left)), NUMBER_IF("b", right->known, figure_in_unit(right)),
-             TRUTH("exact", figure_is_exact(left)), TRUTH("equal", figure_same(left, right)), TEXT(".a", figure_show(a, left)),
-             TEXT(".b", figure_show(b, right)), TEXT(".sign", ((char[2]){sign_of(left, right)})),
+             TRUTH("exact", figure_is_exact(left)), TRUTH("equal", figure_same(left, right)),
+             TEXT(".a", figure_show(a, left)), TEXT(".b", figure_show(b, right)),
+             TEXT(".sign", ((char[2]){sign_of(left, right)})),
              TEXT(".difference", difference.known && figure_same(left, right) ? "=" : figure_show(c, &difference)));
 }
 
@@ -283,17 +264,6 @@ static void add_run(cJSON *run, const char *side, const struct analysis *analysi
     json_put(run, TEXT("side", side), TEXT("path", analysis->path), TEXT("model", header->model_name),
              NUMBER_IF("parameters", header->parameters > 0, header->parameters), TEXT("precision", header->precision),
              NUMBER_IF("ranks", header->ranks > 0, header->ranks));
-}
-
-static void add_keys(cJSON *facts, const struct analysis *left, const struct analysis *right)
-{
-    struct key *keys;
-    const int count = keys_of(&keys, left, right);
-    cJSON *list = count < 0 ? cJSON_AddNullToObject(facts, "configured") : cJSON_AddArrayToObject(facts, "configured");
-    for (int k = 0; k < count; k++)
-        json_put(json_item(list), TEXT("key", keys[k].path), TEXT("a", keys[k].value[0]), TEXT("b", keys[k].value[1]));
-    json_put(facts, TRUTH(".alike", count == 0));
-    free(keys);
 }
 
 static cJSON *pair_rows(const struct analysis_pair *pair, bool *equal)

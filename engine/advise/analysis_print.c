@@ -6,6 +6,19 @@
 #include "engine/base/json.h"
 #include "engine/base/words.h"
 
+/* The rank that computes longest, and by what share longer than the mean. False: one rank, or all alike within 2 %. */
+static bool find_slowest(int *slowest, double *longer, const struct totals rank[], int ranks)
+{
+    double mean_ns = 0;
+    *slowest = 0;
+    for (int r = 0; r < ranks; r++) {
+        mean_ns += (double)rank[r].temporal.compute_ns / ranks;
+        if (rank[r].temporal.compute_ns > rank[*slowest].temporal.compute_ns) *slowest = r;
+    }
+    *longer = mean_ns > 0 ? (double)rank[*slowest].temporal.compute_ns / mean_ns - 1 : 0;
+    return ranks > 1 && *longer > 0.02;
+}
+
 /* The parts of a step's time in the order of their size, and its critical path. */
 static void add_costs(cJSON *out, const struct analysis_section *section)
 {
@@ -21,7 +34,7 @@ static void add_costs(cJSON *out, const struct analysis_section *section)
     for (int i = 0; i < count; i++)
         json_put(json_item(list), TEXT("cost", costs[i].name), NUMBER("seconds_per_step", (double)costs[i].ns / parts / 1e9),
                  TEXT("text", costs[i].text));
-    if (costs_slowest(&slowest, &longer, section->rank, section->ranks))
+    if (find_slowest(&slowest, &longer, section->rank, section->ranks))
         json_put(out, NUMBER(".slowest", slowest), NUMBER(".longer", longer));
     const bool known = path->window_ns;
     if (known) critical_text(text, sizeof text, path, (double)section->timed);

@@ -2,10 +2,8 @@
  * (analysis_print.c), and, where they have a label, for differences. Times and, like them, bytes and counts are of a mean step; "mean"
  * is over all ranks. Unknown is null. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/advise/analysis.h"
-#include "engine/advise/costs.h"
 #include "engine/base/json.h"
 
 /* Either may be NULL: no name in JSON, no label. */
@@ -16,7 +14,8 @@ static void figures_put(struct figures *figures, const char *name, const char *l
     if (!label || figures->count == FIGURES_MAX) return;
     struct figure *figure = &figures->at[figures->count++];
     *figure = (struct figure){.unit = unit, .source = figures->source, .known = known, .value = value};
-    snprintf(figure->label, sizeof figure->label, "%s%s", figures->of ? figures->of : "", label);
+    snprintf(figure->label, sizeof figure->label, "%s%s%s", figures->of ? figures->of : "", figures->of ? ": " : "",
+             label);
 }
 
 /* Sums over `parts` ranks and steps; 0: nothing is known, and JSON leaves them out. */
@@ -77,13 +76,14 @@ static void put_ranks(const struct mean *mean, cJSON *out)
 
 static void put_stalls(const struct mean *mean, cJSON *list)
 {
-    mean->figures->of = "waited: ";
+    mean->figures->of = "waited";
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
         mean->figures->json = json_item(list);
-        json_put(mean->figures->json, TEXT("cause", stall_name(why)), TEXT(".letter", ((char[2]){stall_letter(why)})),
-                 TEXT(".help", stall_help(why)), TRUTH(".inside", why == STALL_PEERS));
+        json_put(mean->figures->json, TEXT("cause", stall_table[why].name),
+                 TEXT(".letter", ((char[2]){stall_table[why].letter})), TEXT(".help", stall_table[why].help),
+                 TRUTH(".inside", why == STALL_PEERS));
         put_mean(mean, "count", NULL, FIGURE_COUNT, mean->sum->stall_count[why]);
-        put_time(mean, "seconds_per_step", stall_name(why), mean->sum->stall_ns[why]);
+        put_time(mean, "seconds_per_step", stall_table[why].name, mean->sum->stall_ns[why]);
     }
     mean->figures->of = NULL;
 }
@@ -106,8 +106,8 @@ static void put_lane_stalls(const struct mean *mean, cJSON *list)
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
             if (!mean->sum->lane_stall_ns[lane][why]) continue;
             mean->figures->json = json_item(list);
-            json_put(mean->figures->json, TEXT("lane", lane_name(lane)), TEXT("cause", stall_name(why)),
-                     TEXT(".letter", ((char[2]){stall_letter(why)})), TEXT(".help", stall_help(why)));
+            json_put(mean->figures->json, TEXT("lane", lane_name(lane)), TEXT("cause", stall_table[why].name),
+                     TEXT(".letter", ((char[2]){stall_table[why].letter})), TEXT(".help", stall_table[why].help));
             put_time(mean, "seconds_per_step", NULL, mean->sum->lane_stall_ns[lane][why]);
         }
 }
@@ -137,9 +137,7 @@ static void put_collective(const struct mean *mean, enum traffic kind)
     struct figures *figures = mean->figures;
     const struct collective_totals *of = &mean->sum->traffic[kind];
     const struct run_traffic *planned = &mean->section->planned[kind];
-    char name[32];
-    snprintf(name, sizeof name, "%s: ", traffic_name(kind));
-    figures->of = name;
+    figures->of = traffic_name(kind);
     json_text(figures->json, "kind", traffic_name(kind));
     put_mean(mean, "count", "count", FIGURE_COUNT, of->count);
     put_mean(mean, "bytes_per_step", "payload", FIGURE_BYTES, of->bytes);
@@ -249,9 +247,8 @@ static void add_tier(cJSON *list, const struct analysis_section *section, enum t
 static void put_fullest(struct figures *figures, const struct analysis_section *section, enum tier tier)
 {
     const struct run_instant *fullest = fullest_of(section, tier);
-    char name[32], label[48];
-    snprintf(name, sizeof name, "%s: ", tier_name(tier));
-    figures->of = name;
+    char label[48];
+    figures->of = tier_name(tier);
     figures->source = FIGURE_PLANNED;
     figures_put(figures, NULL, "planned peak", FIGURE_BYTES, section->tier[tier].known,
                 (double)section->tier[tier].peak_bytes);

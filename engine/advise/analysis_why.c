@@ -108,20 +108,14 @@ static void add_tenant(cJSON *object, const struct why *why, const struct why_te
             add_change(json_item(changes), &why->plan, &tenant->changes[c], tenant->changes[c].command);
 }
 
-/* What other tiers hold more at their peaks. */
-static int64_t more_elsewhere(const struct why *why, const struct why_change *change)
-{
-    int64_t bytes = 0;
-    for (enum tier tier = 0; tier < TIERS; tier++)
-        if (tier != why->tier)
-            bytes += (int64_t)change->plan.tier_peak_bytes[tier] - (int64_t)why->plan.tier_peak_bytes[tier];
-    return bytes;
-}
-
+/* other: of the device what is sent a step, else what other tiers hold more at their peaks. */
 static void add_offer(cJSON *list, const struct why *why, const struct why_change *change, const char *name)
 {
-    const int64_t elsewhere = more_elsewhere(why, change);
     const bool device = why->tier == TIER_DEVICE;
+    int64_t elsewhere = 0;
+    for (enum tier tier = 0; tier < TIERS; tier++)
+        if (tier != why->tier)
+            elsewhere += (int64_t)change->plan.tier_peak_bytes[tier] - (int64_t)why->plan.tier_peak_bytes[tier];
     if (change->plan.known)
         json_put(add_change(json_item(list), &why->plan, change, name),
                  NUMBER_IF("other", device || elsewhere, device ? (int64_t)change->plan.sent_bytes : elsewhere));
@@ -198,10 +192,10 @@ static void add_waits(cJSON *list, const struct analysis *analysis)
     for (int s = 0; s < count; s++) {
         const struct why_stall *stall = &stalls[s];
         key_short_name(knob, sizeof knob, stall->knob ? stall->knob : "");
-        cJSON *item = json_put(json_item(list), TEXT("wait", stall_name(stall->stall)),
-                               NUMBER("seconds_per_step", stall->ns / 1e9), NUMBER("share", stall->share),
-                               TEXT("knob", stall->knob ? stall->knob : ""), TEXT(".knob", knob), TEXT(".how", stall->how),
-                               TEXT(".letter", ((char[2]){stall_letter(stall->stall)})));
+        cJSON *item = json_put(
+            json_item(list), TEXT("wait", stall_table[stall->stall].name), NUMBER("seconds_per_step", stall->ns / 1e9),
+            NUMBER("share", stall->share), TEXT("knob", stall->knob ? stall->knob : ""), TEXT(".knob", knob),
+            TEXT(".how", stall->how), TEXT(".letter", ((char[2]){stall_table[stall->stall].letter})));
         cJSON *changes = cJSON_AddArrayToObject(item, "changes");
         for (int c = 0; c < stall->change_count; c++)
             add_change(json_item(changes), &now, &stall->changes[c], stall->changes[c].command);

@@ -107,29 +107,25 @@ static bool link_is_used(const char *path, const struct config *config, const st
     return sums[TRAFFIC_NVME_READ].count + sums[TRAFFIC_NVME_WRITE].count > 0;
 }
 
+/* Nothing, if the key is no pace. */
 static void bind_pace(struct binding *binding, const char *path, const char *value, const struct config *config,
                       const struct setup *setup)
 {
+    const bool link = !strncmp(path, "topology.links.", 15), flops = !strcmp(path, "topology.device_flops");
     if (!strcmp(path, "topology.slow_motion")) {
         bool slow = config->topology.slow_motion > 1;
         decide(binding, slow, slow ? "every operation is stretched" : "1: real time");
     } else if (!strcmp(path, "topology.slow_rank")) {
         decide(binding, config->topology.slow_rank >= 0,
                config->topology.slow_rank < 0 ? "-1: no straggler" : "a straggler");
-    } else if (!strcmp(value, "0")) {
+    } else if ((link || flops) && !strcmp(value, "0")) {
         decide(binding, false, "0: not paced");
-    } else if (!strcmp(path, "topology.device_flops")) {
+    } else if (flops) {
         decide(binding, true, "products are made to wait");
-    } else {
+    } else if (link) {
         bool used = link_is_used(path, config, setup);
         decide(binding, used, used ? "transfers are made to wait" : "nothing moves over this link in this run");
     }
-}
-
-static bool is_pace(const char *path)
-{
-    return !strncmp(path, "topology.links.", 15) || !strncmp(path, "topology.slow_", 14) ||
-           !strcmp(path, "topology.device_flops");
 }
 
 /* ---- any key ---- */
@@ -156,7 +152,7 @@ void binding_of(struct binding *binding, const struct config_key *key, const str
     key_show(key, config, value, sizeof value);
     const char *neutral = neutral_of(key->path, value);
     if (neutral) bind_planned(binding, key, config, setup, neutral, value);
-    else if (is_pace(key->path)) bind_pace(binding, key->path, value, config, setup);
+    else bind_pace(binding, key->path, value, config, setup);
     for (int tier = 0; tier < TIERS; tier++)
         if (!strcmp(key->path, budget_keys[tier])) bind_budget(binding, config, setup, (enum tier)tier);
 }

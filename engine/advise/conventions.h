@@ -4,8 +4,7 @@
  * parallelism, bandwidths) are given as text: "tp=8,pp=4". They enter formulas only; the engine does not run them.
  * accounting.h has the counts of bytes per parameter, array by array.
  *
- *     convention_find(&convention, "zero-states", &err)  ->  answer = convention_open(convention, &config, &with, &err)
- *     ->  answer->line[...]  ->  free(answer) */
+ *     convention_find(&convention, "zero-states", &err)  ->  convention_print(out, false, convention, &config, &with, &err) */
 #pragma once
 
 #include <stdio.h>
@@ -46,36 +45,17 @@ struct quantities {
 void quantities_of(struct quantities *quantities, const struct setup *setup, const struct config *config);
 /* Takes "tp=8,memory=32GB". STATUS_USAGE: a name or value is wrong. */
 int quantities_give(struct quantities *quantities, const char *text, struct error *err);
-/* The value of a formula, which marks what it uses, and the formula in numbers. *given: it needs a quantity that was given. */
+/* The value of a formula, which marks what it uses, and the formula in numbers. *given, unless NULL: it needs a quantity that was given. */
 double quantities_value(struct quantities *quantities, const char *formula, bool *given);
 void quantities_numbers(struct quantities *quantities, char *text, size_t room, const char *formula);
 
-/* An answer: lines and sums of the sections that apply, and the sums in every case. */
-enum { CONVENTION_LINES = 24, CONVENTION_CASES = 12, CONVENTION_SECTIONS = 4 };
-struct convention_line {
-    const struct convention_row *row;
-    int section;
-    double theirs, ours; /* ours NAN: none, or a quantity was given, so that the formula is not about this setup */
-    char numbers[160];
-};
-struct convention_answer {
-    const struct convention_row *convention;
-    char setup[120]; /* "gpt2, bf16, 8 ranks, stage 3" */
-    struct quantities quantities;
-    int lines, sections, cases;
-    struct convention_line line[CONVENTION_LINES];
-    const struct convention_row *section[CONVENTION_SECTIONS];
-    double theirs[CONVENTION_SECTIONS], ours[CONVENTION_SECTIONS]; /* sums of sections that have one; else NAN */
-    const struct convention_row *of_case[CONVENTION_CASES];
-    double sum[CONVENTION_CASES][CONVENTION_SECTIONS];
-    bool is_this[CONVENTION_CASES]; /* the setup is this case */
-};
-
 /* STATUS_USAGE: there is none; the error names the nearest, of accounting.h's names too. */
 int convention_find(const struct convention_row **out, const char *name, struct error *err);
-/* NULL: err says why; a quantity is unknown, or the convention does not use it (STATUS_USAGE). The caller frees. */
-struct convention_answer *convention_open(const struct convention_row *convention, const struct config *config,
-                                          const struct text_list *with, struct error *err);
+/* The answer: lines and sums of the sections that apply, and the sums in every case, as --json prints them (docs/JSON.md). NULL: err says
+ * why; a quantity is unknown, or the convention does not use it (STATUS_USAGE). The caller deletes it. */
+struct cJSON;
+struct cJSON *convention_facts(const struct convention_row *convention, const struct config *config, const struct text_list *with,
+                               struct error *err);
 
 /* For `zerolab plan --accounting`: the counts of accounting.h, then all conventions by group; one against a configuration. */
 int accountings_print(FILE *out, bool as_json, struct error *err);

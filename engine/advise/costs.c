@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/base/order.h"
 #include "engine/base/words.h"
-#include "engine/observe/stall.h"
 
 struct list {
     struct cost *at;
@@ -18,12 +18,6 @@ __attribute__((format(printf, 4, 5))) static void add(struct list *list, const c
     struct cost *cost = &list->at[list->count++];
     *cost = (struct cost){.name = name, .ns = ns};
     FORMAT_ARGUMENTS(cost->text, COST_ROOM, format);
-}
-
-static int by_time(const void *left, const void *right)
-{
-    const struct cost *a = left, *b = right;
-    return (a->ns < b->ns) - (a->ns > b->ns);
 }
 
 int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double parts)
@@ -44,20 +38,8 @@ int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double part
     add(&list, "peers", peers_ns, "waiting in collectives for ranks that come later");
     add(&list, "host", sum->host_exposed_ns, "the host's sums, norms and updates");
     add(&list, "idle", sum->temporal.idle_ns, "no lane at work");
-    qsort(costs, (size_t)list.count, sizeof *costs, by_time);
+    qsort(costs, (size_t)list.count, sizeof *costs, descending_u64);
     return list.count;
-}
-
-bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int ranks)
-{
-    double mean_ns = 0;
-    *slowest = 0;
-    for (int r = 0; r < ranks; r++) {
-        mean_ns += (double)rank[r].temporal.compute_ns / ranks;
-        if (rank[r].temporal.compute_ns > rank[*slowest].temporal.compute_ns) *slowest = r;
-    }
-    *longer = mean_ns > 0 ? (double)rank[*slowest].temporal.compute_ns / mean_ns - 1 : 0;
-    return ranks > 1 && *longer > 0.02;
 }
 
 void critical_text(char *out, size_t room, const struct critical *sum, double steps)
@@ -69,7 +51,7 @@ void critical_text(char *out, size_t room, const struct critical *sum, double st
         add(&list, traffic_name(kind), sum->traffic_ns[kind], "%s", "");
     add(&list, "host", sum->host_ns, "%s", "");
     add(&list, "idle", sum->idle_ns, "%s", "");
-    qsort(costs, (size_t)list.count, sizeof *costs, by_time);
+    qsort(costs, (size_t)list.count, sizeof *costs, descending_u64);
     snprintf(out, room, "%.3f ms", (double)sum->window_ns / steps / 1e6);
     for (int i = 0; i < list.count; i++)
         text_append(out, room, "%s %s %.1f %%", i ? "," : ":", costs[i].name, percent(costs[i].ns, sum->window_ns));

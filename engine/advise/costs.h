@@ -2,20 +2,15 @@
  * has operations, zerolab's own or another program's. */
 #pragma once
 
-#include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
 
 enum { COSTS_MAX = 16, COST_ROOM = 200 };
 
 /* A part of a step, a sum over the same ranks and steps as the totals. name: a stable word for JSON. */
-struct cost { const char *name; uint64_t ns; char text[COST_ROOM]; };
+struct cost { uint64_t ns; const char *name; char text[COST_ROOM]; };
 
 /* From sums over `parts` ranks and steps; sorted, the largest first. Returns how many; parts that are 0 are left out. */
 int costs_of(struct cost costs[COSTS_MAX], const struct totals *sum, double parts);
-
-/* The rank that computes longest, and by how much longer than the mean (a share). False: one rank, or all alike within 2 %. rank[]: sums
- * of `ranks` ranks over the same steps. */
-bool costs_slowest(int *slowest, double *longer, const struct totals rank[], int ranks);
 
 /* The parts of the path, largest first, in one line. */
 void critical_text(char *out, size_t room, const struct critical *sum, double steps);

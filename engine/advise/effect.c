@@ -56,27 +56,6 @@ static int64_t away_bytes(run_t run, enum category category)
     return resting_bytes(run, category) - run->setup->footprint.category[TIER_DEVICE][category].resting_bytes;
 }
 
-/* Elements of small tensors that stay gathered at stage 3. */
-static int64_t persistent_elems(run_t run)
-{
-    const struct model *model = &run->setup->model;
-    int64_t elems = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        elems += model->units[u].elems - persistent_from(model, &run->config->zero, u);
-    return elems;
-}
-
-static int64_t decaying_elems(run_t run)
-{
-    const struct model *model = &run->setup->model;
-    int64_t elems = 0;
-    for (int u = 0; u < model->unit_count; u++)
-        for (int t = 0; t < model->units[u].tensor_count; t++)
-            if (model->units[u].tensors[t].decay || run->config->optimizer.decay_on == DECAY_ON_ALL)
-                elems += model->units[u].tensors[t].elems;
-    return elems;
-}
-
 /* ---- operations ---- */
 
 static int ops(run_t run, enum op_kind kind)
@@ -110,18 +89,6 @@ static bool sends_gradients_whole(out_t out, run_t run)
     else if (zero->stage != 3) SAY(IDLE "below stage 3 gradients are not quantized");
     else SAY(IDLE "all ranks are on one node (topology.ranks_per_node)");
     return true;
-}
-
-/* Bytes that rank 0 sends in collectives of one kind. */
-static int64_t sent_bytes(run_t run, enum traffic kind)
-{
-    return run->traffic[kind].sent_bytes;
-}
-
-/* Those that rank 0 sends to other nodes. */
-static int64_t across_bytes(run_t run)
-{
-    return traffic_between_ranks(run->traffic).across_bytes;
 }
 
 static bool is_refresh(const struct op *op)
@@ -238,23 +205,17 @@ static void precision(out_t out, run_t run, bool on)
 
 static void weight_decay(out_t out, run_t run)
 {
+    const struct model *model = &run->setup->model;
     const double decay = run->config->optimizer.weight_decay;
+    int64_t elems = 0;
+    for (int u = 0; u < model->unit_count; u++)
+        for (int t = 0; t < model->units[u].tensor_count; t++)
+            if (model->units[u].tensors[t].decay || run->config->optimizer.decay_on == DECAY_ON_ALL)
+                elems += model->units[u].tensors[t].elems;
     if (decay == 0) SAY("weight_decay is 0: nothing decays");
     else
-        SAY("%s of %s parameters decay by %g x the learning rate at each update", FIGURE(decaying_elems(run)),
-            FIGURE(run->setup->model.elems), decay);
-}
-
-static void stage(out_t out, run_t run)
-{
-    static const char *const sharded[] = {"nothing is sharded", "optimizer states are sharded",
-                                          "optimizer states and gradients are sharded",
-                                          "optimizer states, gradients and parameters are sharded"};
-    const int ranks = run->config->topology.ranks;
-    SAY("%s over %d rank%s: P, G and O are %s bytes a rank between steps", sharded[run->config->zero.stage], ranks,
-        plural(ranks),
-        FIGURE(resting_bytes(run, CATEGORY_PARAMETERS) + resting_bytes(run, CATEGORY_GRADIENTS) +
-               resting_bytes(run, CATEGORY_OPTIMIZER)));
+        SAY("%s of %s parameters decay by %g x the learning rate at each update", FIGURE(elems), FIGURE(model->elems),
+            decay);
 }
 
 static void gathers(out_t out, run_t run)
@@ -264,9 +225,12 @@ static void gathers(out_t out, run_t run)
 
 static void persistence(out_t out, run_t run)
 {
+    const struct model *model = &run->setup->model;
+    int64_t elems = 0; /* of small tensors */
+    for (int u = 0; u < model->unit_count; u++)
+        elems += model->units[u].elems - persistent_from(model, &run->config->zero, u);
     if (!never_gathers(out, run))
-        SAY("%s of %s elements stay gathered from step to step", FIGURE(persistent_elems(run)),
-            FIGURE(run->setup->model.elems));
+        SAY("%s of %s elements stay gathered from step to step", FIGURE(elems), FIGURE(model->elems));
 }
 
 static void delayed_update(out_t out, run_t run)
@@ -276,18 +240,6 @@ static void delayed_update(out_t out, run_t run)
     else
         SAY("the host updates while the next step computes, from step %lld on",
             (long long)run->config->zero.delayed_update_after + 1);
-}
-
-static void recompute(out_t out, run_t run)
-{
-    const char *bytes = FIGURE(peak_bytes(run, CATEGORY_ACTIVATIONS));
-    struct flops flops;
-    flops_of(&flops, &run->setup->schedule, &run->setup->model);
-    if (run->config->zero.recompute == RECOMPUTE_NONE)
-        SAY("nothing is made again; A is %s bytes at its fullest", bytes);
-    else
-        SAY("%.0f %% of forward's products are made again; A is %s bytes at its fullest",
-            100.0 * flops.recomputed / flops.forward, bytes);
 }
 
 static void kept_inputs(out_t out, run_t run)
@@ -301,15 +253,6 @@ static void budget(out_t out, run_t run, enum tier tier)
 {
     SAY("a rank's plan needs %s bytes of the %s tier at its fullest", FIGURE(run->setup->footprint.peak_bytes[tier]),
         tier_name(tier));
-}
-
-static void intra_bandwidth(out_t out, run_t run)
-{
-    const double rate = run->config->topology.links[LINK_INTRA].bandwidth_bytes_per_s;
-    const int per_node = run->config->topology.ranks_per_node;
-    if (rate > 0 && (per_node == 0 || per_node == run->config->topology.ranks))
-        SAY("a rank's %s bytes of a step take at least %.3g ms", FIGURE(run->sent_bytes),
-            1e3 * (double)run->sent_bytes / rate);
 }
 
 /* Both ways between two tiers; each way has a lane of its own. */

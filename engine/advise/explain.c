@@ -1,5 +1,5 @@
 /* The page of `zerolab plan --explain`, and the same as JSON: the facts on each key, then their printing. */
-#include "engine/advise/explain.h"
+#include "engine/advise/knobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,45 @@
 #include "engine/base/grouped.h"
 #include "engine/base/template.h"
 #include "engine/base/words.h"
+
+/* ---- what DeepSpeed and FSDP2 do otherwise (differences.h) ---- */
+
+const struct difference differences[] = {
+#define DIFFERENCE(name, subject, key, here, deepspeed, deepspeed_source, fsdp2, fsdp2_source)                         \
+    {name, subject, key, here, deepspeed, deepspeed_source, fsdp2, fsdp2_source},
+#define QUIRK(key, deepspeed, source) {NULL, NULL, key, NULL, deepspeed, source, NULL, NULL},
+#include "engine/advise/differences.def"
+};
+const int difference_count = sizeof differences / sizeof *differences;
+
+const struct difference *difference_named(const char *name)
+{
+    for (int d = 0; d < difference_count; d++)
+        if (differences[d].name && !strcmp(differences[d].name, name)) return &differences[d];
+    return NULL;
+}
+
+const struct difference *difference_of_key(const char *path)
+{
+    for (int d = 0; d < difference_count; d++)
+        if (differences[d].key && !strcmp(differences[d].key, path)) return &differences[d];
+    return NULL;
+}
+
+/* A source without its folders. */
+static const char *line_of(const char *source)
+{
+    const char *slash = strrchr(source, '/');
+    return slash ? slash + 1 : source;
+}
+
+void difference_say(char text[DIFFERENCE_MAX], const struct difference *row)
+{
+    *text = '\0';
+    if (row->here) text_append(text, DIFFERENCE_MAX, "zerolab %s. ", row->here);
+    text_append(text, DIFFERENCE_MAX, "DeepSpeed %s (%s).", row->deepspeed, line_of(row->deepspeed_source));
+    if (row->fsdp2) text_append(text, DIFFERENCE_MAX, " FSDP2 %s (%s).", row->fsdp2, line_of(row->fsdp2_source));
+}
 
 /* ---- a key ---- */
 
@@ -31,11 +70,11 @@ static enum explain_part part_of(const struct knob *knob, const struct config *c
 static void read_note(struct explained *line, const struct config *config)
 {
     const char *path = line->knob.key->path;
-    size_t length = strlen(path), used = 0;
+    const size_t length = strlen(path);
     for (const char *at = config->notes; at && *at; at += strcspn(at, "\n") + (strchr(at, '\n') != NULL))
-        if (!strncmp(at, path, length) && at[length] == ':' && used < sizeof line->note)
-            used += (size_t)snprintf(line->note + used, sizeof line->note - used, "%s%.*s", used ? "; " : "",
-                                     (int)strcspn(at, "\n") - (int)length - 2, at + length + 2);
+        if (!strncmp(at, path, length) && at[length] == ':')
+            text_append(line->note, sizeof line->note, "%s%.*s", *line->note ? "; " : "",
+                        (int)strcspn(at, "\n") - (int)length - 2, at + length + 2);
 }
 
 /* The effect if there is no sentence for this run. */
@@ -46,26 +85,22 @@ static void say_help(struct knob *knob)
     snprintf(knob->effect, sizeof knob->effect, "%s%s", off ? "off; true: " : "", help);
 }
 
-static void explain_honoured(struct explained *line, const struct effect_run *run)
-{
-    struct knob *knob = &line->knob;
-    knob_bind(knob, run);
-    read_note(line, run->config);
-    binding_why(line->why, sizeof line->why, &knob->binding, &run->step, write_bytes);
-    if (!knob->effect[0] && !line->why[0]) say_help(knob);
-}
-
 /* ---- the list ---- */
 
 static struct explained explain_key(const struct config_key *key, const struct effect_run *run)
 {
     struct explained line = {.note = ""};
+    struct knob *knob = &line.knob;
     struct config_given given;
     const bool is_given = find_given(&given, run->config, key->path);
-    knob_read(&line.knob, key, run->config, is_given ? given.from : NULL, given.value);
+    knob_read(knob, key, run->config, is_given ? given.from : NULL, given.value);
     if (is_given && strcmp(given.spelling, key->path) != 0) snprintf(line.spelling, sizeof line.spelling, "%s", given.spelling);
-    line.part = part_of(&line.knob, run->config, is_given);
-    if (line.knob.class == KNOB_HONOURED) explain_honoured(&line, run);
+    line.part = part_of(knob, run->config, is_given);
+    if (knob->class != KNOB_HONOURED) return line;
+    knob_bind(knob, run);
+    read_note(&line, run->config);
+    binding_why(line.why, sizeof line.why, &knob->binding, &run->step, write_bytes);
+    if (!knob->effect[0] && !line.why[0]) say_help(knob);
     return line;
 }
 

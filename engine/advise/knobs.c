@@ -101,14 +101,13 @@ static int place_of(const struct config_key *key)
     return strchr(key->path, '.') ? 3 : 2;
 }
 
-static void add_class(struct knobs *knobs, enum knob_class class, const struct run *run)
+static void add_all(struct knobs *knobs, const struct run *run)
 {
-    for (int place = 0; place <= 3; place++)
-        for (int k = 0; k < config_key_count; k++) {
-            const struct config_key *key = &config_keys[k];
-            if (key->class != CLASS_ALIAS && class_of(key) == class && place_of(key) == place)
-                add_knob(knobs, key, run);
-        }
+    for (enum knob_class class = KNOB_HONOURED; class <= KNOB_REFUSED; class ++)
+        for (int place = 0; place <= 3; place++)
+            for (const struct config_key *key = config_keys; key < config_keys + config_key_count; key++)
+                if (key->class != CLASS_ALIAS && class_of(key) == class && place_of(key) == place)
+                    add_knob(knobs, key, run);
 }
 
 static void bind_all(struct knobs *knobs, const struct config *config)
@@ -134,8 +133,7 @@ int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *e
         run.given = model->header.given_json ? cJSON_Parse(model->header.given_json) : NULL;
         run.changes = present_changes(model, run.change);
         *knobs = (struct knobs){.made_from = from};
-        for (int class = KNOB_HONOURED; class <= KNOB_REFUSED; class ++)
-            add_class(knobs, (enum knob_class) class, &run);
+        add_all(knobs, &run);
         bind_all(knobs, &run.now);
         cJSON_Delete(run.given);
         config_release(&run.began);

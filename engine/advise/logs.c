@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/advise/logs_parts.h"
 #include "engine/base/file.h"
@@ -27,12 +26,6 @@ struct logs {
 };
 
 /* ---- shared by the logs ---- */
-
-bool log_step_whole(const struct history *history, const struct history_step *step)
-{
-    return step->ended_ns && step->begun_ns >= history_whole_from(history) &&
-           !history_has_gap(history, step->begun_ns, step->ended_ns);
-}
 
 struct log_lane log_lane_of(const struct history *history, const struct history_step *step, int rank, enum lane lane)
 {

@@ -35,10 +35,10 @@ static struct log_comm *row_of(struct log_comms *comms, const struct span *span,
         bool same = row->kind == kind && row->bytes == bytes && row->ranks == ranks && row->members == members;
         if (same && (!comms->by_op || row->op == span->kind)) return row;
     }
-    if (!array_grow((void **)&comms->row, comms->rows, &comms->room, sizeof *comms->row)) return NULL;
-    comms->row[comms->rows] =
-        (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .members = members, .bytes = bytes};
-    return &comms->row[comms->rows++];
+    struct log_comm *row = array_add(comms->row, comms->rows, comms->room);
+    if (row)
+        *row = (struct log_comm){.kind = kind, .op = span->kind, .ranks = ranks, .members = members, .bytes = bytes};
+    return row;
 }
 
 /* ---- adding a step ---- */
@@ -94,7 +94,7 @@ void log_comms_add(struct log_comms *comms, const struct history *history, const
                    const struct history_step *step, FILE *verbose)
 {
     const struct run_schedule *schedule = run_schedule_numbered(model, step->schedule);
-    if (!schedule || !schedule->has_ops || !log_step_whole(history, step)) {
+    if (!schedule || !schedule->has_ops || !history_step_is_whole(history, step)) {
         comms->lost_steps++;
         return;
     }

@@ -100,7 +100,5 @@ struct log_lane log_lane_of(const struct history *history, const struct history_
 const struct span *log_next(struct log_lane *lane); /* NULL: that was the last */
 /* The operation of that number; NULL: it is none of these. */
 const struct span *log_span(const struct log_lane *lane, int64_t number);
-/* Whether all records of the step came and are still kept. */
-bool log_step_whole(const struct history *history, const struct history_step *step);
 /* "12.34 MiB": a figure with its unit, as memory is counted: 1024. */
 const char *log_bytes(char text[24], uint64_t bytes);

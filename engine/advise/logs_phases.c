@@ -59,7 +59,7 @@ bool log_clock_add(struct log_clock *clock, const struct history *history, const
                    const struct history_step *step)
 {
     const struct run_step *told = run_step_numbered(model, step->step);
-    if (!told || !log_step_whole(history, step)) return false;
+    if (!told || !history_step_is_whole(history, step)) return false;
     for (int rank = 0; rank < model->ranks; rank++) add_rank(clock, history, step, rank);
     clock->steps += (uint32_t)model->ranks;
     clock->micro_steps += (uint32_t)model->ranks * told->micro_steps;
@@ -146,7 +146,7 @@ int log_moments(struct log_moment *moments, int room, const struct history *hist
                 enum tier tier)
 {
     struct list list = {.moments = moments, .room = room};
-    if (!log_step_whole(history, step)) return 0;
+    if (!history_step_is_whole(history, step)) return 0;
     find_moments(&list, history, step, rank);
     for (int i = 0; i < list.count; i++) {
         struct log_moment *moment = &moments[i];

@@ -2,7 +2,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,16 +74,6 @@ static void add_traffic(cJSON *facts, const struct setup *setup, const struct co
              TRUTH(".copies", copies));
 }
 
-/* What recomputation costs: the ratio of operations is the ratio of times where products take the time. */
-static void add_flops(cJSON *facts, const struct setup *setup)
-{
-    struct flops flops;
-    flops_of(&flops, &setup->schedule, &setup->model);
-    json_put(cJSON_AddObjectToObject(facts, "flops"), NUMBER("forward", flops.forward),
-             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed),
-             NUMBER(".once", flops.forward + flops.backward));
-}
-
 /* How often each unit's elements move, so that any difference from the paper has a name. */
 enum { GATHERED, REDUCED, REFRESHED, MOVES };
 typedef int64_t moved_elems[MOVES]; /* of a unit, by collectives of a step */
@@ -125,26 +114,27 @@ static bool add_units(cJSON *facts, const struct setup *setup)
 /* DeepSpeed's default sizes are meant for billions of parameters: a small model never lets anything go. */
 void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero)
 {
-    if (zero->stage == 3 && zero->max_reuse_distance >= 2 * model->elems)
-        fprintf(out,
-                "%snothing is released, because stage3_max_reuse_distance (%" PRId64
-                ") is longer than the whole step\n",
-                prefix, zero->max_reuse_distance);
-    if (zero->stage == 3 && persistent_from(model, zero, model_block(model, model->shape.layers - 1)) == 0)
-        fprintf(
-            out,
-            "%sblocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold (%" PRId64
-            ")\n",
-            prefix, zero->param_persistence_threshold);
-    if (zero->stage == 3 && model_tiled(model) &&
-        persistent_from(model, zero, model_mlp(model, model->shape.layers - 1, model->mlp_tiles - 1)) == 0)
-        fprintf(out,
-                "%stiles of MLPs stay gathered, because no tensor of theirs is over "
-                "stage3_param_persistence_threshold (%" PRId64 ")\n",
-                prefix, zero->param_persistence_threshold);
-    if (zero->stage >= 1 && zero->reduce_bucket_elems >= model->elems)
-        fprintf(out, "%sone bucket holds all gradients, because reduce_bucket_size (%" PRId64 ") is not below Psi\n",
-                prefix, zero->reduce_bucket_elems);
+    const bool cut = zero->stage == 3;
+    const int last = model->shape.layers - 1;
+    const struct {
+        bool holds;
+        const char *what;
+        int64_t size;
+        const char *why;
+    } notes[] = {
+        {cut && zero->max_reuse_distance >= 2 * model->elems, "nothing is released, because stage3_max_reuse_distance",
+         zero->max_reuse_distance, " is longer than the whole step"},
+        {cut && persistent_from(model, zero, model_block(model, last)) == 0,
+         "blocks stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold",
+         zero->param_persistence_threshold, ""},
+        {cut && model_tiled(model) && persistent_from(model, zero, model_mlp(model, last, model->mlp_tiles - 1)) == 0,
+         "tiles of MLPs stay gathered, because no tensor of theirs is over stage3_param_persistence_threshold",
+         zero->param_persistence_threshold, ""},
+        {zero->stage >= 1 && zero->reduce_bucket_elems >= model->elems,
+         "one bucket holds all gradients, because reduce_bucket_size", zero->reduce_bucket_elems, " is not below Psi"},
+    };
+    for (size_t n = 0; n < sizeof notes / sizeof *notes; n++)
+        if (notes[n].holds) fprintf(out, "%s%s (%" PRId64 ")%s\n", prefix, notes[n].what, notes[n].size, notes[n].why);
 }
 
 /* ---- the head: the settings that the figures depend on, as many per line as fit ---- */
@@ -157,11 +147,8 @@ struct list {
 __attribute__((format(printf, 2, 3))) static void say(struct list *list, const char *format, ...)
 {
     char text[160];
-    va_list args;
-    va_start(args, format);
-    const int length = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    const bool breaks = list->column + 2 + length + 1 > PAGE_COLUMNS; /* ", " before it, "," after it */
+    FORMAT_ARGUMENTS(text, sizeof text, format);
+    const bool breaks = list->column + 2 + (int)strlen(text) + 1 > PAGE_COLUMNS; /* ", " before it, "," after it */
     if (list->column) list->column += fprintf(list->out, breaks ? ",\n" : ", ");
     if (breaks) list->column = 0;
     list->column += fprintf(list->out, "%s", text);
@@ -246,6 +233,7 @@ static void print_head(FILE *out, const struct setup *setup, const struct config
 static cJSON *facts_of(const struct setup *setup, const struct config *config)
 {
     const struct config_model *shape = &config->model;
+    struct flops flops;
     cJSON *facts = cJSON_CreateObject();
     json_put(cJSON_AddObjectToObject(facts, "model"), TEXT("name", shape->name), NUMBER("parameters", setup->model.elems),
              TEXT("architecture", model_traits[shape->kind].name), NUMBER("layers", shape->layers),
@@ -256,7 +244,11 @@ static cJSON *facts_of(const struct setup *setup, const struct config *config)
              TEXT("precision", dtype_name(config->dtype)));
     plan_add_memory(facts, setup, config);
     add_traffic(facts, setup, config);
-    add_flops(facts, setup);
+    flops_of(&flops, &setup->schedule, &setup->model);
+    json_put(cJSON_AddObjectToObject(facts, "flops"), NUMBER("forward", flops.forward),
+             NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed),
+             NUMBER(".once",
+                    flops.forward + flops.backward)); /* their ratio is that of times where products take the time */
     if (add_units(facts, setup)) return facts;
     cJSON_Delete(facts);
     return NULL;

@@ -3,7 +3,7 @@
 
 #include "engine/advise/print.h"
 #include "engine/base/grouped.h"
-#include "engine/base/template.h"
+#include "engine/base/json.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
 
@@ -66,28 +66,19 @@ static int64_t model_state_bytes(const struct footprint *footprint, enum tier ti
            footprint->category[tier][CATEGORY_OPTIMIZER].peak_bytes;
 }
 
-/* What offload keeps besides: at stage 1 the own gradients a second time, in fp32 training master weights of their own. */
-static int64_t kept_twice_bytes(const struct setup *setup)
+/* What the paper's states do not have. twice: at stage 1 offload keeps the own gradients a second time, in fp32 training
+ * master weights of their own. errors: of quantized gradients. */
+static void sum_besides(int64_t *twice, int64_t *errors, const struct setup *setup)
 {
-    const struct schedule *schedule = &setup->schedule;
-    int64_t bytes = 0;
+    const struct buffer *buffers = setup->schedule.buffers;
+    *twice = *errors = 0;
     for (int u = 0; u < setup->model.unit_count; u++) {
-        const struct unit_layout *layout = &schedule->layout[u];
-        if (layout->whole >= 0 && layout->gradient != layout->whole) bytes += schedule->buffers[layout->gradient].bytes;
-        if (setup->model.dtype == DTYPE_F32 && layout->master != layout->parameters)
-            bytes += schedule->buffers[layout->master].bytes;
+        const struct unit_layout *layout = &setup->schedule.layout[u];
+        const bool own_master = setup->model.dtype == DTYPE_F32 && layout->master != layout->parameters;
+        if (layout->whole >= 0 && layout->gradient != layout->whole) *twice += buffers[layout->gradient].bytes;
+        if (own_master) *twice += buffers[layout->master].bytes;
+        if (layout->errors >= 0) *errors += buffers[layout->errors].bytes;
     }
-    return bytes;
-}
-
-/* Of quantized gradients, which the paper's states do not have. */
-static int64_t errors_bytes(const struct setup *setup)
-{
-    const struct schedule *schedule = &setup->schedule;
-    int64_t bytes = 0;
-    for (int u = 0; u < setup->model.unit_count; u++)
-        if (schedule->layout[u].errors >= 0) bytes += schedule->buffers[schedule->layout[u].errors].bytes;
-    return bytes;
 }
 
 /* ZeRO section 5: parameters p, gradients g, optimizer k bytes an element; a stage divides some of them by N, or by the ranks of a
@@ -105,10 +96,12 @@ static void add_model_states(cJSON *facts, const struct setup *setup)
     if (stage == 0) snprintf(formula, sizeof formula, "%d Psi", whole[0]);
     else if (stage == 3) snprintf(formula, sizeof formula, "%d Psi/%s", sharded, by);
     else snprintf(formula, sizeof formula, "%d Psi + %d Psi/%s", whole[stage], sharded, by);
-    const int64_t paper = whole[stage] * psi + sharded * psi / shards, twice = kept_twice_bytes(setup),
+    int64_t twice, errors;
+    sum_besides(&twice, &errors, setup);
+    const int64_t paper = whole[stage] * psi + sharded * psi / shards,
                   device = model_state_bytes(&setup->footprint, TIER_DEVICE),
                   host = model_state_bytes(&setup->footprint, TIER_HOST),
-                  nvme = model_state_bytes(&setup->footprint, TIER_NVME), errors = errors_bytes(setup),
+                  nvme = model_state_bytes(&setup->footprint, TIER_NVME),
                   states = device + host + nvme - twice - errors;
     json_put(cJSON_AddObjectToObject(facts, ".states"), NUMBER("bytes", states), TEXT("formula", formula), NUMBER("paper", paper),
              NUMBER("padding", states - paper), NUMBER("twice", twice), TRUTH("fp32", setup->model.dtype == DTYPE_F32),
@@ -189,18 +182,14 @@ static int collect_kinds(const struct schedule *schedule, struct kind *kinds)
     }
     for (int i = 0; i < schedule->op_count; i++) {
         const struct op *op = &schedule->ops[i];
-        for (int t = 0; t < op->take_count; t++) {
-            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_take + t]];
+        for (int e = 0; e < op->take_count + op->give_count; e++) {
+            const bool takes = e < op->take_count;
+            const int effect = takes ? op->first_take + e : op->first_give + e - op->take_count;
+            const struct buffer *buffer = &schedule->buffers[schedule->effects[effect]];
             struct kind *kind = kind_of(kinds, &count, buffer);
-            kind_take(kind, buffer->bytes);
-            kind->taken = op_name(op->kind, op->use);
-        }
-        for (int g = 0; g < op->give_count; g++) {
-            const struct buffer *buffer = &schedule->buffers[schedule->effects[op->first_give + g]];
-            struct kind *kind = kind_of(kinds, &count, buffer);
-            kind->live--;
-            kind->live_bytes -= buffer->bytes;
-            kind->given = op_name(op->kind, op->use);
+            *(takes ? &kind->taken : &kind->given) = op_name(op->kind, op->use);
+            if (takes) kind_take(kind, buffer->bytes);
+            else kind->live--, kind->live_bytes -= buffer->bytes;
         }
     }
     return count;

@@ -9,7 +9,6 @@
 #include "engine/base/grouped.h"
 #include "engine/base/template.h"
 #include "engine/config/number.h"
-#include "engine/config/resolve.h"
 
 enum { STAGES = 4 };
 static const int64_t most = INT64_C(1) << 56; /* 64 bytes each fit 62 bits */
@@ -44,12 +43,6 @@ int psi_read(int64_t *psi, const char *text, struct error *err)
                      text);
 }
 
-/* What a rank holds of what is cut, rounded up. */
-static int64_t states_bytes(struct accounting_sum sum, int64_t psi, int ranks)
-{
-    return sum.whole * psi + (sum.cut * psi + ranks - 1) / ranks;
-}
-
 /* The paper's volume at a stage, by a step without operations, and its formula. False: this configuration cannot be had there. */
 static bool volume_at(double *bytes, char formula[192], const struct config *config, int stage, int64_t psi)
 {
@@ -73,7 +66,7 @@ static void add_states(cJSON *states, cJSON *cells, const struct accounting *acc
     char formula[32], bytes[32];
     for (int stage = 0; stage < STAGES; stage++) {
         const struct accounting_sum sum = accounting_sum_of(accounting, stage);
-        const int64_t of_rank = states_bytes(sum, psi, ranks);
+        const int64_t of_rank = sum.whole * psi + (sum.cut * psi + ranks - 1) / ranks; /* its shard is rounded up */
         cJSON *cell = json_put(json_item(cells), TRUTH("gap", stage > 0));
         if (!accounting_speaks_of(accounting, stage)) continue;
         accounting_sum_text(formula, sum, " Psi");

@@ -177,7 +177,7 @@ double quantities_value(struct quantities *quantities, const char *formula, bool
 {
     struct lookup lookup = {quantities, false, false};
     const double value = arithmetic_value(formula, look_up, &lookup);
-    *given = lookup.given;
+    if (given) *given = lookup.given;
     return value;
 }
 
@@ -202,10 +202,9 @@ static int unknown(const char *name, struct error *err)
 static double read_value(const char *text, struct quantities *quantities)
 {
     uint64_t bytes;
-    bool ignored;
     double value = NAN;
     if (number_length(text) == strlen(text)) return sscanf(text, "%lf", &value) == 1 ? value : NAN;
-    return number_bytes(text, &bytes) ? (double)bytes : quantities_value(quantities, text, &ignored);
+    return number_bytes(text, &bytes) ? (double)bytes : quantities_value(quantities, text, NULL);
 }
 
 int quantities_give(struct quantities *quantities, const char *text, struct error *err)

@@ -14,16 +14,11 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-static void add_config(cJSON *report, const struct run_model *model)
-{
-    cJSON *config = model->header.config_json ? hjson_exact(model->header.config_json) : NULL;
-    cJSON_AddItemToObject(report, "config", config ? config : cJSON_CreateNull());
-}
-
 static void add_header(cJSON *report, const struct run_model *model)
 {
     const struct run_header *header = &model->header;
-    add_config(report, model);
+    cJSON *config = header->config_json ? hjson_exact(header->config_json) : NULL;
+    cJSON_AddItemToObject(report, "config", config ? config : cJSON_CreateNull());
     json_put(cJSON_AddObjectToObject(report, "model"), TEXT_IF("name", header->model_name),
              NUMBER_IF("parameters", header->parameters >= 0, header->parameters));
     json_put(
@@ -50,11 +45,10 @@ static void add_seconds(cJSON *object, const struct run_step *step)
 {
     bool known = step->timed > 0;
     double ranks = known ? step->timed : 1;
-    static const char *const names[PHASES] = {"forward", "backward", "optimizer"};
     cJSON *out = cJSON_AddObjectToObject(object, "seconds");
     cJSON_AddNumberToObject(out, "total", seconds(step->total_ns));
     for (int phase = 0; phase < PHASES; phase++)
-        json_number(out, names[phase], known, seconds(step->split.phase_ns[phase]) / ranks);
+        json_number(out, phase_name((enum phase)phase), known, seconds(step->split.phase_ns[phase]) / ranks);
     json_put(
         out, NUMBER_IF("communication_exposed", known, seconds(step->split.exposed_ns) / ranks),
         NUMBER_IF("offload_exposed", known,
@@ -218,10 +212,11 @@ static void add_traffic(cJSON *report, const struct run_model *model)
 }
 
 /* Between tiers, each rank and direction: of the whole steps of the last part. */
-static void add_flow(cJSON *out, const struct run_model *model, int rank, enum flow flow)
+static void add_flow(cJSON *list, const struct run_model *model, int rank, enum flow flow)
 {
     static const char *const limits[] = {NULL, "paced", "best step"};
-    const struct flow_figures figures = flow_figures_of_run(model, rank, flow);
+    const struct flow_figures figures = flow_figures_of(model, rank, flow, true);
+    cJSON *out = figures.known ? json_item(list) : NULL;
     json_put(out, NUMBER("rank", rank), TEXT_IF("kind", traffic_name(flow_traffic(flow))),
              NUMBER("bytes_per_step", figures.bytes),
              NUMBER_IF("bytes_per_second", figures.bytes_per_s > 0, figures.bytes_per_s),
@@ -241,8 +236,7 @@ static void add_flows(cJSON *report, const struct run_model *model)
 {
     cJSON *list = cJSON_AddArrayToObject(report, "flows");
     for (int rank = 0; rank < model->ranks; rank++)
-        for (enum flow flow = 0; flow < FLOWS; flow++)
-            if (flow_figures_of_run(model, rank, flow).known) add_flow(json_item(list), model, rank, flow);
+        for (enum flow flow = 0; flow < FLOWS; flow++) add_flow(list, model, rank, flow);
 }
 
 static void add_events(cJSON *report, const struct run_model *model)
@@ -362,10 +356,10 @@ static bool copy_past(FILE *out, FILE *past)
     return !ferror(past) && !ferror(out);
 }
 
-static bool write_steps(FILE *out, const struct run_model *model, const struct report_past *past)
+static bool write_steps(FILE *out, const struct run_model *model, FILE *past)
 {
     const char *between = "";
-    bool all = !past->file || copy_past(out, past->file);
+    bool all = !past || copy_past(out, past);
     for (int i = 0; all && i < model->step_count; i++) {
         if (!model->steps[i].ended) continue;
         fputs(between, out);
@@ -375,11 +369,10 @@ static bool write_steps(FILE *out, const struct run_model *model, const struct r
     return all;
 }
 
-bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen,
-                  const struct report_past *past)
+bool report_write(FILE *out, const struct run_model *model, const struct report_screen *screen, FILE *past)
 {
     static const char place[] = "\t\"steps\":\t[";
-    char *text = report_without_steps(model, screen, past->file);
+    char *text = report_without_steps(model, screen, past);
     const char *steps = text ? strstr(text, place) : NULL;
     if (!steps) return free(text), false;
     steps += strlen(place);

@@ -1,5 +1,4 @@
-#include "engine/advise/shortage.h"
-
+/* What `oom` events say. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include "engine/base/words.h"
 #include "engine/config/command.h"
 #include "engine/plan/schedule_io.h"
+#include "engine/zero/zero.h"
 
 static void add_op(cJSON *json, const struct zero_shortage *shortage, const struct model *model,
                    const struct schedule *schedule)
@@ -36,14 +36,11 @@ static void add_held(cJSON *json, const struct zero_shortage *shortage, const st
     cJSON_AddNumberToObject(json, "reserved_bytes", (double)memory->tier[shortage->tier].reserved_bytes);
 }
 
-struct commands {
-    char text[400];
-};
+enum { COMMANDS_ROOM = 400 };
 
-static void add_command(void *user, const char *key, const char *value)
+static void add_command(void *commands, const char *key, const char *value)
 {
-    struct commands *commands = user;
-    text_append(commands->text, sizeof commands->text, "%sset %s=%s", *commands->text ? "; " : "", key, value);
+    text_append(commands, COMMANDS_ROOM, "%sset %s=%s", *(const char *)commands ? "; " : "", key, value);
 }
 
 static bool fits_elsewhere(const struct why_plan *plan, const struct config *config, enum tier but)
@@ -63,12 +60,12 @@ static void add_fit(cJSON *list, const char *command, uint64_t peak_bytes)
 /* False: it takes a single command, which is in the list already, or the list has it. */
 static bool add_setup(cJSON *list, const struct config *here, const struct fit_candidate *of, int64_t peak_bytes)
 {
-    struct commands commands = {""};
+    char commands[COMMANDS_ROOM] = "";
     const cJSON *fit;
-    fit_sets(here, &of->setup, NULL, add_command, &commands);
-    if (!strstr(commands.text, "; ")) return false;
-    cJSON_ArrayForEach(fit, list) if (!strcmp(json_get_text(fit, "command"), commands.text)) return false;
-    add_fit(list, commands.text, (uint64_t)peak_bytes);
+    fit_sets(here, &of->setup, NULL, add_command, commands);
+    if (!strstr(commands, "; ")) return false;
+    cJSON_ArrayForEach(fit, list) if (!strcmp(json_get_text(fit, "command"), commands)) return false;
+    add_fit(list, commands, (uint64_t)peak_bytes);
     return true;
 }
 
@@ -100,10 +97,10 @@ static void try_sizes(cJSON *list, const struct zero_shortage *shortage, const s
     memcpy(limits, here->budget_bytes, sizeof limits);
     limits[shortage->tier] = shortage->budget_bytes;
     for (enum sizes sizes = SIZES_BLOCK; sizes < SIZES; sizes++) {
-        struct commands commands = {""};
+        char commands[COMMANDS_ROOM] = "";
         int64_t peak_bytes[TIERS];
-        if (!fit_size_sets(here, sizes, limits, peak_bytes, add_command, &commands)) continue;
-        add_fit(list, commands.text, (uint64_t)peak_bytes[shortage->tier]);
+        if (!fit_size_sets(here, sizes, limits, peak_bytes, add_command, commands)) continue;
+        add_fit(list, commands, (uint64_t)peak_bytes[shortage->tier]);
         return;
     }
 }

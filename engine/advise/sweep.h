@@ -33,11 +33,6 @@ static inline int sweep_memory(int tier, int part)
     return SWEEP_MEMORY + tier * SWEEP_PARTS + part;
 }
 
-static inline int sweep_traffic(int kind)
-{
-    return SWEEP_TRAFFIC + kind;
-}
-
 enum { SWEEP_NAME_ROOM = 48 };
 /* "device_optimizer_bytes": the name in CSV and JSON, with its unit. Returns out. */
 const char *sweep_figure_name(char out[SWEEP_NAME_ROOM], int figure);

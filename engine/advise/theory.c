@@ -1,8 +1,9 @@
 #include "engine/advise/theory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "engine/base/words.h"
 
 /* ---- the formula ---- */
 
@@ -29,19 +30,18 @@ const char *theory_formula(char *text, size_t room, const struct schedule *sched
     const struct volume volume = traffic_theory_volume(schedule);
     const double of[FORMS] = {bytes, dtype_element_bytes(DTYPE_Q8), dtype_element_bytes(DTYPE_Q4)};
     char sizes[64] = "";
-    size_t used = 0, said = 0;
+    *text = '\0';
     for (int form = 0; form < FORMS; form++)
         for (enum group group = 0; group < GROUPS; group++) {
             const int times = times_in(&volume, group, form != AS_IT_IS, form == INT4);
             const char *size = letters[group].size;
-            if (!times || used >= room) continue;
-            used += (size_t)snprintf(text + used, room - used, "%s%.4g x %d %s%s (%s-1)/%s", used ? " + " : "",
-                                     of[form], times, psi, letters[group].part, size, size);
-            if (group != GROUP_WORLD && said < sizeof sizes)
-                said += (size_t)snprintf(sizes + said, sizeof sizes - said, ", %s = %d", size,
-                                         schedule_group(schedule, group, 0).count);
+            if (!times) continue;
+            text_append(text, room, "%s%.4g x %d %s%s (%s-1)/%s", *text ? " + " : "", of[form], times, psi,
+                        letters[group].part, size, size);
+            if (group != GROUP_WORLD)
+                text_append(sizes, sizeof sizes, ", %s = %d", size, schedule_group(schedule, group, 0).count);
         }
-    if (used < room) snprintf(text + used, room - used, "%s", sizes);
+    text_append(text, room, "%s", sizes);
     return text;
 }
 
@@ -53,16 +53,12 @@ struct moved {
     double bytes[VOLUME_TERMS];
 };
 
-static bool is_gradient(const struct op *op)
-{
-    return op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
-}
-
 static int term_of(const struct volume *volume, const struct op *op)
 {
-    if (!is_gradient(op) && op->kind != OP_GATHER && op->kind != OP_REFRESH) return -1;
+    const bool gradients = op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE;
+    if (!gradients && op->kind != OP_GATHER && op->kind != OP_REFRESH) return -1;
     for (int t = 0; t < volume->count; t++)
-        if (volume->term[t].group == op->group && volume->term[t].gradients == is_gradient(op)) return t;
+        if (volume->term[t].group == op->group && volume->term[t].gradients == gradients) return t;
     return -1;
 }
 
@@ -106,7 +102,7 @@ void theory_of(struct theory *theory, const struct run_model *model, const struc
     if (!plan || !plan->has_ops || header->unit_count <= 0 || plan->ops.ranks < 2) return;
     struct moved *moved = calloc((size_t)header->unit_count, sizeof *moved);
     if (!moved) return;
-    const struct volume volume = theory->volume = traffic_theory_volume(&plan->ops);
+    const struct volume volume = traffic_theory_volume(&plan->ops);
     double largest = 0.5;
     theory->known = true;
     for (int t = 0; t < volume.count; t++)

@@ -9,7 +9,6 @@
 struct theory {
     bool known;
     int parameters, gradients;            /* k: sends of all of them per step */
-    struct volume volume;                 /* the same by group */
     double paper_bytes, planned_bytes;
     double padding_bytes;                 /* padding of shards, counted each time a unit is sent */
     double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */

@@ -14,8 +14,8 @@
 
 enum { WHY_TERMS_MAX = 12, WHY_CHANGES_MAX = 4, WHY_STAGES = 4 };
 
-/* "master weights, 1 shard of 4" | "4 B × 208,576 elements" | 834304 */
-struct why_term { char what[72], formula[120]; uint64_t bytes; };
+/* 834304 | "master weights, 1 shard of 4" | "4 B × 208,576 elements" */
+struct why_term { uint64_t bytes; char what[72], formula[120]; };
 
 /* Planned results of a configuration, for each rank. */
 struct why_plan {
@@ -115,3 +115,11 @@ struct why_switch { uint32_t step; char text[112]; struct why_side before, after
 
 /* The last `room` switches, newest first; returns how many. */
 int why_switches(const struct run_model *model, struct why_switch out[], int room);
+
+/* ---- shortage.c: an out-of-memory error: bytes by category at that instant, the key that owns each, changes that fit ---- */
+
+struct cJSON;
+struct zero_shortage;
+/* The detail of the "oom" event; the keys are those that observe/model.h reads. schedule NULL: no step was under way. */
+struct cJSON *shortage_json(const struct zero_shortage *shortage, const struct config *config, const struct model *model,
+                            const struct schedule *schedule, int ranks);

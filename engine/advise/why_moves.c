@@ -158,17 +158,14 @@ bool why_move(struct why_change *change, struct config *config, enum move_id id)
     return true;
 }
 
-/* The changes to offer for a category, each once, in the order of knobs.def. Returns how many. */
-static int moves_of(enum move_id list[MOVES_MAX], enum tier tier, enum category category)
+/* Appends those that are not in the list yet, in the order of knobs.def. Returns how many there are then. */
+static int add_moves(enum move_id list[MOVES], int count, const enum move_id *more)
 {
-    bool listed[MOVES] = {false};
-    int count = 0;
-    for (int o = 0; o < OWNERS; o++)
-        for (int m = 0; owners[o].tier == tier && owners[o].category == category && owners[o].moves[m]; m++) {
-            const enum move_id move = owners[o].moves[m];
-            if (!listed[move]) list[count++] = move;
-            listed[move] = true;
-        }
+    for (; *more; more++) {
+        int at = 0;
+        while (at < count && list[at] != *more) at++;
+        if (at == count) list[count++] = *more;
+    }
     return count;
 }
 
@@ -250,10 +247,12 @@ static int by_peak(const void *a, const void *b)
  * it changes nothing is an answer too. */
 void why_changes(struct why_tenant *tenant, const struct config *config, const struct why *why)
 {
-    enum move_id offers[MOVES_MAX];
-    struct why_change tried[MOVES_MAX], idle = {0};
-    int count = 0;
-    const int offered = moves_of(offers, why->tier, tenant->category);
+    enum move_id offers[MOVES];
+    struct why_change tried[MOVES], idle = {0};
+    int count = 0, offered = 0;
+    for (const struct owner *owner = owners; owner < owners + OWNERS; owner++)
+        if (owner->tier == why->tier && owner->category == tenant->category)
+            offered = add_moves(offers, offered, owner->moves);
     tenant->knob = why_owner(&tenant->how, config, why->tier, tenant->category, tenant->planned_bytes);
     for (int m = 0; m < offered; m++) {
         struct why_change change;
@@ -329,13 +328,8 @@ int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struc
 
 int why_tune(int number, struct why_change *change, struct config *config)
 {
-    bool listed[MOVES] = {false};
-    for (int stall = 0, at = 0; stall < STALLS; stall++)
-        for (int m = 0; m < MOVES_MAX && waits[stall].moves[m]; m++) {
-            const enum move_id move = waits[stall].moves[m];
-            if (listed[move]) continue;
-            listed[move] = true;
-            if (at++ == number) return why_move(change, config, move);
-        }
-    return -1;
+    enum move_id list[MOVES];
+    int count = 0;
+    for (int stall = 0; stall < STALLS; stall++) count = add_moves(list, count, waits[stall].moves);
+    return number < count ? why_move(change, config, list[number]) : -1;
 }

@@ -7,6 +7,8 @@
 
 #include "engine/advise/why_parts.h"
 #include "engine/base/grouped.h"
+#include "engine/base/order.h"
+#include "engine/base/words.h"
 #include "engine/plan/formula.h"
 
 /* Buffers of one name; those that live for a part of the step are told apart by the kind of unit too. */
@@ -113,16 +115,15 @@ static void write_what(struct why_term *term, const struct alike *group, const s
 
 static void write_elements(struct why_term *term, const struct alike *group, const struct schedule *schedule)
 {
+    const size_t room = sizeof term->formula;
     char text[32];
-    int used = snprintf(term->formula, sizeof term->formula, "%d B × %s elements", dtype_bytes(group->first->dtype),
-                        grouped(text, group->elems));
+    text_append(term->formula, room, "%d B × %s elements", dtype_bytes(group->first->dtype),
+                grouped(text, group->elems));
     if (group->padding == 0) return;
+    text_append(term->formula, room, " (%s of padding", grouped(text, group->padding));
     if (group->first->extent == EXTENT_SHARD)
-        snprintf(term->formula + used, sizeof term->formula - (size_t)used, " (%s of padding over %d shards)",
-                 grouped(text, group->padding), schedule_shard_ranks(schedule));
-    else
-        snprintf(term->formula + used, sizeof term->formula - (size_t)used, " (%s of padding)",
-                 grouped(text, group->padding));
+        text_append(term->formula, room, " over %d shards", schedule_shard_ranks(schedule));
+    text_append(term->formula, room, ")");
 }
 
 static void write_formula(struct why_term *term, const struct alike *group, const struct schedule *schedule,
@@ -130,29 +131,22 @@ static void write_formula(struct why_term *term, const struct alike *group, cons
 {
     const struct formula *formula = formula_of(group->first->name);
     const struct formula_sizes sizes = formula_sizes_of(model, schedule->B, schedule->T);
+    const size_t room = sizeof term->formula;
     char numbers[96];
     if (group->first->unit >= 0) {
         write_elements(term, group, schedule);
         return;
     }
     if (!formula || !formula->bytes[0]) {
-        snprintf(term->formula, sizeof term->formula, "%s", formula ? formula->note : "");
+        text_append(term->formula, room, "%s", formula ? formula->note : "");
         return;
     }
     formula_numbers(numbers, sizeof numbers, formula_bytes(formula, model), &sizes);
-    int64_t rounding = group->bytes - group->count * formula_value(formula_bytes(formula, model), &sizes);
-    bool sum = group->count > 1 && strchr(numbers, '+');
-    int used = group->count > 1
-                   ? snprintf(term->formula, sizeof term->formula, sum ? "%d×(%s)" : "%d×%s", group->count, numbers)
-                   : snprintf(term->formula, sizeof term->formula, "%s", numbers);
-    if (rounding && used < (int)sizeof term->formula)
-        snprintf(term->formula + used, sizeof term->formula - (size_t)used, " + %" PRId64 " to whole lines", rounding);
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    const struct why_term *one = a, *other = b;
-    return (one->bytes < other->bytes) - (one->bytes > other->bytes);
+    const int64_t rounding = group->bytes - group->count * formula_value(formula_bytes(formula, model), &sizes);
+    const bool sum = group->count > 1 && strchr(numbers, '+');
+    if (group->count > 1) text_append(term->formula, room, "%d×", group->count);
+    text_append(term->formula, room, sum ? "(%s)" : "%s", numbers);
+    if (rounding) text_append(term->formula, room, " + %" PRId64 " to whole lines", rounding);
 }
 
 void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const struct model *model, enum tier tier,
@@ -174,5 +168,5 @@ void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const
         write_what(term, &groups[g], schedule, model);
         write_formula(term, &groups[g], schedule, model);
     }
-    qsort(tenant->terms, (size_t)tenant->term_count, sizeof *tenant->terms, by_bytes);
+    qsort(tenant->terms, (size_t)tenant->term_count, sizeof *tenant->terms, descending_u64);
 }

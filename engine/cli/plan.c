@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "engine/advise/accounting.h"
+#include "engine/advise/advice.h"
 #include "engine/advise/conventions.h"
-#include "engine/advise/explain.h"
 #include "engine/advise/fit.h"
+#include "engine/advise/knobs.h"
 #include "engine/advise/print.h"
 #include "engine/advise/sweep.h"
 #include "engine/base/grouped.h"
@@ -18,7 +19,6 @@
 #include "engine/config/resolve.h"
 #include "engine/device/gpu.h"
 #include "engine/launch/capacity.h"
-#include "engine/advise/advice.h"
 
 /* Sets of the command line and of what it names, in their order: later ones win. */
 struct plan_sets {

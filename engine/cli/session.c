@@ -60,10 +60,10 @@ static void keep_step(void *user, const struct run_step *step)
 {
     struct session *session = user;
     if (session->past_lost) return;
-    if (!session->past.file) session->past.file = open_past(session);
-    if (session->past.file && report_step(session->past.file, step)) return;
-    if (session->past.file) fclose(session->past.file);
-    session->past.file = NULL;
+    if (!session->past) session->past = open_past(session);
+    if (session->past && report_step(session->past, step)) return;
+    if (session->past) fclose(session->past);
+    session->past = NULL;
     session->past_lost = true;
 }
 
@@ -271,15 +271,15 @@ void session_report(struct session *session)
     const struct report_screen screen = {session->screen.frames, session->screen.bytes};
     FILE *out = front_open(session->report, &err);
     int status = out ? STATUS_OK : err.status;
-    if (out && !report_write(out, session->model, &screen, &session->past) && !ferror(out)) {
+    if (out && !report_write(out, session->model, &screen, session->past) && !ferror(out)) {
         front_drop(out);
         status = error_set(&err, STATUS_RUN, "cannot write the report %.300s: no memory", session->report);
     } else if (out) {
         putc('\n', out);
         status = front_close(out, session->report, STATUS_OK, &err);
     }
-    if (session->past.file) fclose(session->past.file);
-    session->past.file = NULL;
+    if (session->past) fclose(session->past);
+    session->past = NULL;
     if (!status) return;
     lose(session, "%s", err.text);
     *session->report = '\0'; /* there is none to look at */

@@ -38,7 +38,7 @@ struct session {
     struct rundir dir;
     struct relauncher relauncher;
     int signal_fd;
-    struct report_past past; /* steps that the model has dropped, for a report that was asked for */
+    FILE *past;              /* steps that the model has dropped, for a report that was asked for */
     bool past_lost;          /* these steps could not be kept */
 };
 

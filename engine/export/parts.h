@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "engine/export/export.h"
-#include "engine/observe/labels.h"
+#include "engine/observe/history.h"
 
 struct export_file { gzFile gz; char name[64]; }; /* name "": the one file */
 

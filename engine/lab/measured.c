@@ -28,7 +28,7 @@ static const struct history_step *kept_step(const struct lab_scene *scene, int64
 
 static bool has_lost(const struct lab_scene *scene, const struct history_step *step)
 {
-    return history_has_gap(scene->history, step->begun_ns, step->ended_ns);
+    return history_has_gap(scene->history, -1, step->begun_ns, step->ended_ns);
 }
 
 /* A step with all of its records: sums over fewer would be too small. NULL: no_step() says why. */
@@ -213,7 +213,7 @@ static struct lab_value totals_value(const struct node *node, const struct lab_s
     struct totals totals;
     if (!step) return no_step(scene, asked);
     if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
-    totals_of_step(&totals, scene->history, scene->model, node->of.rank, step);
+    totals_of(&totals, scene->history, scene->model, node->of.rank, step->begun_ns, step->ended_ns, step->step);
     if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
     value.where = (struct lab_where){.known = true, .step = step->step, .time_ns = step->begun_ns};

@@ -12,12 +12,6 @@ static bool is_gathered(const struct buffer *buffer)
     return buffer->category == CATEGORY_GATHERED && !buffer->lasting && buffer->unit >= 0;
 }
 
-static bool is_unreduced(const struct buffer *buffer)
-{
-    return buffer->category == CATEGORY_BUCKETS && buffer->extent == EXTENT_WHOLE && !buffer->lasting &&
-           buffer->unit >= 0;
-}
-
 int units_of(const struct schedule *ops)
 {
     int most = -1;
@@ -64,18 +58,6 @@ void units_keep(const struct schedule *ops, struct unit_keep keep[], int units)
     }
 }
 
-static bool is_blocks(const struct buffer *buffer)
-{
-    return (dtype_is_quantized(buffer->dtype) || buffer->extent == EXTENT_NODE_PIECE) && !buffer->lasting &&
-           buffer->unit >= 0;
-}
-
-/* Of reductions in two hops: the one that delivers the mean of all ranks. */
-static bool is_second_hop(const struct schedule *ops, const struct op *op)
-{
-    return op->group == GROUP_REPLICAS || (op->group == GROUP_ACROSS && ops->node_ranks > 1);
-}
-
 static bool is_first_hop(const struct op *op)
 {
     return op->group == GROUP_SHARDS || op->group == GROUP_NODE;
@@ -86,29 +68,17 @@ static bool is_first_hop(const struct op *op)
 /* takes: the buffer is taken; false: it is given back. */
 static void hold(const struct buffer *buffer, bool takes, struct unit_cell cells[], int units)
 {
-    if (buffer->unit >= units) return;
+    if (buffer->lasting || buffer->unit < 0 || buffer->unit >= units) return;
     struct unit_cell *cell = &cells[buffer->unit];
     if (is_gathered(buffer)) {
         cell->gathered = takes;
         cell->let_go |= !takes;
         cell->parameters = takes ? CELL_IN_FLIGHT : CELL_SHARD;
         cell->gathered_bytes = takes ? buffer->bytes : 0;
-    } else if (is_blocks(buffer)) {
+    } else if (dtype_is_quantized(buffer->dtype) || buffer->extent == EXTENT_NODE_PIECE) {
         cell->block_bytes += takes ? buffer->bytes : -buffer->bytes;
-    } else if (is_unreduced(buffer)) {
+    } else if (buffer->category == CATEGORY_BUCKETS && buffer->extent == EXTENT_WHOLE) {
         cell->unreduced_bytes = takes ? buffer->bytes : 0;
-    }
-}
-
-/* A unit goes back from its last tensor to its first, so the piece with its first element completes it. */
-static void reduce(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
-{
-    for (int p = 0; p < op->piece_count; p++) {
-        const struct piece *piece = &ops->pieces[op->first_piece + p];
-        if (piece->unit >= units) continue;
-        cells[piece->unit].gradient = !ended                                   ? CELL_REDUCING
-                                      : piece->first == 0 && !is_first_hop(op) ? CELL_REDUCED
-                                                                               : CELL_WRITTEN;
     }
 }
 
@@ -118,11 +88,18 @@ static bool has_brought(const struct op *op, bool ended)
     return ended && op->group != GROUP_ACROSS;
 }
 
-static void refresh(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[], int units)
+/* Of a reduction, or of a refresh. A unit goes back from its last tensor to its first, so the piece with its first
+ * element completes its gradient. */
+static void move_pieces(const struct schedule *ops, const struct op *op, bool ended, struct unit_cell cells[],
+                        int units)
 {
     for (int p = 0; p < op->piece_count; p++) {
-        const int unit = ops->pieces[op->first_piece + p].unit;
-        if (unit < units) cells[unit].update = has_brought(op, ended) ? CELL_REFRESHED : CELL_REFRESHING;
+        const struct piece *piece = &ops->pieces[op->first_piece + p];
+        if (piece->unit >= units) continue;
+        struct unit_cell *cell = &cells[piece->unit];
+        if (op->kind == OP_REFRESH) cell->update = has_brought(op, ended) ? CELL_REFRESHED : CELL_REFRESHING;
+        else if (!ended) cell->gradient = CELL_REDUCING;
+        else cell->gradient = piece->first == 0 && !is_first_hop(op) ? CELL_REDUCED : CELL_WRITTEN;
     }
 }
 
@@ -130,8 +107,8 @@ static void apply(const struct schedule *ops, int number, bool ended, struct uni
 {
     const struct op *op = &ops->ops[number];
     for (int t = 0; t < op->take_count; t++) hold(&ops->buffers[ops->effects[op->first_take + t]], true, cells, units);
-    if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE) reduce(ops, op, ended, cells, units);
-    if (op->kind == OP_REFRESH) refresh(ops, op, ended, cells, units);
+    if (op->kind == OP_REDUCE_SCATTER || op->kind == OP_ALL_REDUCE || op->kind == OP_REFRESH)
+        move_pieces(ops, op, ended, cells, units);
     if (op->unit >= 0 && op->unit < units) {
         struct unit_cell *cell = &cells[op->unit];
         const bool blocks =
@@ -199,9 +176,12 @@ struct gathered gathered_of(const struct progress *at)
 
 int bucket_after(const struct schedule *ops, int op)
 {
-    for (op++; op < ops->op_count; op++)
-        if (ops->ops[op].bucket >= 0 && ops->ops[op].lane == LANE_COMM && !is_second_hop(ops, &ops->ops[op]))
+    for (op++; op < ops->op_count; op++) {
+        const enum group group = ops->ops[op].group;
+        const bool second_hop = group == GROUP_REPLICAS || (group == GROUP_ACROSS && ops->node_ranks > 1);
+        if (ops->ops[op].bucket >= 0 && ops->ops[op].lane == LANE_COMM && !second_hop)
             return op; /* not its copy to the host, nor what is made of it to be sent */
+    }
     return -1;
 }
 

@@ -1,6 +1,4 @@
-#include "engine/observe/critical.h"
-
-#include <string.h>
+#include "engine/observe/totals.h"
 
 struct place {
     int rank;
@@ -80,9 +78,7 @@ bool critical_path_of(struct critical *out, const struct history *history, const
 {
     enum { MOST = 1 << 20 }; /* operations on the path */
     *out = (struct critical){0};
-    if (!step->ended_ns || step->begun_ns < history_whole_from(history) ||
-        history_has_gap(history, step->begun_ns, step->ended_ns))
-        return false;
+    if (!history_step_is_whole(history, step)) return false;
     const struct walk walk = {history, step, history_ranks(history, step->begun_ns, step->ended_ns)};
     struct place at = {0};
     for (int rank = 0; rank < walk.ranks; rank++) {

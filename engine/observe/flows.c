@@ -151,7 +151,7 @@ static void set_rate_and_limit(struct flow_figures *out, const struct sum *sum, 
     out->share = (paced ? out->bytes_per_s : out->own_bytes_per_s) / out->limit_bytes_per_s;
 }
 
-static struct flow_figures figures(const struct run_model *model, int rank, enum flow flow, bool run)
+struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow, bool run)
 {
     struct flow_figures out = {0};
     struct sum sum = {0};
@@ -171,16 +171,6 @@ static struct flow_figures figures(const struct run_model *model, int rank, enum
     finish(&out, &sum);
     set_rate_and_limit(&out, &sum, flow);
     return out;
-}
-
-struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow)
-{
-    return figures(model, rank, flow, false);
-}
-
-struct flow_figures flow_figures_of_run(const struct run_model *model, int rank, enum flow flow)
-{
-    return figures(model, rank, flow, true);
 }
 
 bool flow_is_used(const struct run_model *model, enum flow flow)

@@ -28,11 +28,9 @@ struct flow_figures {
 enum traffic flow_traffic(enum flow flow);
 const char *flow_name(enum flow flow); /* "device -> host" */
 
-/* Of the last whole step; rank -1: mean over ranks. */
-struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow);
-
-/* Over all whole steps of the present part (a step's mean); the limit is that of the last one. */
-struct flow_figures flow_figures_of_run(const struct run_model *model, int rank, enum flow flow);
+/* Of the last whole step; rank -1: mean over ranks. run: over all whole steps of the present part (a step's mean); the limit is that of
+ * the last one. */
+struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow, bool run);
 
 /* Whether the training schedule moves bytes in this direction, measured or planned. */
 bool flow_is_used(const struct run_model *model, enum flow flow);

@@ -19,7 +19,7 @@ void pace_set(struct run_pace *pace, const struct cJSON *detail);   /* of a "set
 void plans_release(struct run_model *model);
 struct run_schedule *plans_share(struct run_schedule *from, int count); /* a copy of an array; NULL: no memory */
 
-/* holdings.c */
+/* model.c: memory */
 void holdings_begin_step(struct run_rank *rank);
 void holdings_end_step(struct run_rank *rank, uint32_t step);
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/base/json.h"
-#include "engine/config/number.h"
 #include "engine/observe/fold.h"
 
 static int read_int(const cJSON *object, const char *key)
@@ -99,12 +98,6 @@ bool header_share(struct run_header *copy, struct run_header *from)
     return ++*from->holders > 0;
 }
 
-/* A viewer that attaches late gets the header again; a new part has another number. */
-static bool is_new(const struct run_model *model, int part)
-{
-    return !model->header.known || !model->part_count || run_present_part(model)->number != part;
-}
-
 static void know_ranks(struct run_model *model)
 {
     const int ranks = model->header.ranks;
@@ -112,13 +105,6 @@ static void know_ranks(struct run_model *model)
     model->header.known = false; /* lets model_rank() grow */
     model_rank(model, (unsigned)ranks - 1);
     model->header.known = true;
-}
-
-static void part_add(struct run_model *model, const struct run_part *part)
-{
-    if (model->part_count == RUN_PARTS_MAX)
-        memmove(model->parts, model->parts + 1, (size_t)--model->part_count * sizeof *model->parts);
-    model->parts[model->part_count++] = *part;
 }
 
 static void forget_ranks(struct run_model *model)
@@ -143,30 +129,24 @@ static void part_begin(struct run_model *model, int number, uint32_t steps_done,
 {
     if (model->part_count)
         forget_ranks(model); /* else the head of the trace was lost, and this is what it belongs to */
-    part_add(model, &(struct run_part){number, steps_done, model->header.ranks, begun_ns});
+    if (model->part_count == RUN_PARTS_MAX)
+        memmove(model->parts, model->parts + 1, (size_t)--model->part_count * sizeof *model->parts);
+    model->parts[model->part_count++] = (struct run_part){number, steps_done, model->header.ranks, begun_ns};
 }
 
 /* ---- slow motion and paced links as they are at this moment: what the header's configuration says, then each live `set` ---- */
 
-enum { VALUE_ROOM = 48 };
-
-static void set_link(struct config_link *link, const char *what, const char *value)
-{
-    uint64_t bytes;
-    double seconds;
-    if (!strcmp(what, "bandwidth") && number_bytes(value, &bytes)) link->bandwidth_bytes_per_s = (double)bytes;
-    if (!strcmp(what, "latency") && number_seconds(value, &seconds)) link->latency_s = seconds;
-}
-
 static void set_key(struct run_pace *pace, const char *key, const char *value)
 {
-    char name[16], what[16];
-    if (!strcmp(key, "topology.slow_motion")) pace->slow_motion = strtod(value, NULL);
-    else if (!strcmp(key, "topology.slow_rank")) pace->slow_rank = atoi(value);
-    else if (!strcmp(key, "topology.device_flops")) pace->device_flops = strtod(value, NULL);
-    else if (sscanf(key, "topology.links.%15[a-z].%15[a-z]", name, what) == 2)
-        for (int link = 0; link < LINKS; link++)
-            if (!strcmp(name, link_name((enum link)link))) set_link(&pace->links[link], what, value);
+    struct config config = {.topology = {.slow_rank = pace->slow_rank,
+                                         .slow_motion = pace->slow_motion,
+                                         .device_flops = pace->device_flops}};
+    memcpy(config.topology.links, pace->links, sizeof pace->links);
+    config_try(&config, key, value, NULL);
+    memcpy(pace->links, config.topology.links, sizeof pace->links);
+    pace->slow_motion = config.topology.slow_motion;
+    pace->slow_rank = config.topology.slow_rank;
+    pace->device_flops = config.topology.device_flops;
 }
 
 /* The resolved configuration is plain numbers; a section becomes the keys below it. */
@@ -175,7 +155,7 @@ static void read_section(struct run_pace *pace, const char *path, const cJSON *s
     const cJSON *item;
     cJSON_ArrayForEach(item, section)
     {
-        char key[CONFIG_PATH_MAX], value[VALUE_ROOM];
+        char key[CONFIG_PATH_MAX], value[48];
         snprintf(key, sizeof key, "%s.%.40s", path, item->string);
         snprintf(value, sizeof value, "%.17g", item->valuedouble);
         if (cJSON_IsObject(item) && strlen(key) < sizeof key - 48) read_section(pace, key, item);
@@ -194,7 +174,7 @@ void pace_set(struct run_pace *pace, const cJSON *detail)
 {
     const char *key = json_get_text(detail, "key");
     const char *value = json_get_text(detail, "to");
-    if (pace->known && key && value) set_key(pace, key, value);
+    if (pace->known && key && value && !strncmp(key, "topology.", 9)) set_key(pace, key, value);
 }
 
 /* ---- the record ---- */
@@ -203,15 +183,17 @@ void fold_run(struct run_model *model, const struct trace_record *record)
 {
     char *text = text_copy(record->run.json);
     cJSON *json = text ? cJSON_Parse(text) : NULL;
-    const int part = read_int(json, "part"), steps_done = read_int(json, "steps_done");
+    const int told = read_int(json, "part"), part = told > 0 ? told : 0, steps_done = read_int(json, "steps_done");
+    const struct run_part *present = run_present_part(model);
     if (!json) {
         model_problem(model, "the run header is not JSON");
-    } else if (is_new(model, part > 0 ? part : 0)) {
+    } else if (!model->header.known || !present ||
+               present->number != part) { /* a viewer that attaches late gets it again */
         header_release(&model->header);
         model->fault.kind = FAULT_NONE; /* a new engine */
         read_header(&model->header, json, text);
         pace_begin(&model->pace, json_get(json, "config"));
-        part_begin(model, part > 0 ? part : 0, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
+        part_begin(model, part, steps_done > 0 ? (uint32_t)steps_done : 0, record->time_ns);
         know_ranks(model);
     }
     free(text);

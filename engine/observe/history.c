@@ -1,5 +1,5 @@
-/* Creates the history and passes each record to the file for it: history_spans.c (operations), history_memory.c,
- * history_steps.c (steps and gaps). history_sums.c keeps sums of dropped details. */
+/* Creates the history, keeps steps and gaps, and passes other records on: history_spans.c (operations),
+ * history_memory.c. history_sums.c keeps sums of dropped details. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,6 +52,110 @@ void history_dropped_before(struct history *history, uint64_t time_ns)
     if (time_ns > history->whole_from_ns) history->whole_from_ns = time_ns;
 }
 
+/* ---- steps, over all ranks; one that was retried after it ran out of memory has an entry for each attempt ---- */
+
+static struct history_entry *entry_at(const struct history *history, int64_t number)
+{
+    return ring_at(&history->steps, number);
+}
+
+/* A rank joins the newest entry, unless it has already begun that one (then this is another attempt). Steps before the
+ * last whose ends were lost are over too. */
+static void begin_step(struct history *history, struct history_rank *rank, const struct trace_record *record)
+{
+    const struct trace_of_step_begin *from = &record->step_begin;
+    int64_t newest = ring_end(&history->steps) - 1;
+    struct history_entry *entry = entry_at(history, newest);
+    if (!entry || entry->step.step != from->step || rank->step == newest) {
+        if (entry && record->time_ns < entry->step.begun_ns) return; /* not in order of time: not to be trusted */
+        struct history_entry *before = entry_at(history, newest - 1);
+        if (before && !before->step.ended_ns && before->last_end_ns) before->step.ended_ns = before->last_end_ns;
+        entry = ring_push(&history->steps, &history->left);
+        if (!entry) return;
+        *entry =
+            (struct history_entry){.step = {from->step, from->schedule, run_stage_of(from->stage), record->time_ns, 0}};
+        newest = ring_end(&history->steps) - 1;
+    }
+    entry->begun++;
+    rank->step = newest;
+}
+
+static void end_step(struct history *history, struct history_rank *rank, const struct run_model *model,
+                     const struct trace_record *record)
+{
+    struct history_entry *entry = entry_at(history, rank->step);
+    if (!entry || entry->step.step != record->step_end.step || entry->step.ended_ns) return;
+    if (record->time_ns > entry->last_end_ns) entry->last_end_ns = record->time_ns;
+    if (++entry->ended + model->header.missing >= model->ranks) entry->step.ended_ns = entry->last_end_ns;
+}
+
+int history_step_count(const struct history *history)
+{
+    return (int)history->steps.count;
+}
+
+const struct history_step *history_step(const struct history *history, int number)
+{
+    const struct history_entry *entry = entry_at(history, history->steps.first + number);
+    return entry ? &entry->step : NULL;
+}
+
+const struct history_step *history_step_at(const struct history *history, uint64_t time_ns)
+{
+    const uint64_t after_ns = time_ns + (time_ns < UINT64_MAX);
+    const struct history_entry *entry =
+        entry_at(history, ring_find(&history->steps, offsetof(struct history_entry, step.begun_ns), after_ns) - 1);
+    return entry ? &entry->step : NULL;
+}
+
+/* Newest attempt first. Step numbers increase, except where a run resumed from an earlier step. */
+const struct history_step *history_step_numbered(const struct history *history, uint32_t step)
+{
+    for (int i = history_step_count(history) - 1; i >= 0; i--)
+        if (history_step(history, i)->step == step) return history_step(history, i);
+    return NULL;
+}
+
+/* ---- gaps of lost records ---- */
+
+void history_gap_add(struct history *history, uint16_t rank, uint64_t from_ns, uint64_t to_ns)
+{
+    if (from_ns < history->first_ns) from_ns = history->first_ns;
+    if (to_ns < from_ns) return;
+    struct history_gap *newest = history->gaps ? &history->gap[history->gaps - 1] : NULL;
+    if (newest && newest->rank == rank && from_ns <= newest->to_ns && from_ns >= newest->from_ns) {
+        if (to_ns > newest->to_ns) newest->to_ns = to_ns;
+        return;
+    }
+    if (history->gaps ==
+        GAPS_KEPT) { /* the two oldest become one, of all ranks: rather too much unknown than too little */
+        history->gap[1].rank = TRACE_RANK_ALL;
+        if (history->gap[0].from_ns < history->gap[1].from_ns) history->gap[1].from_ns = history->gap[0].from_ns;
+        if (history->gap[0].to_ns > history->gap[1].to_ns) history->gap[1].to_ns = history->gap[0].to_ns;
+        for (int i = 1; i < GAPS_KEPT; i++) history->gap[i - 1] = history->gap[i];
+        history->gaps--;
+    }
+    history->gap[history->gaps++] = (struct history_gap){rank, from_ns, to_ns};
+}
+
+bool history_has_gap(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns)
+{
+    for (int i = 0; i < history->gaps; i++) {
+        const struct history_gap *gap = &history->gap[i];
+        bool concerns = rank < 0 || gap->rank == TRACE_RANK_ALL || gap->rank == rank;
+        if (concerns && gap->from_ns < to_ns && gap->to_ns > from_ns) return true;
+    }
+    return false;
+}
+
+bool history_step_is_whole(const struct history *history, const struct history_step *step)
+{
+    return step->ended_ns && step->begun_ns >= history_whole_from(history) &&
+           !history_has_gap(history, -1, step->begun_ns, step->ended_ns);
+}
+
+/* ---- records ---- */
+
 void history_begin(struct history *history, uint64_t first_ns, uint64_t from_ns)
 {
     history->first_ns = history->grid.origin_ns = first_ns;
@@ -86,17 +190,6 @@ static struct history_rank *rank_of(struct history *history, const struct run_mo
     return history->ranks[rank];
 }
 
-/* The oldest two become one, if there are too many: with as many ranks as either. */
-static void add_part(struct history *history, const struct history_part *part)
-{
-    if (history->parts == RUN_PARTS_MAX) {
-        history->part[1].begun_ns = history->part[0].begun_ns;
-        if (history->part[1].ranks < history->part[0].ranks) history->part[1].ranks = history->part[0].ranks;
-        memmove(history->part, history->part + 1, (size_t)--history->parts * sizeof *history->part);
-    }
-    history->part[history->parts++] = *part;
-}
-
 /* If the model has come to another one. The ranks before have ended, and hold nothing more. */
 static void begin_part(struct history *history, const struct run_model *model)
 {
@@ -104,7 +197,13 @@ static void begin_part(struct history *history, const struct run_model *model)
     if (!part || part->number + 1 == history->part_number) return;
     for (int rank = 0; history->part_number && rank < history->rank_room; rank++)
         if (history->ranks[rank]) history_memory_ends(history, history->ranks[rank], history->rank_room, part->begun_ns);
-    add_part(history, &(struct history_part){part->begun_ns, model->ranks});
+    struct history_part *parts = history->part;
+    if (history->parts == RUN_PARTS_MAX) { /* the oldest two become one, with as many ranks as either */
+        parts[1].begun_ns = parts[0].begun_ns;
+        if (parts[1].ranks < parts[0].ranks) parts[1].ranks = parts[0].ranks;
+        memmove(parts, parts + 1, (size_t)--history->parts * sizeof *parts);
+    }
+    parts[history->parts++] = (struct history_part){part->begun_ns, model->ranks};
     history->part_number = part->number + 1;
 }
 
@@ -117,8 +216,8 @@ void history_fold(struct history *history, const struct run_model *model, const 
     struct history_rank *rank = rank_of(history, model, record->rank); /* NULL: of all ranks */
     if (!rank) return;
     switch (record->kind) {
-    case TRACE_STEP_BEGIN: history_step_begin(history, rank, record); break;
-    case TRACE_STEP_END: history_step_end(history, rank, model, record); break;
+    case TRACE_STEP_BEGIN: begin_step(history, rank, record); break;
+    case TRACE_STEP_END: end_step(history, rank, model, record); break;
     case TRACE_OP_BEGIN: history_op_begin(history, rank, model, record); break;
     case TRACE_OP_END: history_op_end(history, rank, model, record); break;
     case TRACE_IO: history_io_add(history, rank, model, record); break;
@@ -198,4 +297,16 @@ void *ring_push(struct ring *ring, struct allowance *allowance)
     }
     ring->count++;
     return ring_item(ring, ring_end(ring) - 1);
+}
+
+int64_t ring_find(const struct ring *ring, size_t offset, uint64_t least)
+{
+    int64_t low = ring->first, high = ring_end(ring);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        const uint64_t *field = (const void *)((const char *)ring_item(ring, middle) + offset);
+        if (*field < least) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }

@@ -14,7 +14,14 @@
 #pragma once
 
 #include "engine/observe/questions.h"
-#include "engine/observe/stall.h"
+
+/* stalls.def: STALL(ID, letter, "name", "what it means") */
+enum stall {
+#define STALL(ID, letter, name, help) STALL_##ID,
+#include "engine/observe/stalls.def"
+#undef STALL
+    STALLS
+};
 
 /* One operation of one rank. ended_ns 0: it has begun and not ended. */
 struct span {
@@ -65,7 +72,7 @@ struct history_load {
     bool unknown;                      /* records were lost, or this time is not known */
     uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */
     uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by kind of traffic */
-    uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause (engine/observe/stall.h) */
+    uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause */
 };
 void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, struct history_load *load);
 
@@ -93,4 +100,31 @@ struct run_instant history_fullest(const struct history *history, int rank, enum
 bool history_most(const struct history *history, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
 
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */
-bool history_has_gap(const struct history *history, uint64_t from_ns, uint64_t to_ns);
+bool history_has_gap(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns); /* rank -1: of any */
+/* Whether the step has ended, and all records of it came and are still kept. */
+bool history_step_is_whole(const struct history *history, const struct history_step *step);
+
+/* ---- stall.c: why an operation waited (from its record and the schedule), for which operation, and the reason ---- */
+
+struct stall_reason {
+    enum stall why;
+    uint64_t ns;     /* ready - issued */
+    int op;          /* the operation waited for; -1: none */
+};
+
+/* Why the lane waited before this operation. STALL_NONE, 0 ns: it did not wait. */
+struct stall_reason stall_before(const struct run_schedule *plan, const struct span *span);
+
+extern const struct stall_words { char letter; const char *name, *help; } stall_table[STALLS];
+
+/* ---- labels.c: what operations are called, on screens and in exports ---- */
+
+enum { LABEL_ROOM = 64 };
+
+const char *run_unit_name(const struct run_model *model, int unit); /* NULL: none, or without a name */
+
+/* "block' 3" (the prime: backward), "gather block 2", "reduce bucket 1"; or as another program calls it. op_label() is false where the
+ * operation is not known. */
+void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
+bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */

@@ -12,14 +12,9 @@ static void apply(struct run_instant *instant, const struct history_change *chan
     instant->reserved_bytes = change->reserved_bytes;
 }
 
-static struct history_block *block_at(const struct history_tier *tier, int64_t number)
-{
-    return ring_at(&tier->blocks, number);
-}
-
 static uint64_t blocks_from(const struct history_tier *tier)
 {
-    const struct history_block *oldest = block_at(tier, tier->blocks.first);
+    const struct history_block *oldest = ring_at(&tier->blocks, tier->blocks.first);
     if (tier->blocks.first == 0) return 0;
     return oldest ? oldest->change[0].time_ns : UINT64_MAX;
 }
@@ -92,13 +87,14 @@ static const struct history_tier *tier_at(const struct history *history, int ran
 /* Number of the last block whose first change is before time_ns; first - 1: none. */
 static int64_t block_before(const struct history_tier *tier, uint64_t time_ns)
 {
-    int64_t low = tier->blocks.first, high = ring_end(&tier->blocks);
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (block_at(tier, middle)->change[0].time_ns < time_ns) low = middle + 1;
-        else high = middle;
-    }
-    return low - 1;
+    return ring_find(&tier->blocks, offsetof(struct history_block, change[0].time_ns), time_ns) - 1;
+}
+
+/* The same, or the first. */
+static int64_t block_near(const struct history_tier *tier, uint64_t time_ns)
+{
+    const int64_t before = block_before(tier, time_ns);
+    return before < tier->blocks.first ? tier->blocks.first : before;
 }
 
 /* The state after the first `changes` of a block. */
@@ -119,7 +115,7 @@ static int changes_before(const struct history_block *block, uint64_t time_ns)
 struct run_instant history_held(const struct history *history, int rank, enum tier tier, uint64_t time_ns)
 {
     const struct history_tier *at = tier_at(history, rank, tier);
-    const struct history_block *block = at ? block_at(at, block_before(at, time_ns)) : NULL;
+    const struct history_block *block = at ? ring_at(&at->blocks, block_before(at, time_ns)) : NULL;
     return block ? replay(block, changes_before(block, time_ns)) : (struct run_instant){0};
 }
 
@@ -152,13 +148,10 @@ struct run_instant history_fullest(const struct history *history, int rank, enum
         best.when_ns = sum.when_ns;
     } else if (at) {
         best.instant = history_held(history, rank, tier, from_ns);
-        int64_t first = block_before(at, from_ns);
-        for (int64_t number = first < at->blocks.first ? at->blocks.first : first; number < ring_end(&at->blocks);
-             number++) {
-            const struct history_block *block = block_at(at, number);
-            if (block->change[0].time_ns >= to_ns) break;
+        int64_t number = block_near(at, from_ns);
+        for (const struct history_block *block;
+             (block = ring_at(&at->blocks, number)) && block->change[0].time_ns < to_ns; number++)
             fuller(&best, block, from_ns, to_ns);
-        }
     }
     if (when_ns) *when_ns = best.when_ns;
     return best.instant;
@@ -171,10 +164,8 @@ bool history_most(const struct history *history, int rank, enum tier tier, enum 
     if (!at || from_ns < blocks_from(at)) return false;
     *most_bytes = history_held(history, rank, tier, from_ns).held_bytes[category];
     *when_ns = from_ns;
-    int64_t first = block_before(at, from_ns);
-    for (int64_t number = first < at->blocks.first ? at->blocks.first : first; number < ring_end(&at->blocks);
-         number++) {
-        const struct history_block *block = block_at(at, number);
+    int64_t number = block_near(at, from_ns);
+    for (const struct history_block *block; (block = ring_at(&at->blocks, number)); number++) {
         for (int i = 0; i < block->count; i++) {
             const struct history_change *change = &block->change[i];
             if (change->category != category || change->time_ns < from_ns || change->time_ns >= to_ns) continue;

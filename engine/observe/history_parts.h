@@ -28,7 +28,6 @@ void ring_release(struct ring *ring);
 /* Returns an uninitialized new item, with number ring_end() - 1; a full ring drops its oldest. NULL: the first item
  * could not be allocated. Pointers into the ring are valid until the next push. */
 void *ring_push(struct ring *ring, struct allowance *allowance);
-static inline void ring_pop(struct ring *ring) { ring->count--; } /* the newest */
 
 static inline int64_t ring_end(const struct ring *ring) { return ring->first + ring->count; }
 
@@ -45,6 +44,9 @@ static inline void *ring_at(const struct ring *ring, int64_t number)
 {
     return number >= ring->first && number < ring_end(ring) ? ring_item(ring, number) : NULL;
 }
+
+/* Number of the first item whose 64-bit field at `offset`, by which the items are in order, is `least` or more; ring_end(): none is. */
+int64_t ring_find(const struct ring *ring, size_t offset, uint64_t least);
 
 static inline void *ring_newest(const struct ring *ring)
 {
@@ -135,10 +137,7 @@ static inline struct history_rank *history_rank_at(const struct history *history
     return rank >= 0 && rank < history->rank_room ? history->ranks[rank] : NULL;
 }
 
-void history_gap_add(struct history *history, uint16_t rank, uint64_t from_ns, uint64_t to_ns); /* history_steps.c */
-bool history_gap_of(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns);
-void history_step_begin(struct history *history, struct history_rank *rank, const struct trace_record *record);
-void history_step_end(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
+void history_gap_add(struct history *history, uint16_t rank, uint64_t from_ns, uint64_t to_ns); /* history.c */
 
 void history_op_begin(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record); /* history_spans.c */
 void history_op_end(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);

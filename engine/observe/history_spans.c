@@ -53,7 +53,7 @@ static void forget_open(struct history *history, uint16_t rank, struct history_l
     const struct span *span = open_span(lane);
     if (!span) return;
     history_gap_add(history, rank, span->started_ns, until_ns);
-    ring_pop(&lane->spans);
+    lane->spans.count--;
 }
 
 static void describe(struct span *span, const struct run_schedule *schedule, const struct op *op)
@@ -167,22 +167,11 @@ void history_spans(const struct history *history, int rank, enum lane lane, uint
     const struct history_lane *at = lane_at(history, rank, lane);
     *first = *end = 0;
     if (!at) return;
-    int64_t low = at->spans.first, high = ring_end(&at->spans);
-    while (low < high) { /* the first that ends after from_ns */
-        int64_t middle = low + (high - low) / 2;
-        const struct span *span = ring_item(&at->spans, middle);
-        if (span->ended_ns && span->ended_ns <= from_ns) low = middle + 1;
-        else high = middle;
-    }
-    *first = low;
-    high = ring_end(&at->spans);
-    while (low < high) { /* the first that starts at to_ns or later */
-        int64_t middle = low + (high - low) / 2;
-        const struct span *span = ring_item(&at->spans, middle);
-        if (span->started_ns < to_ns) low = middle + 1;
-        else high = middle;
-    }
-    *end = low;
+    struct ring ended = at->spans;
+    ended.count -= open_span(at) != NULL;
+    *first = ring_find(&ended, offsetof(struct span, ended_ns), from_ns + (from_ns < UINT64_MAX));
+    *end = ring_find(&at->spans, offsetof(struct span, started_ns), to_ns);
+    if (*end < *first) *end = *first;
 }
 
 const struct span *history_span(const struct history *history, int rank, enum lane lane, int64_t number)
@@ -213,13 +202,8 @@ bool history_io(const struct history *history, int rank, enum lane lane, const s
 {
     const struct history_lane *at = lane_at(history, rank, lane);
     if (!at || !at->io.count) return false;
-    int64_t low = at->io.first, high = ring_end(&at->io);
-    while (low < high) { /* the first that arrived when the span had started */
-        int64_t middle = low + (high - low) / 2;
-        if (((const struct history_io_at *)ring_item(&at->io, middle))->time_ns < span->started_ns) low = middle + 1;
-        else high = middle;
-    }
-    for (const struct history_io_at *found; (found = ring_at(&at->io, low)); low++) {
+    int64_t number = ring_find(&at->io, offsetof(struct history_io_at, time_ns), span->started_ns);
+    for (const struct history_io_at *found; (found = ring_at(&at->io, number)); number++) {
         if (span->ended_ns && found->time_ns > span->ended_ns) return false;
         *out = found->io;
         if (out->step == span->step && out->op == span->op) return true;

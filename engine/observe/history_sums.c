@@ -186,14 +186,6 @@ static void load_spans(const struct history *history, int rank, enum lane lane, 
     }
 }
 
-static void load_open(const struct history *history, const struct history_lane *at, enum lane lane, uint64_t from_ns,
-                      uint64_t to_ns, struct history_load *load)
-{
-    const struct span *newest = ring_newest(&at->spans);
-    if (to_ns > history->last_ns) to_ns = history->last_ns;
-    if (newest && !newest->ended_ns) add_span(load, lane, newest, from_ns, to_ns);
-}
-
 void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns,
                struct history_load *load)
 {
@@ -201,9 +193,11 @@ void history_load(const struct history *history, int rank, enum lane lane, uint6
     const struct history_lane *at = of ? &of->lane[lane] : NULL;
     memset(load, 0, sizeof *load);
     load->unknown = !at || !at->sums || from_ns >= history->last_ns || to_ns <= history->first_ns ||
-                    history_gap_of(history, rank, from_ns, to_ns);
+                    history_has_gap(history, rank, from_ns, to_ns);
     if (!at) return;
-    load_open(history, at, lane, from_ns, to_ns, load);
+    const struct span *newest = ring_newest(&at->spans);
+    const uint64_t now_ns = to_ns < history->last_ns ? to_ns : history->last_ns;
+    if (newest && !newest->ended_ns) add_span(load, lane, newest, from_ns, now_ns);
     if (to_ns > at->ended_ns) to_ns = at->ended_ns;
     if (from_ns < history->grid.origin_ns) from_ns = history->grid.origin_ns;
     const uint64_t width_ns = (uint64_t)1 << history->grid.shift, spans_from_ns = history_spans_from(at);

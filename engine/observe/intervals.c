@@ -1,19 +1,14 @@
 /* Plain intervals of time: their unions and overlaps, by HTA's definitions (totals.h). */
 #include <stdlib.h>
 
+#include "engine/base/order.h"
 #include "engine/observe/totals.h"
-
-static int by_start(const void *left, const void *right)
-{
-    const struct interval *a = left, *b = right;
-    return (a->from_ns > b->from_ns) - (a->from_ns < b->from_ns);
-}
 
 void intervals_unite(struct intervals *all)
 {
     int last = 0;
     if (all->count == 0) return;
-    qsort(all->at, (size_t)all->count, sizeof *all->at, by_start);
+    qsort(all->at, (size_t)all->count, sizeof *all->at, ascending_u64);
     for (int i = 1; i < all->count; i++) {
         if (all->at[i].from_ns > all->at[last].to_ns) all->at[++last] = all->at[i];
         else if (all->at[i].to_ns > all->at[last].to_ns) all->at[last].to_ns = all->at[i].to_ns;

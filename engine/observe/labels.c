@@ -1,4 +1,4 @@
-#include "engine/observe/labels.h"
+#include "engine/observe/history.h"
 
 #include <stdio.h>
 #include <stdlib.h>

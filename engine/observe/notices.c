@@ -79,24 +79,18 @@ int64_t json_count(const cJSON *object, const char *key)
 NAMED(tier, TIERS)
 NAMED(category, CATEGORIES)
 
-/* A category that the event does not name held nothing. */
-static void read_held(struct run_shortage *shortage, const cJSON *held)
+/* By category: what it held, where one that the event does not name held nothing, and its key. */
+static void read_categories(struct run_shortage *shortage, const cJSON *detail)
 {
+    const cJSON *held = json_get(detail, "held_bytes"), *knobs = json_get(detail, "knobs");
     shortage->has_held = cJSON_IsObject(held);
-    for (int category = 0; category < CATEGORIES; category++) {
-        int64_t bytes = json_count(held, category_name(category));
-        shortage->held_bytes[category] = bytes == RUN_UNKNOWN ? 0 : bytes;
-    }
-}
-
-static void read_knobs(struct run_shortage *shortage, const cJSON *detail)
-{
     if (shortage->category >= 0)
         json_copy_text(shortage->knobs[shortage->category], sizeof *shortage->knobs, detail, "knob");
-    const cJSON *knobs = json_get(detail, "knobs");
-    for (int c = 0; c < CATEGORIES; c++)
-        if (json_get(knobs, category_name(c)))
-            json_copy_text(shortage->knobs[c], sizeof *shortage->knobs, knobs, category_name(c));
+    for (int c = 0; c < CATEGORIES; c++) {
+        const char *name = category_name(c);
+        shortage->held_bytes[c] = (int64_t)json_get_number(held, name, 1e18, 0);
+        if (json_get(knobs, name)) json_copy_text(shortage->knobs[c], sizeof *shortage->knobs, knobs, name);
+    }
 }
 
 /* Returns how many there was room for, after the first `slot`. */
@@ -113,13 +107,6 @@ static int read_fits(struct run_shortage *shortage, int slot, const cJSON *fits)
     return slot - first;
 }
 
-static void read_also(struct run_shortage *shortage, const cJSON *ranks)
-{
-    const cJSON *rank;
-    cJSON_ArrayForEach(rank, ranks) if (cJSON_IsNumber(rank) && rank->valueint >= 0 && rank->valueint < 64)
-        shortage->also_ranks |= UINT64_C(1) << rank->valueint;
-}
-
 static void shortage_read(struct run_shortage *shortage, const cJSON *detail)
 {
     memset(shortage, 0, sizeof *shortage);
@@ -133,9 +120,10 @@ static void shortage_read(struct run_shortage *shortage, const cJSON *detail)
     shortage->reserved_bytes = json_count(detail, "reserved_bytes");
     json_copy_text(shortage->op, sizeof shortage->op, detail, "op");
     json_copy_text(shortage->text, sizeof shortage->text, detail, "text");
-    read_held(shortage, json_get(detail, "held_bytes"));
-    read_knobs(shortage, detail);
-    read_also(shortage, json_get(detail, "also_ranks"));
+    read_categories(shortage, detail);
+    const cJSON *also, *ranks = json_get(detail, "also_ranks");
+    cJSON_ArrayForEach(also, ranks) if (cJSON_IsNumber(also) && also->valueint >= 0 && also->valueint < 64)
+        shortage->also_ranks |= UINT64_C(1) << also->valueint;
     shortage->has_fits = cJSON_IsArray(json_get(detail, "fits"));
     shortage->fit_count = read_fits(shortage, 0, json_get(detail, "fits"));
     shortage->larger_count = read_fits(shortage, shortage->fit_count, json_get(detail, "larger"));
@@ -178,8 +166,7 @@ static void save_read(struct run_save *save, const cJSON *detail, uint32_t step,
     json_copy_text(save->saved_tag, sizeof save->saved_tag, detail, "tag");
     save->saved_ns = time_ns;
     if (step >= save->lost_step) *save->lost_tag = '\0'; /* an older one may end later, in the background */
-    const int64_t bytes = json_count(detail, "bytes");
-    save->saved_bytes = bytes == RUN_UNKNOWN ? 0 : (uint64_t)bytes;
+    save->saved_bytes = (uint64_t)json_get_number(detail, "bytes", 1e18, 0);
 }
 
 /* ---- the records ---- */

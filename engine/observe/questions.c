@@ -102,7 +102,7 @@ static void recent_add(struct run_recent *recent, const struct run_step *step)
 }
 
 /* Only steps of one schedule: a mean across a switch of stage has no meaning. */
-bool run_recent_until(const struct run_model *model, uint32_t until, struct run_recent *recent)
+bool run_recent(const struct run_model *model, uint32_t until, struct run_recent *recent)
 {
     const struct run_step *last = NULL;
     memset(recent, 0, sizeof *recent);
@@ -116,23 +116,18 @@ bool run_recent_until(const struct run_model *model, uint32_t until, struct run_
     return recent->total_ns > 0;
 }
 
-bool run_recent(const struct run_model *model, struct run_recent *recent)
-{
-    return run_recent_until(model, UINT32_MAX, recent);
-}
-
 bool run_is_fast(const struct run_model *model)
 {
     enum { FAST_NS = 500 * 1000 * 1000 };
     struct run_recent recent;
-    return model->has_state && model->state == RUN_RUNNING && !run_is_stuck(model) && run_recent(model, &recent) &&
-           recent.total_ns / (uint64_t)recent.steps < FAST_NS;
+    return model->has_state && model->state == RUN_RUNNING && !run_is_stuck(model) &&
+           run_recent(model, UINT32_MAX, &recent) && recent.total_ns / (uint64_t)recent.steps < FAST_NS;
 }
 
 bool run_tokens_per_second(const struct run_model *model, double *value)
 {
     struct run_recent recent;
-    if (!run_recent(model, &recent) || !recent.tokens) return false;
+    if (!run_recent(model, UINT32_MAX, &recent) || !recent.tokens) return false;
     *value = (double)recent.tokens * 1e9 / (double)recent.total_ns;
     return true;
 }

@@ -34,16 +34,14 @@ const char *run_lane_name(const struct run_model *model, enum lane lane); /* as 
 const char *run_op_name(const struct run_model *model, uint32_t schedule, uint32_t op); /* of another program's operation; NULL: it is not one */
 const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
 
-/* The last whole steps of one schedule, about a second in all: steady figures for a screen. False: none yet. */
+/* The last whole steps of one schedule up to step `until`, about a second in all: steady figures for a screen. False: none yet. */
 struct run_recent {
     int steps, split_steps;                 /* split_steps: those whose split is known */
     uint64_t tokens, total_ns;              /* sums */
     uint64_t split_total_ns;                /* over the steps whose split is known */
     double phase_ns[PHASES], exposed_ns;    /* over the same steps, mean over ranks */
 };
-bool run_recent(const struct run_model *model, struct run_recent *recent);
-/* The same of the steps up to this one. */
-bool run_recent_until(const struct run_model *model, uint32_t step, struct run_recent *recent);
+bool run_recent(const struct run_model *model, uint32_t until, struct run_recent *recent);
 /* Whether it runs, no held rank stops it, and its steps are too short to follow on a screen. */
 bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);

@@ -92,27 +92,20 @@ size_t run_snapshot_bytes(const struct run_model *model)
            (size_t)model->step_count * (sizeof *model->steps + (size_t)model->ranks * sizeof *model->steps->sent_bytes);
 }
 
-/* Copies the newest model's steps before the open ones, then the snapshot's open steps. */
-static bool restore_steps(struct run_model *model, const struct run_model *open, const struct run_model *newest)
-{
-    int before = 0;
-    while (open->step_count && before < newest->step_count && newest->steps[before].step < open->steps[0].step)
-        before++;
-    return add_steps(model, newest->steps, before) && add_steps(model, open->steps, open->step_count);
-}
-
-static bool restore_notices(struct run_model *model, uint64_t seen, const struct run_model *newest)
-{
-    uint64_t kept = seen > newest->notices_dropped ? seen - newest->notices_dropped : 0;
-    model->notices_dropped = seen - kept;
-    return add_notices(model, newest->notices, (int)kept);
-}
-
+/* The newest model's steps before the open ones, then the snapshot's open steps. */
 struct run_model *run_snapshot_restore(struct run_model *snapshot, const struct run_model *newest)
 {
+    const uint64_t seen = snapshot->notices_dropped, dropped = newest->notices_dropped;
+    const uint64_t kept = seen > dropped ? seen - dropped : 0;
+    const int open = snapshot->step_count;
+    int before = 0;
     struct run_model *model = copy_present(snapshot);
     if (!model) return NULL;
-    if (restore_steps(model, snapshot, newest) && restore_notices(model, snapshot->notices_dropped, newest)) return model;
+    model->notices_dropped = seen - kept;
+    while (open && before < newest->step_count && newest->steps[before].step < snapshot->steps[0].step) before++;
+    if (add_steps(model, newest->steps, before) && add_steps(model, snapshot->steps, open) &&
+        add_notices(model, newest->notices, (int)kept))
+        return model;
     run_model_free(model);
     return NULL;
 }

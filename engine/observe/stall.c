@@ -1,5 +1,3 @@
-#include "engine/observe/stall.h"
-
 #include "engine/observe/history.h"
 
 /* What other lanes than compute bring: whoever waits for it waits for that. A bucket in flight is awaited for the memory of
@@ -84,32 +82,8 @@ struct stall_reason stall_before(const struct run_schedule *plan, const struct s
     return (struct stall_reason){why, span->ready_ns - span->issued_ns, span->waited_on};
 }
 
-struct stall_reason stall_inside(const struct span *span)
-{
-    if (span->peers_ns == 0) return (struct stall_reason){STALL_NONE, 0, -1};
-    return (struct stall_reason){STALL_PEERS, span->peers_ns, -1};
-}
-
-static const struct {
-    char letter;
-    const char *name, *help;
-} stalls[STALLS] = {
+const struct stall_words stall_table[STALLS] = {
 #define STALL(ID, letter, name, help) {letter, name, help},
 #include "engine/observe/stalls.def"
 #undef STALL
 };
-
-const char *stall_name(enum stall why)
-{
-    return stalls[why].name;
-}
-
-char stall_letter(enum stall why)
-{
-    return stalls[why].letter;
-}
-
-const char *stall_help(enum stall why)
-{
-    return stalls[why].help;
-}

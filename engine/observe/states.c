@@ -45,29 +45,22 @@ static void bound(struct coder *coder, int64_t value, int64_t most)
     coder->failed |= value < 0 || value > most;
 }
 
-static void tier_truths(struct run_tier *tier)
-{
-    for (int i = 0; i < CATEGORY_CODES; i++) truth(&tier->category[i].known), truth(&tier->category[i].has_at_peak);
-    truth(&tier->now.known), truth(&tier->step_peak.known), truth(&tier->open_peak.known);
-    truth(&tier->has_total), truth(&tier->has_budget);
-}
-
-static void flows_truths(struct run_flows *flows)
-{
-    truth(&flows->known), truth(&flows->open_pace.known), truth(&flows->pace.known);
-    for (int flow = 0; flow < FLOWS; flow++)
-        truth(&flows->step[flow].buffered), truth(&flows->open[flow].buffered), truth(&flows->total[flow].buffered);
-}
-
 /* All but the GPU, which a standing record says. */
 static void code_rank(struct coder *coder, struct run_rank *rank)
 {
+    struct run_flows *flows = &rank->flows;
     const struct run_gpu gpu = rank->gpu;
     CODE(*rank);
     rank->gpu = gpu;
-    for (int tier = 0; tier < TIERS; tier++) tier_truths(&rank->tier[tier]);
+    for (struct run_tier *tier = rank->tier; tier < rank->tier + TIERS; tier++) {
+        for (int i = 0; i < CATEGORY_CODES; i++) truth(&tier->category[i].known), truth(&tier->category[i].has_at_peak);
+        truth(&tier->now.known), truth(&tier->step_peak.known), truth(&tier->open_peak.known);
+        truth(&tier->has_total), truth(&tier->has_budget);
+    }
     for (int lane = 0; lane < LANES; lane++) truth(&rank->lane[lane].busy);
-    flows_truths(&rank->flows);
+    truth(&flows->known), truth(&flows->open_pace.known), truth(&flows->pace.known);
+    for (int flow = 0; flow < FLOWS; flow++)
+        truth(&flows->step[flow].buffered), truth(&flows->open[flow].buffered), truth(&flows->total[flow].buffered);
     truth(&rank->process.known), truth(&rank->outside.known), truth(&rank->sensors.known);
     truth(&rank->open.begun), truth(&rank->open.computed), truth(&rank->open.lost), truth(&rank->open.unplaced);
     bound(coder, rank->marks, RUN_MARKS);
@@ -256,12 +249,6 @@ static bool add_steps(struct run_model *model, struct source *source, const stru
     return !coder.failed;
 }
 
-static bool know_ranks(struct run_model *model, int ranks)
-{
-    if (ranks < 0 || ranks > RUN_RANKS_MAX || ranks < model->ranks) return false;
-    return ranks == model->ranks || model_rank(model, (unsigned)ranks - 1);
-}
-
 static bool load(struct run_model *model, struct source *source, const struct trace_state *all, int chosen)
 {
     struct bytes state = {0};
@@ -276,7 +263,8 @@ static bool load(struct run_model *model, struct source *source, const struct tr
     coder->at = state.at;
     code_layout(coder, model);
     CODE(ranks);
-    good = !coder->failed && know_ranks(model, ranks);
+    good = !coder->failed && ranks >= model->ranks && ranks <= RUN_RANKS_MAX &&
+           (ranks == model->ranks || model_rank(model, (unsigned)ranks - 1));
     if (good) code_model(coder, model);
     for (int i = 0; i < chosen && good && !coder->failed; i++)
         if (all[i].flags & CHUNK_STEPS) good = add_steps(model, source, &all[i], &seen);

@@ -27,19 +27,23 @@ bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *spl
     return whole;
 }
 
-/* An evaluation runs its schedule for one batch after the other, under one step number. */
-static bool begins_again(const struct run_lane *last, const struct trace_of_op_begin *from)
+/* Adds the time until now in which lanes were busy and compute was not. */
+static void expose_until(struct run_rank *rank, uint64_t now_ns, bool busy, uint64_t *since_ns, uint64_t *exposed_ns)
 {
-    return last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
+    if (!rank->open.begun || now_ns <= *since_ns) return;
+    if (busy && !rank->lane[LANE_COMPUTE].busy) *exposed_ns += now_ns - *since_ns;
+    *since_ns = now_ns;
 }
 
-/* Communication of another program is on several lanes. Counts the time in which any of them is busy and compute is not. */
-static void expose_observed(struct run_rank *rank, uint32_t schedule, uint64_t now_ns)
+/* NVMe is read and written at the same time; communication of another program is on several lanes. */
+static void expose_several(struct run_rank *rank, uint32_t schedule, uint64_t now_ns)
 {
-    const bool moves = rank->lane[LANE_COMM].busy || rank->lane[LANE_COMM_2].busy || rank->lane[LANE_COMM_3].busy;
-    if (schedule != TRACE_OBSERVED || !rank->open.begun || now_ns <= rank->open.observed_since_ns) return;
-    if (moves && !rank->lane[LANE_COMPUTE].busy) rank->open.split.exposed_ns += now_ns - rank->open.observed_since_ns;
-    rank->open.observed_since_ns = now_ns;
+    const struct run_lane *lane = rank->lane;
+    const bool io = lane[LANE_NVME_READ].busy || lane[LANE_NVME_WRITE].busy;
+    const bool moves = lane[LANE_COMM].busy || lane[LANE_COMM_2].busy || lane[LANE_COMM_3].busy;
+    expose_until(rank, now_ns, io, &rank->open.io_since_ns, &rank->open.split.io_exposed_ns);
+    if (schedule != TRACE_OBSERVED) return;
+    expose_until(rank, now_ns, moves, &rank->open.observed_since_ns, &rank->open.split.exposed_ns);
 }
 
 /* An operation of another lane ran from `from_ns` until now; before `idle_since_ns` compute went on beside it. */
@@ -56,15 +60,6 @@ static void expose(struct run_rank *rank, const struct op *op, bool observed, ui
     if (op->lane == LANE_COMM && !observed) rank->open.split.exposed_ns += now_ns - from_ns;
 }
 
-/* NVMe is read and written at the same time. Counts the time in which either goes on and compute does not. */
-static void expose_io(struct run_rank *rank, uint64_t now_ns)
-{
-    const bool moves = rank->lane[LANE_NVME_READ].busy || rank->lane[LANE_NVME_WRITE].busy;
-    if (!rank->open.begun || now_ns <= rank->open.io_since_ns) return;
-    if (moves && !rank->lane[LANE_COMPUTE].busy) rank->open.split.io_exposed_ns += now_ns - rank->open.io_since_ns;
-    rank->open.io_since_ns = now_ns;
-}
-
 /* What runs on the other lanes was exposed until now, and is hidden from now on. */
 static void compute_begins(struct run_model *model, struct run_rank *rank, uint64_t now_ns)
 {
@@ -77,22 +72,18 @@ static void compute_begins(struct run_model *model, struct run_rank *rank, uint6
     }
 }
 
-static void compute_ended(struct run_rank *rank, const struct trace_record *record, const struct op *op)
-{
-    rank->open.split.phase_ns[op->phase] += record->time_ns - record->op_end.started_ns;
-    rank->open.computed = true;
-    rank->open.idle_since_ns = record->time_ns;
-}
-
 void fold_op_begin(struct run_model *model, const struct trace_record *record)
 {
     const struct trace_of_op_begin *from = &record->op_begin;
     struct run_rank *rank = model_rank(model, record->rank);
     const struct op *op = run_op(run_schedule_numbered(model, from->schedule), from->op);
     if (!rank || !op) return;
-    expose_io(rank, record->time_ns);
-    expose_observed(rank, from->schedule, record->time_ns);
-    if (from->schedule != TRACE_OBSERVED && begins_again(&rank->lane[op->lane], from)) memset(rank->lane, 0, sizeof rank->lane);
+    expose_several(rank, from->schedule, record->time_ns);
+    /* An evaluation runs its schedule for one batch after the other, under one step number. */
+    const struct run_lane *last = &rank->lane[op->lane];
+    const bool again =
+        last->started_ns && last->schedule == from->schedule && last->step == from->step && from->op <= last->op;
+    if (again && from->schedule != TRACE_OBSERVED) memset(rank->lane, 0, sizeof rank->lane);
     if (op->lane == LANE_COMPUTE) compute_begins(model, rank, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){true, from->schedule, from->step, from->op, from->issued_ns, record->time_ns};
@@ -110,15 +101,18 @@ void fold_op_end(struct run_model *model, const struct trace_record *record)
         else rank->open.unplaced = true;
         return;
     }
-    expose_io(rank, record->time_ns);
-    expose_observed(rank, from->schedule, record->time_ns);
+    expose_several(rank, from->schedule, record->time_ns);
     rank->lane[op->lane] =
         (struct run_lane){false, from->schedule, from->step, from->op, from->issued_ns, from->started_ns};
     if (schedule->purpose != PURPOSE_TRAIN || !rank->open.begun || rank->open.step != from->step) return;
     rank->open.finished++;
     if (traffic_is_copy(op_traffic(op->kind))) flows_add(rank, op, record);
     if (op->lane == LANE_HOST && op->kind != OP_HOST_WORK) rank->open.split.host_ns += record->time_ns - from->started_ns;
-    if (op->lane == LANE_COMPUTE) compute_ended(rank, record, op);
-    else if (!rank->lane[LANE_COMPUTE].busy)
+    if (op->lane == LANE_COMPUTE) {
+        rank->open.split.phase_ns[op->phase] += record->time_ns - from->started_ns;
+        rank->open.computed = true;
+        rank->open.idle_since_ns = record->time_ns;
+    } else if (!rank->lane[LANE_COMPUTE].busy) {
         expose(rank, op, from->schedule == TRACE_OBSERVED, from->started_ns, record->time_ns);
+    }
 }

@@ -50,20 +50,14 @@ static void add_stall(struct totals *out, enum stall why, uint64_t wait_ns)
 static void sum_waits(struct window *window)
 {
     struct totals *out = window->out;
-    for (int64_t number = window->first[LANE_COMPUTE]; number <= window->end[LANE_COMPUTE]; number++) {
-        const struct span *span = span_at(window, LANE_COMPUTE, number);
-        if (span) add_stall(out, span->stall, length(clipped(out, span->issued_ns, span->ready_ns)));
-    }
-    for (int lane = 0; lane < LANES; lane++)
-        for (int64_t number = window->first[lane]; number < window->end[lane]; number++) {
-            const struct span *span = span_at(window, lane, number);
-            if (span)
-                add_stall(out, STALL_PEERS, length(clipped(out, span->started_ns, span->started_ns + span->peers_ns)));
-        }
-    for (int lane = LANE_D2H; lane < LANES; lane++)
+    for (enum lane lane = 0; lane < LANES; lane++)
         for (int64_t number = window->first[lane]; number <= window->end[lane]; number++) {
             const struct span *span = span_at(window, lane, number);
-            if (span) out->lane_stall_ns[lane][span->stall] += length(clipped(out, span->issued_ns, span->ready_ns));
+            if (!span) continue;
+            const uint64_t waited_ns = length(clipped(out, span->issued_ns, span->ready_ns));
+            if (lane == LANE_COMPUTE) add_stall(out, span->stall, waited_ns);
+            if (lane >= LANE_D2H) out->lane_stall_ns[lane][span->stall] += waited_ns;
+            add_stall(out, STALL_PEERS, length(clipped(out, span->started_ns, span->started_ns + span->peers_ns)));
         }
     out->prefetch.stalled_ns = out->stall_ns[STALL_GATHER];
     out->prefetch.stalls = out->stall_count[STALL_GATHER];
@@ -75,12 +69,6 @@ static uint64_t last_end(struct intervals list)
     for (int i = 0; i < list.count; i++)
         if (list.at[i].to_ns > last_ns) last_ns = list.at[i].to_ns;
     return last_ns;
-}
-
-static uint64_t done_before_others(const struct window *window)
-{
-    const uint64_t compute_ns = last_end(window->compute), others_ns = last_end(window->moving);
-    return compute_ns && others_ns > compute_ns ? others_ns - compute_ns : 0;
 }
 
 /* ---- gathers ---- */
@@ -117,32 +105,22 @@ static void add_gather(struct window *window, const struct span *gather, uint64_
 
 /* ---- lanes ---- */
 
-static bool make_room(struct intervals *list, int64_t count)
-{
-    list->at = malloc((size_t)(count + 1) * sizeof *list->at);
-    return list->at;
-}
-
-/* Finds the spans of every lane, and room for all of them. */
+/* Finds the spans of every lane, and room for all of them in each list: one block, freed with the first list. */
 static bool window_open(struct window *window)
 {
     struct totals *out = window->out;
-    int64_t count[LANES] = {0}, moving = 0;
-    for (int lane = 0; lane < LANES; lane++) {
-        history_spans(window->history, out->rank, (enum lane)lane, out->from_ns, out->to_ns, &window->first[lane],
+    int64_t spans = 0;
+    for (enum lane lane = 0; lane < LANES; lane++) {
+        history_spans(window->history, out->rank, lane, out->from_ns, out->to_ns, &window->first[lane],
                       &window->end[lane]);
-        count[lane_kind((enum lane)lane)] += window->end[lane] - window->first[lane];
+        spans += window->end[lane] - window->first[lane];
     }
-    for (int lane = 0; lane < LANES; lane++) moving += count[lane];
-    return make_room(&window->compute, count[LANE_COMPUTE]) && make_room(&window->communication, count[LANE_COMM]) &&
-           make_room(&window->moving, moving);
-}
-
-static void window_close(struct window *window)
-{
-    free(window->compute.at);
-    free(window->communication.at);
-    free(window->moving.at);
+    struct interval *room = malloc((size_t)(3 * spans + 1) * sizeof *room);
+    if (!room) return false;
+    window->compute.at = room;
+    window->communication.at = room + spans;
+    window->moving.at = room + 2 * spans;
+    return true;
 }
 
 static void collect(struct window *window, enum lane lane)
@@ -284,15 +262,16 @@ static bool totals_of_rank(struct totals *out, const struct history *history, co
         if (window.end[LANE_COMPUTE_2] > window.first[LANE_COMPUTE_2]) intervals_unite(&window.compute);
         for (int lane = LANE_COMPUTE + 1; lane < LANES; lane++)
             if (lane_kind((enum lane)lane) != LANE_COMPUTE) sum_moving(&window, (enum lane)lane);
-        out->done_ns = done_before_others(&window);
+        const uint64_t compute_ns = last_end(window.compute), others_ns = last_end(window.moving);
+        out->done_ns = compute_ns && others_ns > compute_ns ? others_ns - compute_ns : 0;
         temporal_of(&out->temporal, window.compute, window.communication, window.moving); /* last: it reorders */
     }
-    window_close(&window);
+    free(window.compute.at);
     return opened && out->temporal.window_ns > 0;
 }
 
-static void sum_ranks(struct totals *out, const struct history *history, const struct run_model *model, int rank,
-                      uint64_t from_ns, uint64_t to_ns, uint32_t step)
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank,
+               uint64_t from_ns, uint64_t to_ns, uint32_t step)
 {
     const int first = rank < 0 ? 0 : rank, ranks = history_ranks(history, from_ns, to_ns),
               end = rank < 0 ? ranks : rank + 1;
@@ -306,19 +285,7 @@ static void sum_ranks(struct totals *out, const struct history *history, const s
     }
     if (seen - missing > 1) totals_share(out, (uint64_t)(seen - missing));
     out->known = seen == end - first && seen > missing && from_ns >= history_whole_from(history) &&
-                 !history_has_gap(history, from_ns, to_ns);
-}
-
-void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank,
-               uint64_t from_ns, uint64_t to_ns)
-{
-    sum_ranks(out, history, model, rank, from_ns, to_ns, 0);
-}
-
-void totals_of_step(struct totals *out, const struct history *history, const struct run_model *model, int rank,
-                    const struct history_step *step)
-{
-    sum_ranks(out, history, model, rank, step->begun_ns, step->ended_ns, step->step);
+                 !history_has_gap(history, -1, from_ns, to_ns);
 }
 
 double percent(uint64_t part, uint64_t whole)
@@ -353,13 +320,7 @@ static void add_rank(struct op_times *times, const struct span *span, int rank)
 }
 
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op,
-                            uint64_t until_ns)
-{
-    return op_times_in_group(history, plan, step, op, until_ns, -1);
-}
-
-struct op_times op_times_in_group(const struct history *history, const struct run_schedule *plan, uint32_t step, int op,
-                                  uint64_t until_ns, int of)
+                            uint64_t until_ns, int of)
 {
     struct op_times times = {0};
     const enum lane lane = plan->ops.ops[op].lane;

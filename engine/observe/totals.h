@@ -61,11 +61,9 @@ struct totals {
     struct prefetch_totals prefetch;
 };
 
-/* Training operations only. `model` for the schedules; rank -1: mean over all. */
-void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns);
-
-/* Of the operations of one step that has ended. Ranks may begin and end it apart: its window overlaps that of the steps beside it. */
-void totals_of_step(struct totals *out, const struct history *history, const struct run_model *model, int rank, const struct history_step *step);
+/* Training operations only. `model` for the schedules; rank -1: mean over all. step: only operations of this step, which has ended (ranks
+ * may begin and end it apart: its window overlaps that of the steps beside it); 0: of any. */
+void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns, uint32_t step);
 
 /* Adds totals of several steps or ranks; the caller sets `known`. */
 void totals_add(struct totals *sum, const struct totals *one);
@@ -98,6 +96,28 @@ struct op_times {
     int last_rank;                            /* the rank that started last: the others of a collective waited for it */
 };
 
-/* Counts the ranks that had ended it at `until_ns`; op_times_in_group(): of the group that takes part with a rank. */
-struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns);
-struct op_times op_times_in_group(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns, int of);
+/* Counts the ranks that had ended it at `until_ns`: all of them (of -1), or the group that takes part with a rank. */
+struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns, int of);
+
+/* ---- critical.c: the critical path of a step ---- */
+
+/* The chain of operations, over all ranks, that determines when the step ends. The search goes backwards from the step's last operation.
+ * The predecessor of an operation is the operation of the same rank that ended last before it; of a collective the search goes on at the
+ * rank that arrived last. Where nothing had ended just before, the time between is idle. (Yang and Miller, Critical Path Analysis for the
+ * Execution of Parallel and Distributed Programs, 1988.) */
+
+enum { CRITICAL_RANKS = 64 };
+
+/* Sums in ns; all of them together are window_ns. sums_add() adds several. */
+struct critical {
+    uint64_t window_ns;                   /* from the step's begin to the end of its last operation */
+    uint64_t phase_ns[PHASES];            /* compute */
+    uint64_t traffic_ns[TRAFFIC_KINDS];   /* moving bytes: collectives from when the last rank had come, copies */
+    uint64_t host_ns;                     /* of the host: updates, threads that launch */
+    uint64_t idle_ns;
+    uint64_t hops;                        /* from one rank to another */
+    uint64_t rank_ns[CRITICAL_RANKS];     /* of what is not idle: on which rank; of ranks from CRITICAL_RANKS - 1 on together */
+};
+
+/* False: the step has not ended, or its operations are not all kept. */
+bool critical_path_of(struct critical *out, const struct history *history, const struct history_step *step);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "engine/advise/shortage.h"
+#include "engine/advise/why.h"
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/weights.h"

@@ -68,7 +68,7 @@ def names(path, pattern):
 
 OPTIONS, KEYS = options(), keys()
 MODELS = names("engine/config/models.c", r'^    (?:GPT\(|LLAMA\(|\{)"([^"]+)"')
-ACCOUNTINGS = (names("engine/advise/accountings.def", r'^ACCOUNTING\(\w+, "([^"]+)"') +
+ACCOUNTINGS = (names("engine/advise/accountings.def", r'^ACCOUNTING\("([^"]+)"') +
                names("engine/advise/conventions.def", r'^CONVENTION\("[^"]*", "([^"]+)"'))
 QUANTITIES = names("engine/advise/quantities.def", r"^QUANTITY\((\w+)")
 ENDLESS = r"(?<![\w-])-?(nan|inf)(?![\w-])|-9,?223,?372,?036,?854,?775,?80[78]"

@@ -137,14 +137,14 @@ static void times_are_those_of_the_records(void **state)
         if (took_ns > longest_ns) longest_ns = took_ns, slowest = record.rank;
     }
     source_close(source);
-    const struct op_times times = op_times_of(past.history, run_training(past.model), 6, op, UINT64_MAX);
+    const struct op_times times = op_times_of(past.history, run_training(past.model), 6, op, UINT64_MAX, -1);
     assert_int_equal(ends, 4);
     assert_int_equal(times.ranks, ends);
     assert_int_equal(times.mean_ns, sum_ns / 4);
     assert_int_equal(times.peers_ns, peers_ns / 4);
     assert_int_equal(times.longest_ns, longest_ns);
     assert_int_equal(times.slowest, slowest);
-    assert_int_equal(op_times_of(past.history, run_training(past.model), 6, op, 1).ranks, 0); /* nothing had ended then */
+    assert_int_equal(op_times_of(past.history, run_training(past.model), 6, op, 1, -1).ranks, 0); /* nothing had ended then */
     assert_int_equal(whole_step_of(past.model, run_training(past.model)), 8);
     record_buffer_free(&past);
 }

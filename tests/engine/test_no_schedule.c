@@ -184,7 +184,7 @@ static void what_needs_a_schedule_is_unknown(void **state)
     assert_null(run_op(NULL, 0));
     assert_false(run_predicted_peak(run.model, TIER_DEVICE, &bytes));
     assert_int_equal(run_last_step(run.model)->timed, 0);
-    totals_of(&totals, run.history, run.model, 0, step_ns, 2 * step_ns);
+    totals_of(&totals, run.history, run.model, 0, step_ns, 2 * step_ns, 0);
     assert_false(totals.known);
     assert_int_equal(run_lane_count(run.model), 2);
     assert_false(flow_is_used(run.model, FLOW_D2H));

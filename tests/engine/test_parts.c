@@ -139,7 +139,7 @@ static void totals_count_the_ranks_of_their_window(void **state)
     struct totals totals;
     const struct history_step *step = history_step_numbered(run.history, 23);
     (void)state;
-    totals_of(&totals, run.history, run.model, -1, step->begun_ns, step->ended_ns);
+    totals_of(&totals, run.history, run.model, -1, step->begun_ns, step->ended_ns, 0);
     assert_true(totals.known);
     assert_true(totals.temporal.window_ns > 0);
     folded_free(&run);

@@ -347,7 +347,7 @@ static void the_past_is_unknown_until_it_is_read(void **state)
     const uint64_t first_ns = reader.model->first_ns, from_ns = reader.model->now_ns;
     record_reader_until_step_ends(&reader, 1500);
     assert_int_equal(history_first_ns(reader.history), first_ns);
-    assert_true(history_has_gap(reader.history, first_ns, from_ns));
+    assert_true(history_has_gap(reader.history, -1, first_ns, from_ns));
     history_load(reader.history, 0, LANE_COMPUTE, first_ns, from_ns, &load);
     assert_true(load.unknown);
     const struct history_step *step = history_step_numbered(reader.history, 1500);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/advise/conventions.h"
+#include "engine/base/json.h"
 
 static inline struct config config_of(const char *const *sets, int count)
 {
@@ -21,31 +22,69 @@ static inline struct config config_of(const char *const *sets, int count)
     return config;
 }
 
-static inline struct convention_answer *answer_of(const char *name, const struct config *config, const char *with)
+static inline cJSON *answer_of(const char *name, const struct config *config, const char *with)
 {
     const struct convention_row *convention;
     struct error err;
     if (convention_find(&convention, name, &err)) fail_msg("%s", err.text);
     struct text_list list = {with ? 1 : 0, {with}};
-    struct convention_answer *answer = convention_open(convention, config, &list, &err);
+    cJSON *answer = convention_facts(convention, config, &list, &err);
     if (!answer) fail_msg("%s", err.text);
     return answer;
 }
 
-static inline struct convention_answer *asked(const char *name, const char *with)
+static inline cJSON *asked(const char *name, const char *with)
 {
     struct config config = config_of(NULL, 0);
-    struct convention_answer *answer = answer_of(name, &config, with);
+    cJSON *answer = answer_of(name, &config, with);
     config_release(&config);
     return answer;
 }
 
-static inline const struct convention_line *line_of(const struct convention_answer *answer, int section, const char *label)
+/* NAN: null, or nothing. */
+static inline double number_of(const cJSON *object, const char *name)
 {
-    for (int l = 0; l < answer->lines; l++)
-        if (answer->line[l].section == section && strstr(answer->line[l].row->label, label)) return &answer->line[l];
-    fail_msg("%s: no line %s", answer->convention->label, label);
-    return NULL;
+    const cJSON *item = json_get(object, name);
+    return cJSON_IsNumber(item) ? item->valuedouble : NAN;
+}
+
+static inline const cJSON *section_of(const cJSON *answer, int section)
+{
+    return cJSON_GetArrayItem(json_get(answer, "sections"), section);
+}
+
+/* "accounting": theirs; "engine": ours. */
+static inline double sum_of(const cJSON *answer, int section, const char *side)
+{
+    return number_of(section_of(answer, section), side);
+}
+
+static inline double line_of(const cJSON *answer, int section, const char *label, const char *side)
+{
+    const cJSON *line;
+    cJSON_ArrayForEach(line, json_get(section_of(answer, section), "lines"))
+        if (strstr(json_get_text(line, "label"), label)) return number_of(line, side);
+    fail_msg("%s: no line %s", json_get_text(answer, "accounting"), label);
+    return NAN;
+}
+
+static inline int cases_of(const cJSON *answer)
+{
+    return cJSON_GetArraySize(json_get(answer, "cases"));
+}
+
+static inline const cJSON *case_of(const cJSON *answer, int number)
+{
+    return cJSON_GetArrayItem(json_get(answer, "cases"), number);
+}
+
+/* NAN: the section has no sum. */
+static inline double case_sum(const cJSON *answer, int number, int section)
+{
+    int before = 0;
+    for (int s = 0; s < section; s++) before += json_get_text(section_of(answer, s), "sum") != NULL;
+    if (!json_get_text(section_of(answer, section), "sum")) return NAN;
+    return number_of(cJSON_GetArrayItem(json_get(case_of(answer, number), "sums"), before), "accounting");
 }
 
 static inline void near(double a, double b)

@@ -12,7 +12,7 @@ static inline char *report_json(const struct run_model *model, const struct repo
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     if (!out) return NULL;
-    const bool written = report_write(out, model, screen, &(struct report_past){0});
+    const bool written = report_write(out, model, screen, NULL);
     if (fclose(out) == 0 && written) return text;
     return free(text), NULL;
 }

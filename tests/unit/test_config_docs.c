@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "engine/advise/differences.h"
-#include "engine/advise/explain.h"
+#include "engine/advise/knobs.h"
 #include "engine/config/config.h"
 #include "engine/config/keys.h"
 

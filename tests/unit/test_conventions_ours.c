@@ -8,17 +8,17 @@
 
 static double ours(const char *name, const struct config *config, int section)
 {
-    struct convention_answer *answer = answer_of(name, config, NULL);
-    const double value = answer->ours[section];
-    free(answer);
+    cJSON *answer = answer_of(name, config, NULL);
+    const double value = sum_of(answer, section, "engine");
+    cJSON_Delete(answer);
     return value;
 }
 
 static double our_line(const char *name, const struct config *config, int section, const char *label)
 {
-    struct convention_answer *answer = answer_of(name, config, NULL);
-    const double value = line_of(answer, section, label)->ours;
-    free(answer);
+    cJSON *answer = answer_of(name, config, NULL);
+    const double value = line_of(answer, section, label, "engine");
+    cJSON_Delete(answer);
     return value;
 }
 
@@ -155,21 +155,26 @@ static void given_quantities(void **state)
     (void)state;
     struct error err;
     struct config config = config_of(NULL, 0);
-    struct convention_answer *answer = answer_of("zero-states", &config, "tp=1,N=4");
-    assert_false(isnan(answer->ours[0]));
-    assert_true(answer->is_this[0] && !answer->is_this[1]);
-    free(answer);
+    cJSON *answer = answer_of("zero-states", &config, "tp=1,N=4");
+    assert_false(isnan(sum_of(answer, 0, "engine")));
+    assert_true(cJSON_IsTrue(json_get(case_of(answer, 0), "this")) &&
+                cJSON_IsFalse(json_get(case_of(answer, 1), "this")));
+    cJSON_Delete(answer);
     answer = asked("zeropp-volume", "n=4,N=12"); /* n is as in the setup, and stays where N changes */
-    near(quantities_value(&answer->quantities, "nodes", &(bool){false}), 3);
-    free(answer);
+    const cJSON *quantity;
+    double nodes = NAN;
+    cJSON_ArrayForEach(quantity, json_get(answer, "quantities")) if (!strcmp(json_get_text(quantity, "name"), "nodes"))
+        nodes = number_of(quantity, "value");
+    near(nodes, 3);
+    cJSON_Delete(answer);
     answer = answer_of("zero-states", &config, "tp=2");
-    assert_true(isnan(answer->ours[0]));
-    free(answer);
+    assert_true(isnan(sum_of(answer, 0, "engine")));
+    cJSON_Delete(answer);
     answer = answer_of("zero-states", &config, "L=7"); /* psi follows from the sizes */
-    assert_true(isnan(answer->ours[0]));
-    near(answer->theirs[0],
+    assert_true(isnan(sum_of(answer, 0, "engine")));
+    near(sum_of(answer, 0, "accounting"),
          16. * (7 * (12. * 128 * 128 + 13 * 128) + (config.model.vocabulary + config.model.context + 2) * 128.));
-    free(answer);
+    cJSON_Delete(answer);
     static const struct {
         const char *with, *error;
     } wrong[] = {
@@ -181,7 +186,7 @@ static void given_quantities(void **state)
     assert_int_equal(convention_find(&convention, "zero-states", &err), 0);
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         struct text_list list = {1, {wrong[w].with}};
-        assert_null(convention_open(convention, &config, &list, &err));
+        assert_null(convention_facts(convention, &config, &list, &err));
         assert_int_equal(err.status, STATUS_USAGE);
         if (!strstr(err.text, wrong[w].error)) fail_msg("%s: %s", wrong[w].with, err.text);
     }

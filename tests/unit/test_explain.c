@@ -13,7 +13,7 @@
 #include <cjson/cJSON.h>
 
 #include "engine/advise/differences.h"
-#include "engine/advise/explain.h"
+#include "engine/advise/knobs.h"
 
 #define ZERO "zero_optimization."
 

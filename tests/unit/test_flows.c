@@ -141,7 +141,7 @@ static void bytes_and_rates_are_of_the_last_whole_step(void **state)
     begin_step(&run);
     computes(&run);
     does(&run, 0, 1, OUT, 77, 1, 0, NULL); /* of a step that goes on */
-    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H);
+    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H, false);
     assert_true(figures.known && !figures.so_far && !figures.has_io);
     near(figures.bytes, 4000);
     near(figures.count, 2);
@@ -150,13 +150,13 @@ static void bytes_and_rates_are_of_the_last_whole_step(void **state)
     assert_int_equal(figures.limited_by, FLOW_LIMIT_BEST);
     near(figures.limit_bytes_per_s, 100e6);
     near(figures.share, 0.5);
-    figures = flow_figures_of(run.model, -1, FLOW_D2H);
+    figures = flow_figures_of(run.model, -1, FLOW_D2H, false);
     near(figures.bytes, 3000);
     near(figures.bytes_per_s, 60e6);
     near(figures.limit_bytes_per_s, 100e6);
-    near(flow_figures_of_run(run.model, 0, FLOW_D2H).bytes, 2500);
-    assert_true(flow_figures_of(run.model, 0, FLOW_H2D).known); /* that there was nothing */
-    near(flow_figures_of(run.model, 0, FLOW_H2D).bytes, 0);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, true).bytes, 2500);
+    assert_true(flow_figures_of(run.model, 0, FLOW_H2D, false).known); /* that there was nothing */
+    near(flow_figures_of(run.model, 0, FLOW_H2D, false).bytes, 0);
     assert_false(flow_is_used(run.model, FLOW_H2D));
     assert_true(flow_is_used(run.model, FLOW_D2H));
     end(&run);
@@ -172,7 +172,7 @@ static void depth_and_latency_are_those_of_the_requests(void **state)
     does(&run, 0, 1, READ, 20000, 50, 0, &(struct inside){2, 2, 40, 80, 44});
     does(&run, 1, 1, READ, 60000, 50, 0, &(struct inside){4, 3, 60, 60, 30});
     end_step(&run);
-    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_NVME_READ);
+    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_NVME_READ, false);
     assert_true(figures.has_io && !figures.buffered);
     near(figures.requests, 12);
     near(figures.depth, 2); /* 240 us of requests in 120 us */
@@ -181,7 +181,7 @@ static void depth_and_latency_are_those_of_the_requests(void **state)
     near(figures.bytes_per_s, 400e6);     /* of the lane's */
     assert_int_equal(figures.deepest, 4);
     assert_int_equal(figures.longest_ns, 44 * US);
-    figures = flow_figures_of(run.model, -1, FLOW_NVME_READ);
+    figures = flow_figures_of(run.model, -1, FLOW_NVME_READ, false);
     near(figures.requests, 8);
     near(figures.depth, 300.0 / 180);
     near(figures.limit_bytes_per_s, 750e6); /* 500 and 1000 */
@@ -207,12 +207,12 @@ static void a_paced_link_is_the_limit(void **state)
     does(&run, 0, 1, WRITE, 50000, 100, 50, &(struct inside){1, 1, 40, 40, 40});
     does(&run, 0, 1, UP, 1000, 10, 0, NULL);
     end_step(&run);
-    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_NVME_WRITE);
+    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_NVME_WRITE, false);
     assert_int_equal(figures.limited_by, FLOW_LIMIT_PACED);
     near(figures.bytes_per_s, 500e6);
     near(figures.own_bytes_per_s, 1250e6);
     near(figures.share, 0.5);
-    assert_int_equal(flow_figures_of(run.model, 0, FLOW_H2D).limited_by, FLOW_LIMIT_BEST); /* another link */
+    assert_int_equal(flow_figures_of(run.model, 0, FLOW_H2D, false).limited_by, FLOW_LIMIT_BEST); /* another link */
     end(&run);
 }
 
@@ -229,14 +229,14 @@ static void a_limit_is_that_of_its_step(void **state)
     end_step(&run);
     put(&run, TRACE_RANK_ALL, (struct trace_record){.kind = TRACE_EVENT, .event = {run.step, synthetic_text(set)}});
     near(run.model->pace.links[LINK_PCIE].bandwidth_bytes_per_s, 1e6);
-    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H).limited_by, FLOW_LIMIT_BEST);
-    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 1);
+    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H, false).limited_by, FLOW_LIMIT_BEST);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, false).share, 1);
     begin_step(&run);
     computes(&run);
     does(&run, 0, 1, OUT, 1000, 2000, 1990, NULL);
     end_step(&run);
-    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H).limited_by, FLOW_LIMIT_PACED);
-    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 0.5);
+    assert_int_equal(flow_figures_of(run.model, 0, FLOW_D2H, false).limited_by, FLOW_LIMIT_PACED);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, false).share, 0.5);
     end(&run);
 }
 
@@ -248,7 +248,7 @@ static void slow_motion_is_taken_out(void **state)
     computes(&run);
     does(&run, 0, 1, OUT, 10000, 100, 90, NULL); /* 10 us on the link, ten times as slow */
     end_step(&run);
-    const struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H);
+    const struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H, false);
     near(figures.bytes_per_s, 1e9);
     near(figures.share, 1);
     near(figures.slow_motion, 10);
@@ -256,7 +256,7 @@ static void slow_motion_is_taken_out(void **state)
     computes(&run);
     does(&run, 0, 1, READ, 20000, 1000, 900, &(struct inside){1, 1, 40, 40, 40});
     end_step(&run);
-    near(flow_figures_of(run.model, 0, FLOW_NVME_READ).bytes_per_s, 500e6); /* of a link that is not paced: its own */
+    near(flow_figures_of(run.model, 0, FLOW_NVME_READ, false).bytes_per_s, 500e6); /* of a link that is not paced: its own */
     end(&run);
 }
 
@@ -270,9 +270,9 @@ static void what_is_drawn_out_to_be_seen_is_no_slower(void **state)
     does(&run, 0, 1, OUT, 10000, 100000, 99995, NULL);
     does(&run, 0, 1, UP, 10000, 100000, 99975, NULL); /* slower by itself than the link */
     end_step(&run);
-    near(flow_figures_of(run.model, 0, FLOW_D2H).bytes_per_s, 10000 / 12e-6);
-    near(flow_figures_of(run.model, 0, FLOW_D2H).share, 10.0 / 12);
-    near(flow_figures_of(run.model, 0, FLOW_H2D).bytes_per_s, 400e6);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, false).bytes_per_s, 10000 / 12e-6);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, false).share, 10.0 / 12);
+    near(flow_figures_of(run.model, 0, FLOW_H2D, false).bytes_per_s, 400e6);
     end(&run);
 }
 
@@ -285,12 +285,12 @@ static void a_slow_rank_is_no_slower_link(void **state)
     for (int rank = 0; rank < RANKS; rank++) does(&run, rank, 1, OUT, 10000, rank ? 20 : 10, rank ? 10 : 0, NULL);
     end_step(&run);
     for (int rank = 0; rank < RANKS; rank++) {
-        const struct flow_figures figures = flow_figures_of(run.model, rank, FLOW_D2H);
+        const struct flow_figures figures = flow_figures_of(run.model, rank, FLOW_D2H, false);
         near(figures.bytes_per_s, 1e9);
         near(figures.share, 1);
         near(figures.slow_motion, rank ? 2 : 1);
     }
-    near(flow_figures_of(run.model, -1, FLOW_D2H).bytes_per_s, 1e9);
+    near(flow_figures_of(run.model, -1, FLOW_D2H, false).bytes_per_s, 1e9);
     end(&run);
 }
 
@@ -301,13 +301,13 @@ static void what_is_not_known_is_not_shown(void **state)
     struct run run = begin("{}");
     begin_step(&run);
     does(&run, 0, 1, OUT, 1000, 10, 0, NULL);
-    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H);
+    struct flow_figures figures = flow_figures_of(run.model, 0, FLOW_D2H, false);
     assert_true(figures.known && figures.so_far);
     assert_int_equal(figures.limited_by, FLOW_LIMIT_UNKNOWN);
     computes(&run);
     put(&run, 0, (struct trace_record){.kind = TRACE_GAP, .gap = {.records = 3, .since_ns = run.now_ns}});
     end_step(&run);
-    assert_false(flow_figures_of(run.model, 0, FLOW_D2H).known && !flow_figures_of(run.model, 0, FLOW_D2H).so_far);
+    assert_false(flow_figures_of(run.model, 0, FLOW_D2H, false).known && !flow_figures_of(run.model, 0, FLOW_D2H, false).so_far);
     begin_step(&run);
     computes(&run);
     does(&run, 0, 2, OUT, 5000, 10, 0, NULL); /* evaluation */
@@ -316,16 +316,16 @@ static void what_is_not_known_is_not_shown(void **state)
             (struct trace_record){.kind = TRACE_IO,
                                   .io = {.schedule = 1, .step = run.step, .op = op == READ ? OPS : op, .bytes = 9}});
     end_step(&run);
-    near(flow_figures_of(run.model, 0, FLOW_D2H).count, 0);
-    near(flow_figures_of(run.model, 0, FLOW_NVME_READ).requests, 0);
+    near(flow_figures_of(run.model, 0, FLOW_D2H, false).count, 0);
+    near(flow_figures_of(run.model, 0, FLOW_NVME_READ, false).requests, 0);
     begin_step(&run);
     computes(&run);
     does(&run, 0, 1, READ, 5000, 10, 0, NULL); /* in a trace of before there were io records */
     end_step(&run);
-    assert_true(flow_figures_of(run.model, 0, FLOW_NVME_READ).known &&
-                !flow_figures_of(run.model, 0, FLOW_NVME_READ).has_io);
-    near(flow_figures_of(run.model, 0, FLOW_NVME_READ).bytes_per_s, 500e6);
-    assert_false(flow_figures_of(run.model, 7, FLOW_D2H).known); /* no such rank */
+    assert_true(flow_figures_of(run.model, 0, FLOW_NVME_READ, false).known &&
+                !flow_figures_of(run.model, 0, FLOW_NVME_READ, false).has_io);
+    near(flow_figures_of(run.model, 0, FLOW_NVME_READ, false).bytes_per_s, 500e6);
+    assert_false(flow_figures_of(run.model, 7, FLOW_D2H, false).known); /* no such rank */
     end(&run);
 }
 

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "engine/advise/explain.h"
+#include "engine/advise/knobs.h"
 #include "engine/base/clock.h"
 #include "engine/base/rng.h"
 #include "engine/config/command.h"

@@ -69,7 +69,7 @@ static void ask_lane(const struct history *history, int rank, enum lane lane, ui
 
 static void ask_flow(const struct run_model *model, int rank, enum flow flow)
 {
-    const struct flow_figures last = flow_figures_of(model, rank, flow), run = flow_figures_of_run(model, rank, flow);
+    const struct flow_figures last = flow_figures_of(model, rank, flow, false), run = flow_figures_of(model, rank, flow, true);
     assert(last.known || (last.bytes == 0 && !last.has_io && last.limited_by == FLOW_LIMIT_UNKNOWN));
     assert(run.known || run.bytes == 0);
 }
@@ -84,7 +84,7 @@ static void ask(const struct record_buffer *past, uint64_t from_ns, uint64_t to_
             history_held(past->history, rank, (enum tier)tier, from_ns);
             history_fullest(past->history, rank, (enum tier)tier, from_ns, to_ns, NULL);
         }
-        totals_of(&totals, past->history, past->model, rank, from_ns, to_ns);
+        totals_of(&totals, past->history, past->model, rank, from_ns, to_ns, 0);
         assert(totals.temporal.overlapped_ns <= totals.temporal.communication_ns);
         assert(totals.temporal.compute_ns + totals.temporal.non_compute_ns + totals.temporal.idle_ns ==
                totals.temporal.window_ns);
@@ -92,7 +92,7 @@ static void ask(const struct record_buffer *past, uint64_t from_ns, uint64_t to_
     for (int rank = -1; rank <= ranks; rank++)
         for (enum flow flow = 0; flow < FLOWS; flow++) ask_flow(past->model, rank, flow);
     history_step_at(past->history, from_ns);
-    history_has_gap(past->history, from_ns, to_ns);
+    history_has_gap(past->history, -1, from_ns, to_ns);
 }
 
 static void ask_all(const struct record_buffer *past)

@@ -16,7 +16,7 @@
 #include "engine/advise/accounting.h"
 #include "engine/advise/analysis.h"
 #include "engine/advise/conventions.h"
-#include "engine/advise/explain.h"
+#include "engine/advise/knobs.h"
 #include "engine/advise/fit.h"
 #include "engine/advise/print.h"
 #include "engine/advise/sweep.h"
@@ -189,7 +189,7 @@ static char *planned(enum page page, bool as_json, const struct config *config)
     if (page == SWEEP) print_swept(out);
     if (page == EXPLAIN) status = explain_print(out, as_json, config, "it", &err);
     if (page == ACCOUNTING_PAGE)
-        status = accounting_print(out, as_json, &accounting_table[ACCOUNTING_DS18], config, &err);
+        status = accounting_print(out, as_json, &accounting_table[4], config, &err);
     if (page == CONVENTION_PAGE)
         status = convention_print(out, as_json, &convention_rows[0], config, &(struct text_list){0}, &err);
     assert_int_equal(status, 0);

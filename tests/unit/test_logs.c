@@ -162,7 +162,7 @@ static void collectives_against_totals(void **state)
     struct totals totals;
     for (int i = 0; i < STEPS; i++) log_comms_add(&comms, past.history, past.model, history_step(past.history, i), NULL);
     totals_of(&totals, past.history, past.model, -1, history_step(past.history, 0)->begun_ns,
-              history_step(past.history, STEPS - 1)->ended_ns);
+              history_step(past.history, STEPS - 1)->ended_ns, 0);
     assert_true(totals.known);
     assert_int_equal(comms.rows, 2); /* gather and refresh are the same collective of the same size */
     for (int i = 0; i < comms.rows; i++) {

@@ -66,10 +66,10 @@ static void report_has_steps_that_were_dropped(void **state)
 {
     char *bounded = NULL;
     size_t bytes;
-    struct report_past past = {tmpfile()};
+    FILE *past = tmpfile();
     struct run_model *all = run_model_new(&(struct run_model_options){0}),
                      *some = run_model_new(
-                         &(struct run_model_options){.steps = 10, .on_step_dropped = keep_in_file, .user = past.file});
+                         &(struct run_model_options){.steps = 10, .on_step_dropped = keep_in_file, .user = past});
     struct run_model *const models[] = {all, some};
     (void)state;
     for (int m = 0; m < 2; m++) {
@@ -79,7 +79,7 @@ static void report_has_steps_that_were_dropped(void **state)
     }
     assert_true(some->step_count < 20 && all->step_count == 55);
     FILE *out = open_memstream(&bounded, &bytes);
-    assert_true(report_write(out, some, &(struct report_screen){0}, &past));
+    assert_true(report_write(out, some, &(struct report_screen){0}, past));
     fclose(out);
     char *whole = report_json(all, &(struct report_screen){0}),
          *without = report_json(some, &(struct report_screen){0});
@@ -87,7 +87,7 @@ static void report_has_steps_that_were_dropped(void **state)
     assert_non_null(strstr(whole, "\"steps_left_out\":\t0"));
     assert_null(strstr(without, "\"steps_left_out\":\t0"));
     free(bounded), free(whole), free(without);
-    fclose(past.file);
+    fclose(past);
     run_model_free(all), run_model_free(some);
 }
 

@@ -6,7 +6,6 @@
 
 #include <cmocka.h>
 
-#include "engine/observe/critical.h"
 #include "engine/observe/totals.h"
 #include "tests/support/past_fixture.h"
 
@@ -96,7 +95,7 @@ static void hta_case_from_a_history(void **state)
     struct record_buffer past = hta_run(2, 2);
     for (int rank = -1; rank < 2; rank++) {
         struct totals totals;
-        totals_of(&totals, past.history, past.model, rank, 1000 * US, 90000 * US);
+        totals_of(&totals, past.history, past.model, rank, 1000 * US, 90000 * US, 0);
         assert_true(totals.known);
         assert_int_equal(totals.temporal.window_ns, 1340 * US);
         assert_int_equal(totals.temporal.compute_ns, 800 * US);
@@ -120,16 +119,16 @@ static void a_window_clips(void **state)
     (void)state;
     struct record_buffer past = hta_run(1, 2);
     struct totals totals; /* from the middle of the first gather to the middle of the second layer's compute */
-    totals_of(&totals, past.history, past.model, 0, 7040 * US, (7000 + 170 + 100) * US);
+    totals_of(&totals, past.history, past.model, 0, 7040 * US, (7000 + 170 + 100) * US, 0);
     assert_int_equal(totals.temporal.window_ns, 230 * US);
     assert_int_equal(totals.temporal.compute_ns, 150 * US);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].busy_ns, 120 * US);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].count, 2);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].bytes, 16000);
     assert_int_equal(totals.traffic[TRAFFIC_ALL_GATHER].sent_bytes, 200);
-    totals_of(&totals, past.history, past.model, 0, 500000 * US, 600000 * US);
+    totals_of(&totals, past.history, past.model, 0, 500000 * US, 600000 * US, 0);
     assert_false(totals.known);
-    totals_of(&totals, past.history, past.model, 3, 0, 600000 * US);
+    totals_of(&totals, past.history, past.model, 3, 0, 600000 * US, 0);
     assert_false(totals.known);
     past_end(&past);
 }
@@ -161,7 +160,7 @@ static void bandwidths_are_those_of_nccl_tests(void **state)
         for (int rank = 0; rank < 4; rank++)
             past_op(&past, rank, 1, op, 2000 * US + op * 100 * US, 2000 * US + op * 100 * US, 2080 * US + op * 100 * US,
                     -1);
-    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US, 0);
     assert_true(totals.known);
     assert_float_equal(algbw(&totals, TRAFFIC_ALL_GATHER), 1e8, 1);
     assert_float_equal(busbw(&totals, TRAFFIC_ALL_GATHER), 0.75e8, 1);
@@ -228,7 +227,7 @@ static void bandwidths_are_of_the_group(void **state)
     past_plan_in_groups(&past, 1, 4, PURPOSE_TRAIN, ops, groups, 4, 1000 * US);
     for (uint32_t op = 0; op < 4; op++)
         for (int rank = 0; rank < 4; rank++) past_op(&past, rank, 1, op, (2000 + op * 100) * US, (2000 + op * 100) * US, (2080 + op * 100) * US, -1);
-    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, -1, 1000 * US, 9000 * US, 0);
     assert_true(totals.known);
     assert_float_equal(algbw(&totals, TRAFFIC_ALL_GATHER), 12000e9 / 160e3, 1);
     assert_float_equal(busbw(&totals, TRAFFIC_ALL_GATHER), (8000 / 2. + 4000 * 3 / 4.) * 1e9 / 160e3, 1);
@@ -251,7 +250,7 @@ static void a_gather_that_is_early_says_how_early(void **state)
     past_op(&past, 0, 1, 0, 2000 * US, 2000 * US, 2500 * US, -1);
     past_op(&past, 0, 1, 1, 2000 * US, 2000 * US, 2300 * US, -1);
     past_op(&past, 0, 1, 2, 2500 * US, 2500 * US, 2900 * US, -1);
-    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US, 0);
     assert_int_equal(totals.prefetch.prefetched, 1);
     assert_int_equal(totals.prefetch.early_count, 1);
     assert_int_equal(totals.prefetch.early_ns, 200 * US);
@@ -274,7 +273,7 @@ static void copies_are_no_communication(void **state)
     past_op(&past, 0, 1, 0, 2000 * US, 2000 * US, 2300 * US, -1);
     past_op(&past, 0, 1, 1, 2100 * US, 2300 * US, 2900 * US, 0);
     past_op(&past, 0, 1, 2, 2300 * US, 2900 * US, 3000 * US, 1);
-    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US, 0);
     assert_int_equal(totals.temporal.communication_ns, 100 * US);
     assert_int_equal(totals.temporal.non_compute_ns, 400 * US);
     assert_int_equal(totals.temporal.idle_ns, 0);
@@ -295,7 +294,7 @@ static void evaluation_is_not_training(void **state)
     past_fold(
         &past, 0, 8900 * US,
         (struct trace_record){.kind = TRACE_OP_END, .op_end = {2, 2, 0, 8100 * US, 8100 * US, 8100 * US, -1, 0, 0, 0}});
-    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US);
+    totals_of(&totals, past.history, past.model, 0, 1000 * US, 9000 * US, 0);
     assert_int_equal(totals.temporal.compute_ns, 400 * US);
     past_end(&past);
 }
@@ -305,7 +304,7 @@ static void sums_add_and_share(void **state)
     (void)state;
     struct record_buffer past = hta_run(1, 2);
     struct totals sum = {0}, one;
-    totals_of(&one, past.history, past.model, 0, 1000 * US, 90000 * US);
+    totals_of(&one, past.history, past.model, 0, 1000 * US, 90000 * US, 0);
     totals_add(&sum, &one);
     totals_add(&sum, &one);
     assert_int_equal(sum.temporal.idle_ns, 280 * US);

@@ -546,7 +546,7 @@ static void test_waits(void **state)
     assert_true(offered > 60);
     for (int s = 1; s < STALLS; s++)
         if (against[s] == 0 && s != STALL_COMPUTE && s != STALL_PEERS && s != STALL_AGREE && s != STALL_POOL && s != STALL_PINNED)
-            fail_msg("nothing is offered against %s", stall_name((enum stall)s));
+            fail_msg("nothing is offered against %s", stall_table[s].name);
 }
 
 /* Two hops and groups of a node are offered where there are nodes, and lower what crosses between them. */

@@ -158,7 +158,7 @@ static int print(char **out, const struct record_reader *reader, enum view_id vi
 /* ---- a stretch of steps: the screen before it, at each begin and end of an operation of rank 0, and after each step. Between two
  * screens as much time passes as was recorded, but never too little or too much to follow. ---- */
 
-enum { LEAST_NS = 250 * 1000 * 1000, MOST_NS = 2000 * 1000 * 1000, LABEL_ROOM = 500 };
+enum { LEAST_NS = 250 * 1000 * 1000, MOST_NS = 2000 * 1000 * 1000, CAPTION_ROOM = 500 };
 
 struct stretch {
     const struct app_frame_options *options;
@@ -222,7 +222,7 @@ static bool add_screen(struct stretch *stretch, const char *what)
 {
     const struct view_state state = state_of(&stretch->reader, stretch->view, stretch->options);
     const uint64_t passed_ns = state.cursor_ns - stretch->last_ns;
-    char label[LABEL_ROOM];
+    char label[CAPTION_ROOM];
     struct surface surface;
     if (!paint(&surface, &stretch->reader, stretch->view, stretch->options, stretch->theme)) return false;
     if (stretch->animation)

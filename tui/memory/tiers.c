@@ -24,7 +24,7 @@ const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum fl
 static void flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank)
 {
     for (enum flow flow = 0; flow < FLOWS; flow++)
-        out[flow] = (struct tiers_flow){flow_is_used(model, flow), flow_figures_of(model, rank, flow)};
+        out[flow] = (struct tiers_flow){flow_is_used(model, flow), flow_figures_of(model, rank, flow, false)};
 }
 
 int tiers_used(const struct memory_scale scales[TIERS])

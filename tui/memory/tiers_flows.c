@@ -161,7 +161,7 @@ static const char *brief_share(char out[FORMAT_ROOM], const struct flow_figures 
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow)
 {
     static const char *const ways[FLOWS] = {"device►host", "host►device", "NVMe►host", "host►NVMe"};
-    const struct flow_figures figures = flow_figures_of(scene->model, -1, flow);
+    const struct flow_figures figures = flow_figures_of(scene->model, -1, flow, false);
     const enum style style = figures.known ? STYLE_TEXT : STYLE_DIM;
     const enum units units = scene->state->units;
     struct canvas part = canvas_part(canvas, x, y, columns, 1);

@@ -179,7 +179,7 @@ static void draw_split(struct canvas canvas, const struct scene *scene)
     uint64_t values[SHARES], total;
     char time[FORMAT_ROOM];
     struct segment segments[SHARES];
-    if (!run_recent_until(scene->model, shown ? shown->step : UINT32_MAX, &recent)) return;
+    if (!run_recent(scene->model, shown ? shown->step : UINT32_MAX, &recent)) return;
     uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
     int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(time, mean));
     if (!recent.split_steps) {

@@ -178,7 +178,7 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
         struct shares shares;
         const struct span *span;
         shares.seen = 0;
-        if (history_has_gap(scene->history, cell.from_ns, cell.to_ns))
+        if (history_has_gap(scene->history, -1, cell.from_ns, cell.to_ns))
             share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (int64_t k = first; (span = history_span(scene->history, rank, lane, k)) && span->issued_ns < cell.to_ns; k++) {
             add_span(&shares, scene, rank, span, k, &cell);

@@ -56,26 +56,26 @@ static int last_to_come(const struct scene *scene, int rank, const struct span *
     const struct run_schedule *plan = run_schedule_numbered(scene->model, span->schedule);
     if (!run_op(plan, span->op)) return rank;
     const struct op_times times =
-        op_times_in_group(scene->history, plan, span->step, (int)span->op, shown_now(scene), rank);
+        op_times_of(scene->history, plan, span->step, (int)span->op, shown_now(scene), rank);
     return times.ranks > 1 ? times.last_rank : rank;
 }
 
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
 {
-    struct stall_reason before = timeline_wait(scene, rank, span), inside = stall_inside(span);
+    struct stall_reason before = timeline_wait(scene, rank, span);
     char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
     op_label(label, scene->model, span->schedule, before.op);
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(time, before.ns), label,
-             stall_letter(before.why), stall_name(before.why));
-    const int last = inside.why != STALL_NONE ? last_to_come(scene, rank, span) : rank;
+             stall_table[before.why].letter, stall_table[before.why].name);
+    const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
-        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(time, inside.ns),
+        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(time, span->peers_ns),
              run_rank_text(name, scene->model, last));
-    else if (inside.why != STALL_NONE)
-        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(time, inside.ns));
+    else if (span->peers_ns)
+        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(time, span->peers_ns));
     if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(time, span->paced_ns));
 }
 
@@ -211,7 +211,7 @@ static const char *straggler_text(char out[64], int columns, const struct scene 
     for (int op = 0; plan && plan->has_ops && op < plan->ops.op_count; op++) {
         if (plan->ops.ops[op].lane != LANE_COMM) continue;
         const struct op_times times =
-            op_times_of(scene->history, plan, of->step, op, of->ended_ns ? of->ended_ns : shown_now(scene));
+            op_times_of(scene->history, plan, of->step, op, of->ended_ns ? of->ended_ns : shown_now(scene), -1);
         if (times.ranks < 2 || times.last_ns == times.first_ns) continue;
         collectives++;
         if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
@@ -227,7 +227,7 @@ static void tell_stalls(struct facts *facts, const struct totals *totals, const 
     char time[FORMAT_ROOM];
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
         if (!totals->stall_ns[why]) continue;
-        const char letter[2] = {stall_letter(why), '\0'};
+        const char letter[2] = {stall_table[why].letter, '\0'};
         const char *sign = why != STALL_PEERS             ? letter
                            : facts->canvas.surface->ascii ? ":"
                                                           : "┊"; /* as in the legend */
@@ -264,9 +264,9 @@ static void tell_lane_waits(struct facts *facts, const struct totals *totals)
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
             const uint64_t ns = totals->lane_stall_ns[lane][why];
             if (!ns) continue;
-            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_letter(why), format_time_bare(time, ns));
+            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_table[why].letter, format_time_bare(time, ns));
             else
-                fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_letter(why),
+                fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_table[why].letter,
                      format_time_bare(time, ns));
             any = true;
         }
@@ -312,7 +312,7 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
     struct totals totals;
     char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
-    totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns);
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns, 0);
     struct temporal *t =
         &totals.temporal; /* of the span that the title names, not only from its first operation to its last */
     t->window_ns = to_ns - from_ns;
@@ -329,7 +329,7 @@ static bool totals_of_last(struct totals *totals, const struct scene *scene)
     const struct history_step *step = timeline_step(scene);
     if (!step) return false;
     totals_of(totals, scene->history, scene->model, scene->state->rank, step->begun_ns,
-              step->ended_ns ? step->ended_ns : shown_now(scene));
+              step->ended_ns ? step->ended_ns : shown_now(scene), 0);
     return totals->known;
 }
 

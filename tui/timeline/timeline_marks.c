@@ -62,13 +62,13 @@ struct mark_look mark_look(enum mark mark)
 {
     if (mark < MARK_WAIT) return looks[mark];
     enum stall why = (enum stall)(mark - MARK_WAIT);
-    return (struct mark_look){(uint32_t)stall_letter(why),
+    return (struct mark_look){(uint32_t)stall_table[why].letter,
                               waits[why].pattern,
                               '-',
                               waits[why].style,
                               waits[why].name,
                               waits[why].brief,
-                              stall_help(why)};
+                              stall_table[why].help};
 }
 
 /* In a box that holds more than work. */

@@ -62,9 +62,9 @@ static void draw_wait(struct canvas canvas, int y, const struct scene *scene, co
     pen_left(&pen, 9, STYLE_TEXT, lane_name(wait->lane));
     pen_left(&pen, 18, STYLE_TEXT, label);
     pen_left(&pen, 18, STYLE_TEXT, awaited);
-    pen_format(&pen, 1, look.style, "%c", stall_letter(wait->span->stall));
+    pen_format(&pen, 1, look.style, "%c", stall_table[wait->span->stall].letter);
     pen_left(&pen, 1, STYLE_TEXT, "");
-    pen_left(&pen, canvas.at.columns - pen.x, STYLE_TEXT, stall_help(wait->span->stall));
+    pen_left(&pen, canvas.at.columns - pen.x, STYLE_TEXT, stall_table[wait->span->stall].help);
 }
 
 void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step)

@@ -1,7 +1,7 @@
 /* Names of operations, units and moments. */
 #pragma once
 
-#include "engine/observe/labels.h"
+#include "engine/observe/history.h"
 #include "engine/observe/progress.h"
 #include "tui/view/view.h"
 

@@ -115,10 +115,10 @@ static struct op_times times_in(const struct buckets *buckets, uint32_t step, in
 {
     const struct run_model *model = buckets->scene->model;
     const struct history *history = buckets->scene->history;
-    struct op_times times = op_times_of(history, buckets->at.plan, step, op, model->now_ns);
+    struct op_times times = op_times_of(history, buckets->at.plan, step, op, model->now_ns, -1);
     const int hop = bucket_second_hop(buckets->ops, op);
     if (hop < 0) return times;
-    const struct op_times second = op_times_of(history, buckets->at.plan, step, hop, model->now_ns);
+    const struct op_times second = op_times_of(history, buckets->at.plan, step, hop, model->now_ns, -1);
     times.mean_ns += second.mean_ns;
     times.peers_ns += second.peers_ns;
     if (second.ranks < times.ranks) times.ranks = second.ranks;

@@ -271,7 +271,7 @@ static double paced_rate(const struct run_pace *pace)
 /* What ended in [from, to], which is `steps` steps. */
 static void measure(struct window *window, const struct scene *scene, uint64_t from_ns, uint64_t to_ns, int steps)
 {
-    totals_of(&window->totals, scene->history, scene->model, -1, from_ns, to_ns);
+    totals_of(&window->totals, scene->history, scene->model, -1, from_ns, to_ns, 0);
     window->known = window->totals.known;
     if (steps > 1) totals_share(&window->totals, (uint64_t)steps);
 }

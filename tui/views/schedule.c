@@ -74,7 +74,7 @@ static bool too_fast(const struct scene *scene, const struct listing *list)
     const struct view_state *state = scene->state;
     const bool moves = state->live ? !state->behind && shown_moves(scene) : state->playing;
     const double speed = state->live ? 1 : state->speed < 0 ? -state->speed : state->speed;
-    if (!moves || !run_recent(scene->model, &recent)) return false;
+    if (!moves || !run_recent(scene->model, UINT32_MAX, &recent)) return false;
     return (double)recent.total_ns / recent.steps / list->ops->op_count < 50e6 * speed;
 }
 
@@ -191,7 +191,7 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
                                                          : STYLE_DIM;
     const enum units units = list->scene->state->units;
     const struct op_times times =
-        op_times_of(list->scene->history, list->at.plan, list->measured, number, list->scene->model->now_ns);
+        op_times_of(list->scene->history, list->at.plan, list->measured, number, list->scene->model->now_ns, -1);
     char object[OP_TEXT_ROOM], text[48];
     if (!still && state == PROGRESS_RUNNING) draw_character(canvas, 0, y, STYLE_STRONG, 0x25b6);
     struct pen pen = pen_at(canvas, 0, y);

@@ -119,7 +119,7 @@ static void say_times(struct sheet *sheet, int number)
 {
     const struct run_model *model = sheet->scene->model;
     const uint32_t step = whole_step_of(model, sheet->at->plan);
-    const struct op_times times = op_times_of(sheet->scene->history, sheet->at->plan, step, number, model->now_ns);
+    const struct op_times times = op_times_of(sheet->scene->history, sheet->at->plan, step, number, model->now_ns, -1);
     char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM], rank[RANK_TEXT_ROOM];
     if (!step || !times.ranks) return;
     say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step, format_time_bare(mean, times.mean_ns),

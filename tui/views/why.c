@@ -71,7 +71,7 @@ static int stalls_of(struct why_stall stalls[STALLS_SHOWN], const struct scene *
     const struct run_step *step = run_last_step(scene->model);
     const struct history_step *when = step ? history_step_numbered(scene->history, step->step) : NULL;
     if (!when || !when->ended_ns) return 0;
-    totals_of_step(&totals, scene->history, scene->model, scene->state->rank, when);
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, when->begun_ns, when->ended_ns, when->step);
     return totals.known ? why_stalls(stalls, STALLS_SHOWN, &totals, 1) : 0;
 }
 
@@ -181,9 +181,9 @@ static void draw_stall_row(struct canvas canvas, int y, const struct why_stall *
 {
     char time[FORMAT_ROOM];
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
-    draw_character(canvas, 1, y, STYLE_STRONG, (uint32_t)stall_letter(stall->stall));
-    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%", stall_name(stall->stall),
-                format_time_bare(time, (uint64_t)stall->ns), 100 * stall->share);
+    draw_character(canvas, 1, y, STYLE_STRONG, (uint32_t)stall_table[stall->stall].letter);
+    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%",
+                stall_table[stall->stall].name, format_time_bare(time, (uint64_t)stall->ns), 100 * stall->share);
 }
 
 static void draw_switch_row(struct canvas canvas, int y, const struct why_switch *change, bool chosen)
@@ -263,7 +263,7 @@ static void draw_costs(struct canvas canvas, const struct scene *scene)
     char text[512], time[FORMAT_ROOM];
     int y = 1;
     if (!step || !step->ended_ns) return;
-    totals_of_step(&totals, scene->history, scene->model, scene->state->rank, step);
+    totals_of(&totals, scene->history, scene->model, scene->state->rank, step->begun_ns, step->ended_ns, step->step);
     if (!totals.known) return;
     snprintf(text, sizeof text, "what step %u costs rank %d, largest first", step->step, scene->state->rank);
     draw_title(canvas, 0, false, text);
@@ -325,7 +325,7 @@ static void draw_stall(struct canvas canvas, const struct scene *scene, const st
     }
     struct why_tenant tenant = {.knob = stall->knob ? stall->knob : "no key", .how = stall->how, .change_count = kept.stall.change_count};
     memcpy(tenant.changes, kept.stall.changes, sizeof tenant.changes);
-    why_draw_tenant(canvas, scene, &kept.now, stall_name(stall->stall), &tenant);
+    why_draw_tenant(canvas, scene, &kept.now, stall_table[stall->stall].name, &tenant);
 }
 
 static void draw_chosen(struct canvas canvas, const struct scene *scene, const struct rows *rows, int chosen)

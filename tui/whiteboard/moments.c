@@ -38,7 +38,7 @@ static void draw_calm(struct canvas canvas, int y, const struct board *board)
 {
     char time[FORMAT_ROOM];
     struct run_recent recent = {0};
-    run_recent(board->scene->model, &recent);
+    run_recent(board->scene->model, UINT32_MAX, &recent);
     draw_title(canvas, y, false, "operations");
     draw_format(canvas, 1, y + 1, STYLE_TEXT,
                 "a step takes %s, too short to follow: pause with Space, then step with ,",

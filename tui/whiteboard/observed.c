@@ -22,7 +22,7 @@ static int draw_moved(struct canvas canvas, int y, const struct scene *scene, in
 {
     struct totals totals;
     char payload[FORMAT_ROOM], time[FORMAT_ROOM];
-    totals_of(&totals, scene->history, scene->model, rank, step->begun_ns, shown_now(scene) + 1);
+    totals_of(&totals, scene->history, scene->model, rank, step->begun_ns, shown_now(scene) + 1, 0);
     for (enum traffic kind = 0; totals.known && kind < TRAFFIC_KINDS; kind++) {
         const struct collective_totals *of = &totals.traffic[kind];
         if (!of->count) continue;
