@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/base/printable.h"
 #include "engine/base/template.h"
+#include "tui/draw/style.h"
 
 int front_fail(const struct error *err)
 {
@@ -30,20 +31,12 @@ static int units_named(const char *name, enum app_units *units, struct error *er
     return name ? error_set(err, STATUS_USAGE, "--units %s: give GB, GiB or bytes", name) : STATUS_OK;
 }
 
-static bool is_theme(const char *name)
-{
-    size_t length = strlen(name);
-    for (const char *at = app_theme_names(); *at; at += strcspn(at, " "), at += strspn(at, " "))
-        if (strcspn(at, " ") == length && strncmp(at, name, length) == 0) return true;
-    return false;
-}
-
 int front_look(struct app_look *look, const struct cli *cli, struct error *err)
 {
     *look = (struct app_look){
         .ascii = cli->ascii, .no_color = cli->no_color, .no_mouse = cli->no_mouse, .theme = cli->theme};
-    if (cli->theme && !is_theme(cli->theme))
-        return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, app_theme_names());
+    if (cli->theme && theme_named(cli->theme) < 0)
+        return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, theme_names());
     return units_named(cli->units, &look->units, err);
 }
 

@@ -14,7 +14,7 @@
 #include "engine/launch/launcher.h"
 #include "engine/train/worker.h"
 #include "kernels/cuda/device.h"
-#include "tui/app/app.h"
+#include "tui/input/keys.h"
 
 /* For docs/REFERENCE.md, which tests/program/test_readme.sh compares with it, and for tests/program/test_keys.sh. */
 static int print_keys(char *text)
@@ -63,8 +63,8 @@ static int run(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "--help-manual") == 0) return cli_print_manual(stdout), STATUS_OK;
     if (argc > 1 && strcmp(argv[1], "--complete") == 0) return cli_complete(stdout, argc - 2, argv + 2), STATUS_OK;
     if (argc > 3 && strcmp(argv[1], LAUNCH_ON) == 0) return launch_on(argv + 2);
-    if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(app_keys_markdown());
-    if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(app_keys_list());
+    if (argc == 2 && strcmp(argv[1], "--help-keys") == 0) return print_keys(keys_as_markdown());
+    if (argc == 2 && strcmp(argv[1], "--list-keys") == 0) return print_keys(keys_as_list());
     if (cli_parse(&cli, argc, argv, &err)) return front_fail(&err);
     if (cli.version) return print_version(), STATUS_OK;
     if (cli.help) return cli_print_help(stdout, &cli), STATUS_OK;

@@ -13,10 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/grouped.h"
 #include "engine/doctor/doctor.h"
 #include "engine/launch/capacity.h"
 #include "kernels/kernels.h"
-#include "tui/app/app.h"
+#include "tui/term/painter.h"
 
 /* The first line of a file that begins with `key`, without the key and the newline; false: there is none. */
 static bool read_line(const char *path, const char *key, char *out, size_t room)
@@ -39,7 +40,7 @@ void look_terminal(struct finding *finding)
 {
     const char *term = getenv("TERM");
     struct winsize size = {0};
-    int colours = app_terminal_colours();
+    int colours = terminfo_colours();
     if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
         return doctor_note(finding, "the live view needs a terminal; --headless does not", "not a terminal");
     if (!term || !*term || strcmp(term, "dumb") == 0 || colours < 0)

@@ -72,12 +72,12 @@ static void ranks_own_slices_of_every_unit(void **state)
             struct unit_cell cells[16];
             enum slot slots[8];
             cells_of(&at, cells, units);
-            slots_of_parameters(slots, 8, &keep[unit], &cells[unit], rank, ranks);
+            slots_fill(slots, 8, ARRAY_PARAMETERS, &keep[unit], &cells[unit], rank, ranks);
             for (int i = 0; i < 8; i++) owners[i] += slots[i] == SLOT_KEPT;
             assert_int_equal(count_of(slots, 8, SLOT_KEPT), 8 / ranks);
-            slots_of_optimizer(slots, 8, &keep[unit], &cells[unit], rank, ranks);
+            slots_fill(slots, 8, ARRAY_OPTIMIZER, &keep[unit], &cells[unit], rank, ranks);
             assert_int_equal(count_of(slots, 8, SLOT_KEPT), 8 / ranks);
-            slots_of_gradient(slots, 8, &keep[unit], &cells[unit], rank, ranks);
+            slots_fill(slots, 8, ARRAY_GRADIENT, &keep[unit], &cells[unit], rank, ranks);
             assert_int_equal(count_of(slots, 8, SLOT_KEPT), 8 / ranks); /* reduced in the last step */
         }
         for (int i = 0; i < 8; i++) assert_int_equal(owners[i], 1);
@@ -101,10 +101,10 @@ static void pictures_agree_with_bytes(void **state)
         cells_of(&at, cells, units);
         for (int unit = 0; unit < units; unit++) {
             enum slot slots[4];
-            slots_of_parameters(slots, 4, &keep[unit], &cells[unit], 1, 4);
+            slots_fill(slots, 4, ARRAY_PARAMETERS, &keep[unit], &cells[unit], 1, 4);
             const bool here = slots[0] != SLOT_AWAY;
             assert_int_equal(here, cells[unit].gathered_bytes > 0 || !keep[unit].shards_parameters);
-            const struct mark mark = mark_of_parameters(&keep[unit], &cells[unit]);
+            const struct mark mark = mark_of(ARRAY_PARAMETERS, &keep[unit], &cells[unit]);
             assert_int_equal(here, strchr("PL#>", mark.letter) && !(mark.letter == '#' && !here));
             borrowed += slots[0] == SLOT_BORROWED || slots[0] == SLOT_FLIGHT || slots[0] == SLOT_USED;
             away += !here;

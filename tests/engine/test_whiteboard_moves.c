@@ -283,7 +283,7 @@ static void transfers_travel(void **state)
         int before = -1;
         assert_non_null(span);
         for (int i = 0; i < PARTS; i++) {
-            char text[COLUMNS + 1], bytes[FORMAT_ROOM];
+            char text[COLUMNS + 1];
             int x, row;
             const double done = (i + 0.5) / PARTS, depth = ways[w].up ? 1 - done : done;
             const uint64_t at_ns = lane->started_ns + (uint64_t)(done * (double)(span->ended_ns - lane->started_ns));
@@ -291,8 +291,8 @@ static void transfers_travel(void **state)
             assert_int_equal(row, (int)(depth * BETWEEN));
             if (before >= 0) assert_true(ways[w].up ? x <= before : x >= before);
             before = x;
-            format_bytes_bare(bytes, UNITS_BYTES, (uint64_t)op->bytes);
-            if (!strstr(text, bytes)) fail_msg("no %s in %s", bytes, text);
+            const struct text bytes = format_bytes_bare(UNITS_BYTES, (uint64_t)op->bytes);
+            if (!strstr(text, bytes.text)) fail_msg("no %s in %s", bytes.text, text);
         }
         end(&told);
         end(&newest);
@@ -329,12 +329,11 @@ static void nodes_are_apart(void **state)
         read_row(rows[1], &surface, y + 1);
         assert_memory_equal(rows[1], "between", 7);
         for (int link = 0; link < 2; link++) {
-            char bytes[FORMAT_ROOM];
             const int64_t others = link ? RANKS - NODE : NODE - 1;
-            format_bytes_bare(bytes, UNITS_BYTES, (uint64_t)(op->sent_bytes * others / (RANKS - 1)));
+            const struct text bytes = format_bytes_bare(UNITS_BYTES, (uint64_t)(op->sent_bytes * others / (RANKS - 1)));
             plan = strstr(rows[link], "plan ");
             if (plan) plan += strncmp(plan + 5, "sends ", 6) ? 5 : 11;
-            assert_true(plan && !strncmp(plan, bytes, strlen(bytes)));
+            assert_true(plan && !strncmp(plan, bytes.text, strlen(bytes.text)));
         }
         surface_release(&surface);
         checked++;
@@ -484,7 +483,7 @@ static void sentences_have_reasons(const char *path, uint32_t step)
     int gathers[2] = {0}, outputs = 0, missing = 0;
     while (fold_next(&told, &record)) {
         struct board board;
-        char sentence[SENTENCE_ROOM], wanted[96], name[OP_TEXT_ROOM];
+        char sentence[SENTENCE_ROOM], wanted[200];
         const bool begins = record.kind == TRACE_OP_BEGIN;
         if (!begins && record.kind != TRACE_OP_END) continue;
         const uint32_t of_step = begins ? record.op_begin.step : record.op_end.step;
@@ -510,7 +509,7 @@ static void sentences_have_reasons(const char *path, uint32_t step)
         }
         if (ops->ops[number].kind == OP_FORWARD && !begins) {
             snprintf(wanted, sizeof wanted, " is done: %s needs its output",
-                     op_text(name, told.model, board.at.plan, after));
+                     op_text(told.model, board.at.plan->number, after).text);
             assert_non_null(strstr(sentence, wanted));
             outputs++;
         }

@@ -149,16 +149,16 @@ static void follows(const char *terminal, int colours, enum depth depth)
         grid.x = grid.y = -1;
         grid.look = plain;
         assert_true(painter_paint(&painter, frame ? &before : NULL, &next));
-        take_bytes(&grid, painter.bytes, painter.length);
+        take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
         shows(&grid, &next);
         assert_memory_equal(&grid.look, &plain, sizeof plain);
         memcpy(before.cells, next.cells, sizeof *next.cells * CELLS_HERE);
     }
     assert_true(painter_paint(&painter, &before, &next));
-    assert_int_equal(painter.length, 0); /* nothing differs */
+    assert_int_equal(painter.out.count, 0); /* nothing differs */
     surface_release(&before);
     surface_release(&next);
-    painter_release(&painter);
+    bytes_release(&painter.out);
     del_curterm(cur_term);
 }
 
@@ -217,13 +217,13 @@ static void eight_colours(void **state)
     surface.cells[1] = (struct cell){'b', {9, 1, 0}};
     assert_true(painter_paint(&painter, NULL, &surface));
     grid.look = plain;
-    take_bytes(&grid, painter.bytes, painter.length);
+    take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
     assert_int_equal(grid.cells[0].look.foreground, 4);
     assert_int_equal(grid.cells[0].look.attributes, ATTRIBUTE_BOLD);
     assert_int_equal(grid.cells[1].look.background, 1);
     assert_int_equal(grid.cells[1].look.foreground, 0);
     surface_release(&surface);
-    painter_release(&painter);
+    bytes_release(&painter.out);
     del_curterm(cur_term);
 }
 
@@ -240,12 +240,12 @@ static void the_last_cell(void **state)
     for (int i = 0; i < CELLS_HERE; i++) surface.cells[i] = (struct cell){'x', plain};
     assert_true(painter_paint(&painter, NULL, &surface));
     grid.look = plain;
-    take_bytes(&grid, painter.bytes, painter.length);
+    take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
     assert_true(painter.scrolls);
     assert_int_equal(grid.cells[CELLS_HERE - 2].character, 'x');
     assert_int_equal(grid.cells[CELLS_HERE - 1].character, 0);
     surface_release(&surface);
-    painter_release(&painter);
+    bytes_release(&painter.out);
     del_curterm(cur_term);
 }
 

@@ -7,7 +7,6 @@
 
 #include "engine/config/command.h"
 #include "tests/support/synthetic.h"
-#include "tui/app/app.h"
 #include "tui/draw/bar.h"
 #include "tui/draw/format.h"
 #include "tui/draw/output.h"
@@ -266,18 +265,17 @@ static void numbers_keep_their_width(void **state)
                  {UNITS_GIB, 1047552, " 1023 KiB"},
                  {UNITS_GIB, 1048064, "1.000 MiB"},
                  {UNITS_BYTES, 1234567, "      1,234,567 B"}};
-    char text[FORMAT_ROOM];
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_string_equal(format_bytes(text, cases[i].units, true, cases[i].bytes), cases[i].text);
+        assert_string_equal(format_bytes(cases[i].units, true, cases[i].bytes).text, cases[i].text);
     for (int units = 0; units < UNITS; units++)
         for (uint64_t bytes = 1; bytes < 900000000000ull; bytes = bytes * 3 / 2 + 1)
-            assert_int_equal(strlen(format_bytes(text, (enum units)units, true, bytes)),
+            assert_int_equal(strlen(format_bytes((enum units)units, true, bytes).text),
                              bytes_columns((enum units)units));
-    assert_string_equal(format_bytes(text, UNITS_GB, false, 0), "     n/a");
-    assert_string_equal(format_time(text, 28850000), "28.85 ms");
-    assert_string_equal(format_count(text, 1234567), "1,234,567");
-    assert_string_equal(format_short(text, 834304), "834.3 k");
+    assert_string_equal(format_bytes(UNITS_GB, false, 0).text, "     n/a");
+    assert_string_equal(format_time(28850000).text, "28.85 ms");
+    assert_string_equal(format_count(1234567).text, "1,234,567");
+    assert_string_equal(format_short(834304).text, "834.3 k");
 }
 
 static void curves_span_lowest_to_highest(void **state)
@@ -308,8 +306,8 @@ static void help_explains_every_mark(void **state)
     for (enum mark mark = MARK_UNKNOWN; mark < MARKS; mark++) {
         const struct mark_look look = mark_look(mark);
         if (mark == MARK_WAIT) continue;
-        utf8_encode(letter, look.letter);
-        if (look.pattern != look.letter) utf8_encode(letter + strlen(letter), look.pattern);
+        strcpy(letter, utf8_of(look.letter).text);
+        if (look.pattern != look.letter) strcat(letter, utf8_of(look.pattern).text);
         snprintf(row, sizeof row, "\n  %s %s%-14s %.40s", letter, look.pattern == look.letter ? " " : "", look.name,
                  look.help);
         assert_true(look.help[0]);
@@ -376,7 +374,7 @@ static void every_key_means_one_thing(void **state)
     assert_int_equal(key_find('3', KEY_MODE_LIVE)->action, ACTION_COMMAND);
     assert_null(key_find('3', KEY_MODE_REPLAY));
     assert_int_equal(key_find(INPUT_ESCAPE, KEY_MODE_LIVE)->action, ACTION_CLOSE);
-    char *text = app_keys_markdown();
+    char *text = keys_as_markdown();
     assert_non_null(strstr(text, "| `Space` | live |"));
     free(text);
 }

@@ -1,6 +1,5 @@
 /* Keys that move the cursor in time, set the pace, or record the run. */
 #include <math.h>
-#include <stdio.h>
 #include <time.h>
 
 #include "engine/base/clock.h"
@@ -69,12 +68,10 @@ static void slow_motion(struct app *app, bool faster)
 {
     static const double factors[] = {1, 2, 5, 10, 20, 50, 100};
     const struct run_pace *pace = &app->feed.newest.model->pace;
-    char command[80];
     double was = pace->known ? pace->slow_motion : 1, now = asked_or(&app->slow_motion, was);
     double next = next_of(factors, sizeof factors / sizeof factors[0], now, !faster);
-    snprintf(command, sizeof command, "set topology.slow_motion=%g", next);
     if (next == now) app_say(app, faster ? "this is real time" : "slower than %g times is for --set", now);
-    else ask(app, &app->slow_motion, was, next, command);
+    else ask(app, &app->slow_motion, was, next, text_of("set topology.slow_motion=%g", next).text);
 }
 
 /* "off" is faster than any pace. */
@@ -85,11 +82,10 @@ static void pace_link(struct app *app, bool faster)
     double bandwidth = pace->known ? pace->links[LINK_INTRA].bandwidth_bytes_per_s : 0;
     double was = bandwidth > 0 ? bandwidth : INFINITY, now = asked_or(&app->link, was);
     double next = next_of(paces, sizeof paces / sizeof paces[0], now, faster);
-    char command[80];
-    snprintf(command, sizeof command, "set topology.links.intra.bandwidth=%.0f%s", isinf(next) ? 0 : next / 1e6,
-             isinf(next) ? "" : "MB");
+    const struct text command =
+        text_of("set topology.links.intra.bandwidth=%.0f%s", isinf(next) ? 0 : next / 1e6, isinf(next) ? "" : "MB");
     if (next == now) app_say(app, faster ? "the link is not paced" : "slower than this is for --set");
-    else ask(app, &app->link, was, next, command);
+    else ask(app, &app->link, was, next, command.text);
 }
 
 void act_pace(struct app *app, const struct key_row *row)

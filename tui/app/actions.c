@@ -156,20 +156,6 @@ static void act_elsewhere(struct app *app, const struct key_row *row)
 
 /* ---- the look ------------------------------------------------------------------------------------------------------ */
 
-static void save(struct app *app)
-{
-    struct error err;
-    if (app->saves && settings_save(&app->saved, &err)) app_say(app, "%.310s", err.text);
-}
-
-static void act_bars(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    app->saved.bars_now = app->state.bars_now = !app->state.bars_now;
-    app_say(app, app->state.bars_now ? "bars: this instant" : "bars: fullest instant of the last step");
-    save(app);
-}
-
 static void act_rank(struct app *app, const struct key_row *row)
 {
     const struct scene scene = app_scene(app);
@@ -178,36 +164,30 @@ static void act_rank(struct app *app, const struct key_row *row)
     app_say(app, "rank %d%s%s", app->state.rank, *host ? ", on host " : "", host);
 }
 
-static void act_units(struct app *app, const struct key_row *row)
+/* Settings that stay for later runs. */
+static void act_look(struct app *app, const struct key_row *row)
 {
-    (void)row;
-    app->saved.units = app->state.units = (app->state.units + 1) % UNITS;
-    app_say(app, "%s", units_name(app->state.units));
-    save(app);
-}
-
-static void act_theme(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    if (!terminal_has_colour(app->terminal)) {
+    struct error err;
+    if (row->action == ACTION_THEME && !app->terminal->has_colour) {
         app_say(app, "mono: there is no colour here");
         return;
     }
-    app->saved.theme = app->theme = (app->theme + 1) % THEMES;
-    app_say(app, "%s", theme_name(app->theme));
-    save(app);
+    if (row->action == ACTION_BARS) {
+        app->saved.bars_now = app->state.bars_now = !app->state.bars_now;
+        app_say(app, app->state.bars_now ? "bars: this instant" : "bars: fullest instant of the last step");
+    } else if (row->action == ACTION_UNITS) {
+        app->saved.units = app->state.units = (app->state.units + 1) % UNITS;
+        app_say(app, "%s", units_name(app->state.units));
+    } else {
+        app->saved.theme = app->theme = (app->theme + 1) % THEMES;
+        app_say(app, "%s", theme_name(app->theme));
+    }
+    if (app->saves && settings_save(&app->saved, &err)) app_say(app, "%.310s", err.text);
 }
 
-static void act_redraw(struct app *app, const struct key_row *row)
+static void act_screen(struct app *app, const struct key_row *row)
 {
-    (void)row;
-    terminal_forget(app->terminal);
-}
-
-static void act_suspend(struct app *app, const struct key_row *row)
-{
-    (void)row;
-    terminal_suspend(app->terminal);
+    (row->action == ACTION_REDRAW ? terminal_forget : terminal_suspend)(app->terminal);
 }
 
 /* ---- the table ----------------------------------------------------------------------------------------------------- */
@@ -215,8 +195,7 @@ static void act_suspend(struct app *app, const struct key_row *row)
 static action_function *const actions[] = {
     [ACTION_QUIT] = act_quit,
     [ACTION_CLOSE] = act_close,
-    [ACTION_REDRAW] = act_redraw,
-    [ACTION_SUSPEND] = act_suspend,
+    [ACTION_REDRAW ... ACTION_SUSPEND] = act_screen,
     [ACTION_VIEW] = act_view,
     [ACTION_NEXT_PANE ... ACTION_PREVIOUS_PANE] = act_pane,
     [ACTION_ENLARGE ... ACTION_ENTER] = act_enlarge,
@@ -235,9 +214,7 @@ static action_function *const actions[] = {
     [ACTION_MARKERS] = act_markers,
     [ACTION_MOMENTS] = act_moments,
     [ACTION_RECORD] = act_record,
-    [ACTION_BARS] = act_bars,
-    [ACTION_UNITS] = act_units,
-    [ACTION_THEME] = act_theme,
+    [ACTION_BARS ... ACTION_THEME] = act_look,
     [ACTION_NEXT_RANK ... ACTION_PREVIOUS_RANK] = act_rank,
 };
 
@@ -300,16 +277,16 @@ static void point(struct app *app, int x, int y)
 
 void pointing_act(struct app *app)
 {
-    struct terminal_pointing pointing = terminal_pointing(app->terminal);
+    const int x = app->terminal->pointing.x, y = app->terminal->pointing.y;
     struct scene scene = app_scene(app);
     const struct key_row *row;
-    switch (pointing.what) {
+    switch (app->terminal->pointing.what) {
     case POINTING_WHEEL_UP: act_as(app, ACTION_UP); break;
     case POINTING_WHEEL_DOWN: act_as(app, ACTION_DOWN); break;
     case POINTING_CLICK:
-        row = pointing.y == app->surface.rows - 1 ? footer_key_at(app->surface.columns, &scene, pointing.x) : NULL;
+        row = y == app->surface.rows - 1 ? footer_key_at(app->surface.columns, &scene, x) : NULL;
         if (row) app_act(app, row);
-        else if (!app->options->compare) point(app, pointing.x, pointing.y);
+        else if (!app->options->compare) point(app, x, y);
         break;
     }
 }

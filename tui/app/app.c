@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "tui/app/app_parts.h"
@@ -144,14 +145,14 @@ static void follow_run(struct app *app)
 bool app_fit_surface(struct app *app)
 {
     int columns, rows;
-    terminal_size(app->terminal, &columns, &rows);
+    terminal_size(&columns, &rows);
     if (!app->surface.cells || app->surface.columns != columns || app->surface.rows != rows) {
         surface_release(&app->surface);
         if (!surface_init(&app->surface, columns, rows, app->theme, app->settings.ascii || !terminal_is_utf8()))
             return false;
     }
     app->surface.theme = app->theme;
-    app->surface.depth = terminal_depth(app->terminal);
+    app->surface.depth = app->terminal->depth;
     return true;
 }
 
@@ -160,9 +161,8 @@ static void draw(struct app *app, uint64_t now_ns)
     app_tell_time(app);
     lesson_show(app);
     if (!app_fit_surface(app)) return;
-    struct terminal_cost cost = terminal_cost(app->terminal);
-    app->state.cost.frames = cost.frames;
-    app->state.cost.bytes = cost.bytes;
+    app->state.cost.frames = app->terminal->frames;
+    app->state.cost.bytes = app->terminal->bytes;
     if (app->options->compare) {
         if (app->state.view == VIEW_OVERVIEW) app->state.view = VIEW_WHITEBOARD; /* panes need the whole screen */
         compared_draw(&app->two, &app->feed, &app->state, &app->surface);
@@ -207,12 +207,11 @@ static void wait_for_work(struct app *app)
     const struct app_tended *tended = &app->options->tended;
     const int soon_ms = tended->tend ? tended->tend(tended->user) : -1;
     uint64_t now_ns = clock_ns();
-    const bool live = app->feed.live;
     int64_t rest_ns = flows(app) ? 0 : until(app->taken_ns + frame_ns(app), now_ns);
     int64_t wait_ns = feed_wait_ns(&app->feed, now_ns);
-    if (app->feed.playing && wait_ns >= (live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
+    if (app->feed.playing && wait_ns >= (app->feed.live ? 1 : 0) && wait_ns < rest_ns) wait_ns = rest_ns;
     const int other = app->options->compare ? feed_fd(&app->two.feed) : -1;
-    struct pollfd fds[4] = {{.fd = terminal_fd(app->terminal), .events = POLLIN},
+    struct pollfd fds[4] = {{.fd = STDIN_FILENO, .events = POLLIN},
                             {.fd = rest_ns ? -1 : feed_fd(&app->feed), .events = POLLIN},
                             {.fd = tended->tend ? tended->fd(tended->user) : -1, .events = POLLIN},
                             {.fd = rest_ns ? -1 : other, .events = POLLIN}};
@@ -298,7 +297,7 @@ int app_open_screen(struct app *app, struct error *err)
     int status = terminal_open(&app->terminal, look->no_color, app->settings.mouse, err);
     app->quit = !app->terminal;
     if (!app->terminal) return status;
-    app->theme = look_is_mono(look, terminal_has_colour(app->terminal)) ? THEME_MONO : app->settings.theme;
+    app->theme = look_is_mono(look, app->terminal->has_colour) ? THEME_MONO : app->settings.theme;
     app->state.units = app->settings.units;
     app->state.bars_now = app->settings.bars_now;
     return STATUS_OK;
@@ -359,23 +358,17 @@ static struct app *stage_take(const struct app_options *options)
     return app;
 }
 
-static void tell_cost(const struct app *app)
-{
-    if (!app->terminal) return;
-    struct terminal_cost cost = terminal_cost(app->terminal);
-    if (app->options->cost) *app->options->cost = (struct app_cost){cost.frames, cost.bytes};
-}
-
 static int run_on_stage(struct app *app, bool goes_on, struct error *err)
 {
     int status = goes_on ? STATUS_OK : app_open_screen(app, err);
-    if (goes_on) terminal_listen(app->terminal, true);
+    if (goes_on) terminal_listen(true);
     playing_open(app);
     if (!status) loop(app, goes_on);
     playing_close(app);
     if (status) return status;
-    tell_cost(app);
-    if (app->again) draw(app, clock_ns()), terminal_listen(app->terminal, false); /* says that another run begins */
+    if (app->terminal && app->options->cost)
+        *app->options->cost = (struct app_cost){app->terminal->frames, app->terminal->bytes};
+    if (app->again) draw(app, clock_ns()), terminal_listen(false); /* says that another run begins */
     else terminal_close(app->terminal), app->terminal = NULL;
     leave(app);
     return STATUS_OK;
@@ -403,13 +396,6 @@ bool app_terminal_fits(struct error *err)
     return terminal_fits(err);
 }
 
-int app_terminal_colours(void)
-{
-    return terminfo_colours();
-}
-
-/* ---- themes, and the tables that the command line shows ----------------------------------------------------------- */
-
 bool look_is_mono(const struct app_look *look, bool can_colour)
 {
     const char *no_colour = getenv("NO_COLOR");
@@ -421,19 +407,4 @@ bool app_lab_fits(const struct lab_play *play)
     struct lab_pane pane = {0};
     lab_pane_of(&pane, play, false);
     return lab_fits_smallest(&pane);
-}
-
-const char *app_theme_names(void)
-{
-    return "default light projector mono";
-}
-
-char *app_keys_list(void)
-{
-    return keys_as_list();
-}
-
-char *app_keys_markdown(void)
-{
-    return keys_as_markdown();
 }

@@ -20,7 +20,7 @@ struct app_look {
     bool ascii;           /* no block characters; implied by a locale that is not UTF-8 */
     bool no_color;        /* implied by NO_COLOR */
     bool no_mouse;
-    const char *theme;    /* NULL: from the settings, or the default; see app_theme_names() */
+    const char *theme;    /* NULL: from the settings, or the default; see theme_names() */
     enum app_units units;
 };
 
@@ -79,7 +79,6 @@ struct app_options {
 
 /* False, with the reason: standard input or output is not a terminal, or TERM is dumb or unknown. */
 bool app_terminal_fits(struct error *err);
-int app_terminal_colours(void); /* of TERM, 0: none; -1: TERM is not known here */
 
 /* Runs until the user leaves. Returns 0, or a status with err set when the terminal or the file cannot be used. The
  * terminal is restored on every way out. A failed or out-of-memory run is no error here: ask the model. */
@@ -122,10 +121,3 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
 
 /* Whether a step of a lab fits 80x24: the question on one page, verdict and explanation on another. */
 bool app_lab_fits(const struct lab_play *play);
-
-/* The keys as a Markdown table; the caller frees; NULL: no memory. */
-char *app_keys_markdown(void);
-char *app_keys_list(void); /* the same for a test that presses all keys: keys_as_list() (tui/input/keys.h) */
-
-/* "default light projector mono" */
-const char *app_theme_names(void);

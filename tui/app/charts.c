@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text_stream.h"
 #include "tui/app/app_parts.h"
 #include "tui/draw/chart.h"
 #include "tui/draw/output.h"
@@ -254,11 +255,11 @@ static void put_html(struct page *page)
 /* The size of the whole is known after its charts. */
 static void put_svg(struct page *page)
 {
-    char *charts = NULL;
-    size_t bytes;
-    struct page inside = {.ask = page->ask, .out = open_memstream(&charts, &bytes)};
+    struct text_stream text;
+    struct page inside = {.ask = page->ask, .out = text_stream_open(&text)};
     if (inside.out) put_charts(&inside);
-    page->failed |= inside.failed || !inside.out || fclose(inside.out);
+    char *charts = text_stream_close(&text);
+    page->failed |= inside.failed || !charts;
     fprintf(page->out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\"><title>zerolab plan: ", inside.width,
             inside.y);

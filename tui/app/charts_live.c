@@ -2,9 +2,11 @@
  * again with its value, and the chart is drawn again. */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/clock.h"
 #include "engine/base/words.h"
+#include "engine/config/keys.h"
 #include "engine/simulate/hardware.h"
 #include "tui/app/app_parts.h"
 #include "tui/draw/chart.h"
@@ -81,10 +83,8 @@ static int make_knobs(struct live *live, struct error *err)
     struct config config;
     int status = STATUS_OK;
     const bool loads = !sweep_load(&config, sweep, 0, live->ask->loader, NULL);
-    for (int k = 0; k < sweep->key_count; k++) {
-        const char *dot = strrchr(sweep->key[k].path, '.');
-        add(live, (struct knob){.label = dot ? dot + 1 : sweep->key[k].path, .key = sweep->key[k], .swept = true});
-    }
+    for (int k = 0; k < sweep->key_count; k++)
+        add(live, (struct knob){.label = key_leaf(sweep->key[k].path), .key = sweep->key[k], .swept = true});
     for (size_t k = 0; k < sizeof turned / sizeof *turned && !status; k++) {
         struct sweep one = {.key_count = 0};
         status = sweep_add(&one, turned[k].values, err);
@@ -153,10 +153,8 @@ static void draw_knob(struct canvas canvas, int y, const struct live *live, int 
     const struct knob *knob = &live->knobs[number];
     const bool chosen = number == live->chosen;
     const enum style style = chosen ? STYLE_FOCUS : STYLE_TEXT;
-    char value[SWEEP_VALUE_ROOM + 8];
-    snprintf(value, sizeof value, chosen ? "< %s >" : "%s  ", value_of(knob));
     draw_format(canvas, 0, y, style, "%s%s%s", chosen ? ">" : " ", knob->swept ? "*" : "", knob->label);
-    draw_right(canvas, canvas.at.columns, y, style, value);
+    draw_right(canvas, canvas.at.columns, y, style, text_of(chosen ? "< %s >" : "%s  ", value_of(knob)).text);
 }
 
 static bool draw_chart(struct canvas canvas, const struct chart *chart)
@@ -193,7 +191,7 @@ static void draw_body(struct canvas canvas, const struct live *live)
 static void draw_marked(struct canvas canvas, const struct live *live)
 {
     const struct sweep *sweep = live->ask->sweep;
-    char text[1024] = "", peak[FORMAT_ROOM], sent[FORMAT_ROOM], step[FORMAT_ROOM];
+    char text[1024] = "";
     int at = 0;
     for (int k = 0; k < sweep->key_count; k++) {
         at = at * sweep->key[k].count + live->knobs[k].at;
@@ -205,11 +203,11 @@ static void draw_marked(struct canvas canvas, const struct live *live)
     if (row->refusal) text_append(text, sizeof text, ": refused: %s", row->refusal);
     else
         text_append(text, sizeof text, ": device peak %s, sends %s a step",
-                    format_bytes_bare(peak, UNITS_GB, (uint64_t)figure[sweep_memory(TIER_DEVICE, SWEEP_PEAK)]),
-                    format_bytes_bare(sent, UNITS_GB, (uint64_t)figure[SWEEP_SENT]));
+                    format_bytes_bare(UNITS_GB, (uint64_t)figure[sweep_memory(TIER_DEVICE, SWEEP_PEAK)]).text,
+                    format_bytes_bare(UNITS_GB, (uint64_t)figure[SWEEP_SENT]).text);
     if (figure[SWEEP_STEP] > 0)
         text_append(text, sizeof text, ", %s SIMULATED, %.4g token/s, MFU %.2f",
-                    format_time_bare(step, (uint64_t)(1e9 * figure[SWEEP_STEP])), figure[SWEEP_TOKENS],
+                    format_time_bare((uint64_t)(1e9 * figure[SWEEP_STEP])).text, figure[SWEEP_TOKENS],
                     figure[SWEEP_MFU]);
     draw_paragraph(canvas, 0, row->refusal ? STYLE_WARN : STYLE_TEXT, text);
 }
@@ -221,7 +219,7 @@ static void draw(struct live *live)
     const struct canvas all = canvas_of(surface);
     const int columns = surface->columns, rows = surface->rows;
     struct chart chart;
-    char took[FORMAT_ROOM], title[256];
+    char title[256];
     for (live->charts = 0; get(&chart, live, live->charts, title);) live->charts++;
     if (live->chart >= live->charts) live->chart = 0;
     surface_erase(surface);
@@ -234,7 +232,7 @@ static void draw(struct live *live)
         const int x = draw_format(all, 0, 0, STYLE_TITLE, "zerolab plan: %.40s", live->ask->what);
         draw_format(all, x + 2, 0, STYLE_STRONG, "PLANNED  chart %d of %d", live->chart + (live->charts > 0),
                     live->charts);
-        draw_right(all, columns, 0, STYLE_DIM, live->stale ? "planning ..." : format_time_bare(took, live->took_ns));
+        draw_right(all, columns, 0, STYLE_DIM, live->stale ? "planning ..." : format_time_bare(live->took_ns).text);
         draw_body(canvas_part(all, 0, 1, columns, rows - 1 - FOOT_ROWS), live);
         draw_marked(canvas_part(all, 0, rows - FOOT_ROWS + 1, columns, FOOT_ROWS - 2), live);
         footer_draw_keys(canvas_part(all, 0, rows - 1, columns, 1), KEY_MODE_CHARTS);
@@ -269,7 +267,7 @@ static void take_key(struct live *live, uint32_t key)
 /* All keys that wait are taken before the next plan, so that a key that is held down does not pile up plans. */
 static int loop(struct live *live)
 {
-    struct pollfd fd = {.fd = terminal_fd(live->app->terminal), .events = POLLIN};
+    struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
     int status = STATUS_OK;
     while (!live->app->quit && !status) {
         if (live->stale && live->took_ns > SLOW_NS) draw(live);

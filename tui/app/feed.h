@@ -17,7 +17,7 @@
 #include "engine/trace/record_buffer.h"
 #include "tui/app/record_reader.h"
 
-/* ---- keyframes.c: snapshots of the model before each step, or before every `spacing` steps, from which
+/* ---- keyframes: snapshots of the model before each step, or before every `spacing` steps, from which
  * folding can begin. When they take more than bytes_max, every other one is dropped, and half as many are taken from
  * then on. ---- */
 
@@ -126,7 +126,7 @@ void feed_last(struct feed *feed);
 void feed_hold_next(struct feed *feed, int rank);
 void feed_hold(struct feed *feed);
 
-/* ---- last_step.c ---- */
+/* ---- cursor.c: the last whole step ---- */
 
 /* Live: moves the cursor through the moments of the last whole step of this rank, slowly, while the run goes on. Call it again after
  * feed_last_wait_ns() (-1: nothing plays), or sooner for motion between two moments. Any other move ends it. True: the picture

@@ -8,6 +8,17 @@
 #include "tui/draw/animation.h"
 #include "tui/draw/output.h"
 
+/* One screen, or those of a stretch of steps. */
+struct stretch {
+    const struct app_frame_options *options;
+    enum view_id view;
+    enum theme theme;
+    uint32_t from, to, begun; /* steps; from 0: one screen; begun: the last one that has a moment */
+    struct record_reader reader;
+    struct animation *animation;
+    uint64_t last_ns, step_ns, shown_ns; /* recorded times of the last screen and of the step's begin; playing time */
+};
+
 static int has_reached(const struct record_reader *reader, uint32_t step, struct error *err)
 {
     const uint32_t last = record_reader_steps_done(reader);
@@ -81,94 +92,91 @@ static int open_recording(struct record_reader *reader, const char *file, struct
 
 /* The page of a recorded lesson stands beside the view; where there is room for one of them only, a view that was asked for
  * is shown. */
-static void show_lesson(struct view_state *state, struct lab_pane *pane, const struct record_reader *reader,
-                        const struct app_frame_options *options)
+static void show_lesson(struct view_state *state, struct lab_pane *pane, const struct stretch *of)
 {
-    if (!reader->model->lesson.text || !lab_pane_read(pane, reader->model->lesson.text)) return;
+    const char *text = of->reader.model->lesson.text;
+    if (!text || !lab_pane_read(pane, text)) return;
     state->lab = pane;
     state->lab_recorded = true;
-    state->lab_focus = !options->view;
+    state->lab_focus = !of->options->view;
 }
 
-static struct view_state state_of(const struct record_reader *reader, enum view_id view,
-                                  const struct app_frame_options *options)
+static struct view_state state_of(const struct stretch *of)
 {
+    const struct app_frame_options *options = of->options;
     return (struct view_state){
-        .view = view,
+        .view = of->view,
         .focus = VIEW_EVENTS,
         .units = options->look.units ? (enum units)(options->look.units - APP_UNITS_GB) : UNITS_GIB,
         .by_ops = options->steps || (options->at && !strncmp(options->at, "step:", 5) && strchr(options->at, '.')),
-        .cursor_ns = reader->model->now_ns,
-        .newest_ns = reader->model->now_ns,
+        .cursor_ns = of->reader.model->now_ns,
+        .newest_ns = of->reader.model->now_ns,
         .trace_file = options->file,
-        .trouble = reader->trouble[0] ? reader->trouble : NULL};
+        .trouble = of->reader.trouble[0] ? of->reader.trouble : NULL};
 }
 
-static bool paint(struct surface *surface, const struct record_reader *reader, enum view_id view,
-                  const struct app_frame_options *options, enum theme theme)
+static int no_memory(struct error *err)
 {
-    struct view_state state = state_of(reader, view, options);
-    struct lab_pane pane = {0};
-    if (!surface_init(surface, options->columns, options->rows, theme, options->look.ascii)) return false;
+    return error_set(err, STATUS_RUN, "no memory for a frame");
+}
+
+static bool begin_surface(struct surface *surface, const struct stretch *of)
+{
+    const struct app_frame_options *options = of->options;
+    const bool good = surface_init(surface, options->columns, options->rows, of->theme, options->look.ascii);
     surface->depth = DEPTH_TRUE;
-    show_lesson(&state, &pane, reader, options);
-    view_draw(reader->model, reader->history, &state, surface);
+    return good;
+}
+
+static bool paint(struct surface *surface, const struct stretch *of)
+{
+    struct view_state state = state_of(of);
+    struct lab_pane pane = {0};
+    if (!begin_surface(surface, of)) return false;
+    show_lesson(&state, &pane, of);
+    view_draw(of->reader.model, of->reader.history, &state, surface);
     lab_pane_release(&pane);
     return true;
 }
 
 /* Two traces: the cursor of A goes to the reader's moment, and B's follows. */
-static int paint_two(struct surface *surface, const struct record_reader *reader, enum view_id view,
-                     const struct app_frame_options *options, enum theme theme, struct error *err)
+static int paint_two(struct surface *surface, const struct stretch *of, struct error *err)
 {
-    struct view_state state = state_of(reader, view, options);
+    struct view_state state = state_of(of);
     struct feed a;
     struct compared two;
-    int status = feed_open_replay(&a, options->file, err);
+    int status = feed_open_replay(&a, of->options->file, err);
     if (status) return status;
-    status = compared_open(&two, options->compare, options->file, err);
-    if (!status && !surface_init(surface, options->columns, options->rows, theme, options->look.ascii))
-        status = error_set(err, STATUS_RUN, "no memory for a frame"), compared_close(&two);
+    status = compared_open(&two, of->options->compare, of->options->file, err);
     if (!status) {
-        surface->depth = DEPTH_TRUE;
-        feed_go_time(&a, reader->model->now_ns);
+        if (!begin_surface(surface, of)) status = no_memory(err);
+        feed_go_time(&a, of->reader.model->now_ns);
         feed_tell_time(&a, &state);
-        compared_draw(&two, &a, &state, surface);
+        if (!status) compared_draw(&two, &a, &state, surface);
         compared_close(&two);
     }
     feed_close(&a);
     return status;
 }
 
-static int print(char **out, const struct record_reader *reader, enum view_id view,
-                 const struct app_frame_options *options, enum theme theme, struct error *err)
+static int print(char **out, const struct stretch *of, struct error *err)
 {
     struct surface surface;
     int status = STATUS_OK;
-    if (options->compare) status = paint_two(&surface, reader, view, options, theme, err);
-    else if (!paint(&surface, reader, view, options, theme)) status = error_set(err, STATUS_RUN, "no memory for a frame");
+    if (of->options->compare) status = paint_two(&surface, of, err);
+    else if (!paint(&surface, of)) status = no_memory(err);
     if (status) return status;
-    *out = options->as == APP_AS_SVG    ? surface_to_svg(&surface)
-           : options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
-                                        : surface_to_text(&surface);
+    *out = of->options->as == APP_AS_SVG    ? surface_to_svg(&surface)
+           : of->options->as == APP_AS_ANSI ? surface_to_ansi(&surface)
+                                            : surface_to_text(&surface);
     surface_release(&surface);
-    return *out ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for a frame");
+    return *out ? STATUS_OK : no_memory(err);
 }
 
 /* ---- a stretch of steps: the screen before it, at each begin and end of an operation of rank 0, and after each step. Between two
  * screens as much time passes as was recorded, but never too little or too much to follow. ---- */
 
 enum { LEAST_NS = 250 * 1000 * 1000, MOST_NS = 2000 * 1000 * 1000, CAPTION_ROOM = 500 };
-
-struct stretch {
-    const struct app_frame_options *options;
-    enum view_id view;
-    enum theme theme;
-    uint32_t from, to, begun; /* steps; from 0: one screen; begun: the last one that has a moment */
-    struct record_reader reader;
-    struct animation *animation;
-    uint64_t last_ns, step_ns, shown_ns; /* recorded times of the last screen and of the step's begin; playing time */
-};
 
 static int read_steps(struct stretch *stretch, struct error *err)
 {
@@ -201,30 +209,30 @@ static struct animation *begin(const struct stretch *stretch, const struct surfa
     const struct run_model *model = stretch->reader.model;
     const struct run_header *header = &model->header;
     const struct run_schedule *plan = run_training(model);
-    char count[FORMAT_ROOM], title[160], facts[400], steps[48];
-    snprintf(steps, sizeof steps, stretch->from < stretch->to ? "steps %u to %u" : "step %u", stretch->from,
-             stretch->to);
-    snprintf(title, sizeof title, "%s on %d rank%s, stage %c: %s, %s",
-             header->model_name[0] ? header->model_name : "unnamed model", model->ranks, plural(model->ranks),
-             plan ? '0' + plan->stage : '?', view_of(stretch->view)->title,
-             stretch->from ? steps : stretch->options->at);
+    char facts[600];
+    const struct text steps =
+        text_of(stretch->from < stretch->to ? "steps %u to %u" : "step %u", stretch->from, stretch->to);
+    const struct text title =
+        text_of("%s on %d rank%s, stage %c: %s, %s", header->model_name[0] ? header->model_name : "unnamed model",
+                model->ranks, plural(model->ranks), plan ? '0' + plan->stage : '?', view_of(stretch->view)->title,
+                stretch->from ? steps.text : stretch->options->at);
     snprintf(
         facts, sizeof facts,
         "%s parameters, %s, %s %s, recorded with zerolab %s, drawn with zerolab " ZEROLAB_VERSION
         ". A moment is a begin or an end of an operation of rank 0. It is shown for the recorded time, but for %.2g s "
         "at least and %.2g s at most.",
-        header->parameters > 0 ? format_count(count, (uint64_t)header->parameters) : "unknown number of",
+        header->parameters > 0 ? format_count((uint64_t)header->parameters).text : "unknown number of",
         header->precision, header->backend, header->isa, header->version, LEAST_NS * 1e-9, MOST_NS * 1e-9);
-    return animation_begin((enum animation_as)(stretch->options->as - APP_AS_SVG), like, title, facts);
+    return animation_begin((enum animation_as)(stretch->options->as - APP_AS_SVG), like, title.text, facts);
 }
 
 static bool add_screen(struct stretch *stretch, const char *what)
 {
-    const struct view_state state = state_of(&stretch->reader, stretch->view, stretch->options);
+    const struct view_state state = state_of(stretch);
     const uint64_t passed_ns = state.cursor_ns - stretch->last_ns;
     char label[CAPTION_ROOM];
     struct surface surface;
-    if (!paint(&surface, &stretch->reader, stretch->view, stretch->options, stretch->theme)) return false;
+    if (!paint(&surface, stretch)) return false;
     if (stretch->animation)
         stretch->shown_ns += passed_ns < LEAST_NS ? LEAST_NS : passed_ns > MOST_NS ? MOST_NS : passed_ns;
     else stretch->animation = begin(stretch, &surface);
@@ -241,48 +249,43 @@ static bool add_screen(struct stretch *stretch, const char *what)
 static bool add_step(struct stretch *stretch, uint32_t step)
 {
     struct record_moment at;
-    char text[96], time[FORMAT_ROOM];
     while (record_reader_until_moment(&stretch->reader, step, &at)) {
         if (stretch->begun < step) stretch->step_ns = at.time_ns;
         stretch->begun = step;
-        snprintf(text, sizeof text, "Step %u, %s: operation %u %s", step,
-                 format_time_bare(time, at.time_ns - stretch->step_ns), at.op, at.ends ? "ends" : "begins");
-        if (!add_screen(stretch, text)) return false;
+        const struct text what =
+            text_of("Step %u, %s: operation %u %s", step, format_time_bare(at.time_ns - stretch->step_ns).text, at.op,
+                    at.ends ? "ends" : "begins");
+        if (!add_screen(stretch, what.text)) return false;
     }
     record_reader_until_step_ends(&stretch->reader, step);
-    snprintf(text, sizeof text,
-             record_reader_steps_done(&stretch->reader) < step ? "In step %u the trace ends" : "After step %u", step);
-    return add_screen(stretch, text);
+    const bool whole = record_reader_steps_done(&stretch->reader) >= step;
+    return add_screen(stretch, text_of(whole ? "After step %u" : "In step %u the trace ends", step).text);
 }
 
 /* False: no memory. A step that has begun and never ended is shown up to there. */
 static bool add_steps(struct stretch *stretch)
 {
-    char text[40];
     record_reader_skip(&stretch->reader, 0, stretch->from - 1, UINT64_MAX);
     record_reader_until_step_ends(&stretch->reader, stretch->from - 1);
-    snprintf(text, sizeof text, "Before step %u", stretch->from);
-    bool good = add_screen(stretch, text);
+    bool good = add_screen(stretch, text_of("Before step %u", stretch->from).text);
     for (uint32_t step = stretch->from; good && step <= stretch->to && !stretch->reader.over; step++)
         good = add_step(stretch, step);
     return good;
 }
 
-static int print_stretch(char **out, enum view_id view, const struct app_frame_options *options, enum theme theme,
-                         struct error *err)
+static int print_stretch(char **out, struct stretch *stretch, struct error *err)
 {
-    struct stretch stretch = {.options = options, .view = view, .theme = theme};
-    int status = options->steps ? read_steps(&stretch, err) : STATUS_OK;
-    if (!status) status = open_recording(&stretch.reader, options->file, err);
-    if (!status && !options->steps && !options->at) status = find_last(&stretch, err);
-    if (!status && options->at) status = go_to(&stretch.reader, options->at, err);
-    const bool good = status || (options->at ? add_screen(&stretch, options->at) : add_steps(&stretch));
-    if (!status && good && stretch.begun < stretch.to) status = has_reached(&stretch.reader, stretch.to, err);
-    char *text = animation_end(stretch.animation, (double)(stretch.shown_ns + MOST_NS) * 1e-9);
+    const struct app_frame_options *options = stretch->options;
+    int status = options->steps ? read_steps(stretch, err) : STATUS_OK;
+    if (!status) status = open_recording(&stretch->reader, options->file, err);
+    if (!status && !options->steps && !options->at) status = find_last(stretch, err);
+    if (!status && options->at) status = go_to(&stretch->reader, options->at, err);
+    const bool good = status || (options->at ? add_screen(stretch, options->at) : add_steps(stretch));
+    if (!status && good && stretch->begun < stretch->to) status = has_reached(&stretch->reader, stretch->to, err);
+    char *text = animation_end(stretch->animation, (double)(stretch->shown_ns + MOST_NS) * 1e-9);
     if (!status && good && text) *out = text;
     else free(text);
     if (!status && !(good && text)) status = error_set(err, STATUS_RUN, "no memory for the frames");
-    record_reader_release(&stretch.reader, true);
     return status;
 }
 
@@ -291,21 +294,20 @@ int app_frame(const struct app_frame_options *options, char **out, struct error 
     const char *name = options->view ? options->view : options->compare ? "whiteboard" : "overview";
     int view = view_named(name);
     const int named = options->look.theme ? theme_named(options->look.theme) : THEME_DEFAULT;
-    struct record_reader reader;
     if (view < 0) return error_set(err, STATUS_USAGE, "there is no view %s; there are: %s", name, view_names());
     if (options->columns < 1 || options->rows < 1 || options->columns > 1000 || options->rows > 1000)
         return error_set(err, STATUS_USAGE, "a frame of %dx%d cannot be drawn; use for example 80x24", options->columns,
                          options->rows);
     if (named < 0)
         return error_set(err, STATUS_USAGE, "there is no theme %s; there are: %s", options->look.theme,
-                         app_theme_names());
+                         theme_names());
     const bool mono = look_is_mono(&options->look, options->as != APP_AS_TEXT);
-    const enum theme theme = mono ? THEME_MONO : (enum theme)named;
-    if (options->steps || options->as >= APP_AS_HTML)
-        return print_stretch(out, (enum view_id)view, options, theme, err);
-    int status = open_recording(&reader, options->file, err);
-    if (!status) status = go_to(&reader, options->at, err);
-    if (!status) status = print(out, &reader, (enum view_id)view, options, theme, err);
-    record_reader_release(&reader, true);
+    struct stretch stretch = {
+        .options = options, .view = (enum view_id)view, .theme = mono ? THEME_MONO : (enum theme)named};
+    const bool many = options->steps || options->as >= APP_AS_HTML;
+    int status = many ? print_stretch(out, &stretch, err) : open_recording(&stretch.reader, options->file, err);
+    if (!many && !status) status = go_to(&stretch.reader, options->at, err);
+    if (!many && !status) status = print(out, &stretch, err);
+    record_reader_release(&stretch.reader, true);
     return status;
 }

@@ -17,14 +17,8 @@ int lesson_record(struct app *app, struct error *err)
     return feed_record(&app->feed, path, err);
 }
 
-/* The time of the newest record, because the file is in order of time and older records may still arrive. */
-static uint64_t time_of_page(const struct app *app)
-{
-    const uint64_t newest_ns = app->feed.newest.model->now_ns;
-    return newest_ns > app->lesson_ns ? newest_ns : app->lesson_ns + 1; /* one moment, one page */
-}
-
-/* Minutes go by without being a page of their own. */
+/* Minutes go by without being a page of their own. A page has the time of the newest record, because the file is in order of time and older
+ * records may still arrive. */
 void lesson_note(struct app *app)
 {
     const struct app_lab *lab = app->options->lab;
@@ -35,7 +29,8 @@ void lesson_note(struct app *app)
         free(same);
         return;
     }
-    app->lesson_ns = time_of_page(app);
+    const uint64_t newest_ns = app->feed.newest.model->now_ns;
+    app->lesson_ns = newest_ns > app->lesson_ns ? newest_ns : app->lesson_ns + 1; /* one moment, one page */
     feed_note(&app->feed, &(struct trace_record){.kind = TRACE_LESSON,
                                                  .rank = TRACE_RANK_ALL,
                                                  .time_ns = app->lesson_ns,

@@ -1,4 +1,3 @@
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "tui/app/app_parts.h"
@@ -132,9 +131,8 @@ bool playing_refuses(const struct app *app, const char *line)
 static void ask_prediction(struct app *app, const struct lab_step *step, const char *begun)
 {
     const struct unit_name *unit = step->answer.unit;
-    char label[LINE_ROOM];
-    snprintf(label, sizeof label, "your prediction%s%s", unit ? " in " : "", unit ? unit->name : "");
-    typing_open(app, PROMPT_PREDICTION, label, begun);
+    typing_open(app, PROMPT_PREDICTION, text_of("your prediction%s%s", unit ? " in " : "", unit ? unit->name : "").text,
+                begun);
 }
 
 /* A digit begins to type the prediction; false: the key begins none. */
@@ -189,13 +187,6 @@ static void reveal(struct app *app, struct lab_play *play)
     else lab_play_reveal(play);
 }
 
-static void ask_where(struct app *app, const struct lab_play *play)
-{
-    char label[LINE_ROOM];
-    snprintf(label, sizeof label, "go to part (1 to %d)", play->progress.count);
-    typing_open(app, PROMPT_STEP, label, "");
-}
-
 void playing_go(struct app *app, const char *text)
 {
     char *end;
@@ -209,7 +200,8 @@ static bool present(struct app *app, struct lab_play *play, enum action action)
     if (!app->options->lab->presents) return false;
     if (action == ACTION_LAB_FREEZE) freeze(app);
     else if (action == ACTION_LAB_REVEAL) reveal(app, play);
-    else if (action == ACTION_LAB_GO) ask_where(app, play);
+    else if (action == ACTION_LAB_GO)
+        typing_open(app, PROMPT_STEP, text_of("go to part (1 to %d)", play->progress.count).text, "");
     else return false;
     return true;
 }
@@ -252,9 +244,8 @@ static bool scroll(struct app *app, uint32_t key)
              : key == INPUT_PAGE_UP   ? -page
                                       : 0;
     if (!by || !pane.columns) return false;
-    int most = lab_rows(&app->state, pane.columns) - lab_room(pane.rows);
-    int scroll = app->state.lab_scroll + by;
-    app->state.lab_scroll = scroll < 0 || most < 0 ? 0 : scroll > most ? most : scroll;
+    app->state.lab_scroll =
+        scrolled(app->state.lab_scroll + by, lab_rows(&app->state, pane.columns), lab_room(pane.rows));
     return true;
 }
 

@@ -5,10 +5,10 @@
 #include <strings.h>
 
 #include "engine/config/command.h"
+#include "engine/observe/history.h"
 #include "tui/app/app_parts.h"
 #include "tui/draw/output.h"
 #include "tui/input/keys.h"
-#include "tui/view/op_text.h"
 
 void typing_open(struct app *app, enum prompt kind, const char *label, const char *text)
 {
@@ -28,7 +28,7 @@ static bool contains(struct trace_text text, const char *part)
     return false;
 }
 
-static struct trace_text text_of(char *out, size_t room, const struct run_model *model,
+static struct trace_text text_in(char *out, size_t room, const struct run_model *model,
                                  const struct trace_record *record)
 {
     switch (record->kind) {
@@ -55,7 +55,7 @@ bool search_matches(const struct run_model *model, const struct trace_record *re
     if (own && record->rank != search->rank) return false;
     if (record->kind == TRACE_STEP_BEGIN && !strncasecmp(search->text, "step ", 5)) /* not 120 for 12 */
         return snprintf(text, sizeof text, "step %u", record->step_begin.step) > 0 && !strcasecmp(text, search->text);
-    return contains(text_of(text, sizeof text, model, record), search->text);
+    return contains(text_in(text, sizeof text, model, record), search->text);
 }
 
 static void find(struct app *app, bool forward)
@@ -181,17 +181,14 @@ static bool is_character(uint32_t key)
 enum prompt_answer prompt_type(char *text, size_t room, uint32_t key, bool *offered)
 {
     enum { CONTROL_U = 'u' & 0x1f };
-    char character[5];
+    const struct utf8 character = utf8_of(key);
     if (*offered && is_character(key)) text[0] = '\0';
     *offered = false;
     if (key == '\r') return PROMPT_TAKEN;
     if (key == INPUT_ESCAPE) return PROMPT_LEFT;
     if (key == INPUT_BACKSPACE) take_last_away(text);
     else if (key == CONTROL_U) text[0] = '\0';
-    else if (is_character(key)) {
-        utf8_encode(character, key);
-        if (strlen(text) + strlen(character) < room) strcat(text, character);
-    }
+    else if (is_character(key) && strlen(text) + strlen(character.text) < room) strcat(text, character.text);
     return PROMPT_GOES_ON;
 }
 

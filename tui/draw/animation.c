@@ -1,8 +1,8 @@
 #include "tui/draw/animation.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/text_stream.h"
 #include "tui/draw/output.h"
 
 __asm__(".pushsection .rodata\n"
@@ -18,9 +18,8 @@ struct animation {
     enum animation_as as;
     bool begun; /* there is a frame, which `before` holds */
     struct surface before;
-    FILE *out; /* writes to text */
-    char *text;
-    size_t bytes;
+    struct text_stream text;
+    FILE *out;                    /* writes to text */
     double *since_s;              /* SVG: [rows], when each row began to look as it does */
     const char *page;             /* HTML: what is left of player.html */
     struct look looks[LOOKS_MAX]; /* HTML: in the order of their numbers; the first is plain */
@@ -31,13 +30,10 @@ struct animation {
 static void put_json_text(FILE *out, const char *text)
 {
     fputc('"', out);
-    for (uint32_t character; (character = utf8_next(&text));) {
-        char plain[5];
-        utf8_encode(plain, character);
+    for (uint32_t character; (character = utf8_next(&text));)
         if (character < ' ' || (character >= 0x7f && character < 0xa0) || strchr("<\"\\", (int)character))
             fprintf(out, "\\u%04x", character);
-        else fputs(plain, out);
-    }
+        else fputs(utf8_of(character).text, out);
     fputc('"', out);
 }
 
@@ -64,9 +60,8 @@ static void cast_head(struct animation *animation, const char *title)
 /* One write of the rows that differ; the first one clears the screen and hides the cursor. */
 static bool cast_frame(struct animation *animation, const struct surface *surface, double at_s)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream rows;
+    FILE *out = text_stream_open(&rows);
     if (!out) return false;
     if (!animation->begun) fputs("\033[?25l\033[2J", out);
     for (int y = 0; y < surface->rows; y++) {
@@ -74,14 +69,14 @@ static bool cast_frame(struct animation *animation, const struct surface *surfac
         fprintf(out, "\033[%d;1H\033[2K", y + 1);
         row_to_ansi(out, surface, y);
     }
-    const bool good = fclose(out) == 0;
-    if (good && *text) {
+    char *text = text_stream_close(&rows);
+    if (text && *text) {
         fprintf(animation->out, "[%.3f, \"o\", ", at_s);
         put_json_text(animation->out, text);
         fputs("]\n", animation->out);
     }
     free(text);
-    return good;
+    return text != NULL;
 }
 
 /* ---- SVG: each look of a row is a group that is visible for a while; the element `time` goes round, and they with it ---- */
@@ -142,8 +137,8 @@ static void html_row(struct animation *animation, const struct surface *surface,
     for (int x, end = 0; next_run(surface, y, &x, &end);) {
         fprintf(animation->out, "%s%d,", x ? "," : "", look_number(animation, surface_at(surface, x, y)->look));
         char *at = text;
-        for (int i = x; i < end && at < text + sizeof text - 5; i++, at += strlen(at))
-            utf8_encode(at, surface_at(surface, i, y)->character);
+        for (int i = x; i < end && at < text + sizeof text - 5; i++)
+            at = stpcpy(at, utf8_of(surface_at(surface, i, y)->character).text);
         put_json_text(animation->out, text);
     }
     fputc(']', animation->out);
@@ -204,7 +199,7 @@ struct animation *animation_begin(enum animation_as as, const struct surface *li
     if (!animation) return NULL;
     *animation = (struct animation){
         .as = as, .page = player_page, .looks[0] = {COLOUR_DEFAULT, COLOUR_DEFAULT, 0}, .look_count = 1};
-    animation->out = open_memstream(&animation->text, &animation->bytes);
+    animation->out = text_stream_open(&animation->text);
     animation->since_s = calloc((size_t)like->rows, sizeof *animation->since_s);
     if (!surface_init(&animation->before, like->columns, like->rows, like->theme, like->ascii) || !animation->out ||
         !animation->since_s) {
@@ -241,8 +236,8 @@ char *animation_end(struct animation *animation, double until_s)
 {
     if (!animation) return NULL;
     if (animation->begun) end_frames(animation, until_s);
-    char *text = animation->out && fclose(animation->out) == 0 && animation->begun ? animation->text : NULL;
-    if (!text) free(animation->text);
+    char *text = text_stream_close(&animation->text);
+    if (!animation->begun) free(text), text = NULL;
     free(animation->since_s);
     surface_release(&animation->before);
     free(animation);

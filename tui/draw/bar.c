@@ -1,4 +1,3 @@
-/* Bars, sparklines and heat rows. */
 #include "tui/draw/bar.h"
 
 #include <ctype.h>

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
+#include "tui/draw/format.h"
 
 enum { PLOT_LEAST = 4 }; /* rows between the legend and the axis */
 
@@ -35,13 +36,12 @@ static const char *prefix_of(int thousands)
     return prefixes[thousands + 3];
 }
 
-/* "1.23 GB", "45 ms", "0.123". Returns out. */
-static char *chart_number(char out[32], double value, const char *unit)
+/* "1.23 GB", "45 ms", "0.123" */
+static struct text chart_number(double value, const char *unit)
 {
     const int thousands = thousands_of(value, unit);
-    if (!*unit) snprintf(out, 32, fabs(value) >= 1000 ? "%.0f" : "%.3g", value);
-    else snprintf(out, 32, "%.3g %s%s", value / pow(1000, thousands), prefix_of(thousands), unit);
-    return out;
+    if (!*unit) return text_of(fabs(value) >= 1000 ? "%.0f" : "%.3g", value);
+    return text_of("%.3g %s%s", value / pow(1000, thousands), prefix_of(thousands), unit);
 }
 
 double chart_step(double least)
@@ -104,8 +104,7 @@ static void say(const struct plot *plot, struct shape *shape, int cell, const ch
 {
     const struct chart *chart = plot->chart;
     const char *const of[] = {chart->place[cell / chart->groups], chart->group[cell % chart->groups]};
-    char number[32];
-    snprintf(shape->text, sizeof shape->text, "%s %s", chart_number(number, value, chart->unit), series);
+    snprintf(shape->text, sizeof shape->text, "%.30s %s", chart_number(value, chart->unit).text, series);
     for (int k = 0; k < 2 && chart->key[k]; k++) {
         const char *dot = strrchr(chart->key[k], '.');
         text_append(shape->text, sizeof shape->text, "%s%s %s", k || *series ? ", " : "", dot ? dot + 1 : chart->key[k],
@@ -147,22 +146,19 @@ static int entry(struct legend *legend, int room, const char *format, ...)
 }
 
 /* ", knee 4e5"; "": not asked for, or nothing is known. */
-static const char *knee_text(char out[64], const struct chart *chart, int group)
+static struct text knee_text(const struct chart *chart, int group)
 {
     double least = NAN;
     int place = 0;
-    *out = '\0';
     for (int p = 0; p < chart->places; p++) least = fmin(least, value_at(chart, p * chart->groups + group, 0));
-    if (!chart->knee || isnan(least)) return out;
+    if (!chart->knee || isnan(least)) return (struct text){""};
     while (!(value_at(chart, place * chart->groups + group, 0) <= 1.02 * least)) place++;
-    snprintf(out, 64, ", knee %s", chart->place[place]);
-    return out;
+    return text_of(", knee %s", chart->place[place]);
 }
 
 static void draw_legend(struct legend *legend, const struct plot *plot)
 {
     const struct chart *chart = plot->chart;
-    char a[64], b[32];
     for (int s = chart->series_count - 1; chart->kind == CHART_BARS && s >= 0; s--) {
         const struct chart_series *series = &chart->series[s];
         double most = 0;
@@ -175,16 +171,16 @@ static void draw_legend(struct legend *legend, const struct plot *plot)
     }
     if (chart->kind == CHART_LINES && chart->key[1]) entry(legend, 0, "%s", chart->key[1]);
     for (int g = 0; chart->kind == CHART_LINES && chart->key[1] && g < chart->groups; g++) {
-        const int x = entry(legend, 2, "%s%s", chart->group[g], knee_text(a, chart, g));
+        const int x = entry(legend, 2, "%s%s", chart->group[g], knee_text(chart, g).text);
         const struct shape mark = mark_of(g, x + 0.5, legend->y + 0.5);
         drawing_add(legend->drawing, &mark);
     }
-    if (chart->knee && !chart->key[1] && *knee_text(a, chart, 0)) entry(legend, 0, "%s", a + strlen(", "));
+    if (!chart->key[1] && *knee_text(chart, 0).text) entry(legend, 0, "%s", knee_text(chart, 0).text + strlen(", "));
     if (chart->kind == CHART_HEAT)
-        entry(legend, 0, "from %s (light) to %s (full)%s", chart_number(a, plot->least, chart->unit),
-              chart_number(b, plot->most, chart->unit), plot->log ? ", logarithmic" : "");
+        entry(legend, 0, "from %s (light) to %s (full)%s", chart_number(plot->least, chart->unit).text,
+              chart_number(plot->most, chart->unit).text, plot->log ? ", logarithmic" : "");
     if (!isnan(plot->limit)) {
-        const int x = entry(legend, 4, "budget %s%s", chart_number(a, plot->limit, chart->unit),
+        const int x = entry(legend, 4, "budget %s%s", chart_number(plot->limit, chart->unit).text,
                             plot->limit > plot->high ? ", above the chart" : "");
         rule(legend->drawing, STYLE_PLANNED, x, legend->y + 0.5, x + 3);
     }
@@ -202,20 +198,16 @@ static void draw_scale(struct plot *plot)
 {
     const char *unit = plot->chart->unit;
     const int ticks = (plot->bottom - plot->top) / 3 > 1 ? (plot->bottom - plot->top) / 3 : 1;
-    char text[32];
     if (plot->log) {
         const int decades = (int)(log10(plot->high / plot->low) + 0.5), by = (decades + ticks - 1) / ticks;
         for (int d = 0; d <= decades; d += by)
-            tick(plot, plot->low * pow(10, d), chart_number(text, plot->low * pow(10, d), unit));
+            tick(plot, plot->low * pow(10, d), chart_number(plot->low * pow(10, d), unit).text);
         return;
     }
     const double step = chart_step(plot->high / ticks);
     const int steps = (int)ceil(plot->high / step - 1e-9), thousands = thousands_of(steps * step, unit);
     plot->high = steps * step;
-    for (int i = 0; i <= steps; i++) {
-        snprintf(text, sizeof text, "%.4g", i * step / pow(1000, thousands));
-        tick(plot, i * step, text);
-    }
+    for (int i = 0; i <= steps; i++) tick(plot, i * step, text_of("%.4g", i * step / pow(1000, thousands)).text);
     drawing_text(plot->drawing, 1, plot->top - 1, STYLE_DIM, "%s%s", prefix_of(thousands), unit);
 }
 
@@ -310,13 +302,12 @@ static void draw_heat_at(const struct plot *plot, int cell, int rows)
                          : range > 0 ? (value - plot->least) / range
                                      : 0;
     const int x = plot->left + cell / chart->groups * plot->slot, y = plot->top + cell % chart->groups * rows;
-    char number[32], text[40] = "\u00d7";
+    struct text text = {"\u00d7"};
     struct shape shade = {
         SHAPE_SHADE, STYLE_SPARK, x, y, x + plot->slot, y + rows, .mark = share > 0 ? (int)(4 * share + 0.5) : 0};
     if (!isnan(value)) say(plot, &shade, cell, "", value);
-    if (!isnan(value))
-        snprintf(text, sizeof text, shade.mark ? " %s " : "%s", chart_number(number, value, chart->unit));
-    middle(plot->drawing, x, plot->slot, y + (rows - 1) / 2, shade.mark >= 3 ? STYLE_SELECTED : STYLE_TEXT, text);
+    if (!isnan(value)) text = text_of(shade.mark ? " %s " : "%s", chart_number(value, chart->unit).text);
+    middle(plot->drawing, x, plot->slot, y + (rows - 1) / 2, shade.mark >= 3 ? STYLE_SELECTED : STYLE_TEXT, text.text);
 }
 
 static bool draw_heat_map(struct plot *plot)

@@ -35,7 +35,7 @@ void drawing_release(struct drawing *drawing);
 void drawing_show(const struct drawing *drawing, struct canvas canvas);
 
 /* An <svg> with its title and a description for screen readers, as an element of a page or of another <svg>, where its top is at `y`.
- * light and a dark ground. Both sizes are those of the <svg>. */
+ * Both sizes are those of the <svg>. drawing_css(): the style sheet of all of them, for a light and a dark ground. */
 void drawing_svg(FILE *out, const struct drawing *drawing, const char *title, const char *description, int y);
 int drawing_width(const struct drawing *drawing);
 int drawing_height(const struct drawing *drawing);

@@ -1,11 +1,11 @@
-/* Surface to plain text, ANSI and SVG. */
 #include "tui/draw/output.h"
 
 #include "engine/base/text_stream.h"
 
-void utf8_encode(char out[5], uint32_t character)
+struct utf8 utf8_of(uint32_t character)
 {
-    char *at = out;
+    struct utf8 out = {""};
+    char *at = out.text;
     if (character < 0x80) {
         *at++ = (char)character;
     } else if (character < 0x800) {
@@ -21,14 +21,7 @@ void utf8_encode(char out[5], uint32_t character)
         *at++ = (char)(0x80 | (character >> 6 & 0x3f));
         *at++ = (char)(0x80 | (character & 0x3f));
     }
-    *at = '\0';
-}
-
-static void put_cell(FILE *out, const struct cell *cell)
-{
-    char text[5];
-    utf8_encode(text, cell->character);
-    fputs(text, out);
+    return out;
 }
 
 static bool is_plain_blank(const struct cell *cell)
@@ -56,7 +49,7 @@ char *surface_to_text(const struct surface *surface)
     if (!out) return NULL;
     for (int y = 0; y < surface->rows; y++) {
         int end = row_end(surface, y, false);
-        for (int x = 0; x < end; x++) put_cell(out, surface_at(surface, x, y));
+        for (int x = 0; x < end; x++) fputs(utf8_of(surface_at(surface, x, y)->character).text, out);
         fputc('\n', out);
     }
     return text_stream_close(&text);
@@ -90,7 +83,7 @@ void row_to_ansi(FILE *out, const struct surface *surface, int y)
     for (int x = 0; x < end; x++) {
         const struct cell *cell = surface_at(surface, x, y);
         if (!same_look(cell->look, now)) put_sgr(out, now = cell->look, surface->depth);
-        put_cell(out, cell);
+        fputs(utf8_of(cell->character).text, out);
     }
     if (!same_look(now, plain)) fputs("\033[0m", out);
 }
@@ -122,10 +115,9 @@ static void write_rgb(char out[8], uint8_t colour, const char *otherwise)
 void put_escaped(FILE *out, const char *text)
 {
     for (uint32_t character; (character = utf8_next(&text));) {
-        char plain[5];
         const bool control = character < ' ' || (character >= 0x7f && character < 0xa0);
-        utf8_encode(plain, control ? '?' : character);
-        fputs(character == '<' ? "&lt;" : character == '&' ? "&amp;" : plain, out);
+        const struct utf8 plain = utf8_of(control ? '?' : character);
+        fputs(character == '<' ? "&lt;" : character == '&' ? "&amp;" : plain.text, out);
     }
 }
 
@@ -160,11 +152,7 @@ static void svg_run(FILE *out, const struct surface *surface, int y, int x, int 
     fprintf(out, "<text x=\"%d\" y=\"%d\" textLength=\"%d\" fill=\"%s\"%s%s>", x * SVG_CELL_X, y * SVG_CELL_Y + 14,
             (end - x) * SVG_CELL_X, colours.front, look.attributes & ATTRIBUTE_BOLD ? " font-weight=\"bold\"" : "",
             look.attributes & ATTRIBUTE_UNDERLINE ? " text-decoration=\"underline\"" : "");
-    for (int i = x; i < end; i++) {
-        char text[5];
-        utf8_encode(text, surface_at(surface, i, y)->character);
-        put_escaped(out, text);
-    }
+    for (int i = x; i < end; i++) put_escaped(out, utf8_of(surface_at(surface, i, y)->character).text);
     fputs("</text>\n", out);
 }
 

@@ -23,4 +23,5 @@ struct look_colours { char front[8], back[8], ground[8]; };
 struct look_colours look_colours(struct look look, enum theme theme);
 
 void put_escaped(FILE *out, const char *text); /* as the text of an element of XML or HTML */
-void utf8_encode(char out[5], uint32_t character);
+struct utf8 { char text[5]; };
+struct utf8 utf8_of(uint32_t character);

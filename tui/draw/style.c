@@ -1,4 +1,3 @@
-/* The table of looks. */
 #include "tui/draw/style.h"
 
 #include <string.h>
@@ -68,4 +67,9 @@ int theme_named(const char *name)
     for (int theme = 0; theme < THEMES; theme++)
         if (!strcmp(name, names[theme])) return theme;
     return -1;
+}
+
+const char *theme_names(void)
+{
+    return "default light projector mono";
 }

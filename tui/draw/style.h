@@ -28,3 +28,4 @@ bool same_look(struct look a, struct look b);
 
 const char *theme_name(enum theme theme);
 int theme_named(const char *name); /* -1: no such theme */
+const char *theme_names(void);     /* "default light ..." */

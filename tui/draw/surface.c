@@ -1,4 +1,3 @@
-/* Cells, clipping, text, rows of tables. */
 #include "tui/draw/surface.h"
 
 #include <stdlib.h>
@@ -76,15 +75,10 @@ struct canvas canvas_of(struct surface *surface)
     return (struct canvas){surface, {0, 0, surface->columns, surface->rows}};
 }
 
-static int clamp(int value, int low, int high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
 struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows)
 {
-    int left = clamp(x, 0, canvas.at.columns), right = clamp(x + columns, left, canvas.at.columns);
-    int top = clamp(y, 0, canvas.at.rows), bottom = clamp(y + rows, top, canvas.at.rows);
+    int left = within(x, 0, canvas.at.columns), right = within(x + columns, left, canvas.at.columns);
+    int top = within(y, 0, canvas.at.rows), bottom = within(y + rows, top, canvas.at.rows);
     return (struct canvas){canvas.surface, {canvas.at.x + left, canvas.at.y + top, right - left, bottom - top}};
 }
 
@@ -182,8 +176,10 @@ void draw_right(struct canvas canvas, int end, int y, enum style style, const ch
     draw_text(canvas, end - utf8_columns(text), y, style, text);
 }
 
-int draw_title(struct canvas canvas, int y, bool focused, const char *title)
+int draw_title(struct canvas canvas, int y, bool focused, const char *format, ...)
 {
+    char title[400];
+    FORMAT_ARGUMENTS(title, sizeof title, format);
     draw_fill(canvas, 0, y, canvas.at.columns, STYLE_FRAME, 0x2500);
     draw_character(canvas, 1, y, STYLE_TEXT, ' ');
     int end = draw_text(canvas, 2, y, focused ? STYLE_FOCUS : STYLE_TITLE, title);
@@ -266,9 +262,11 @@ void pen_format(struct pen *pen, int columns, enum style style, const char *form
     pen_right(pen, columns, style, text);
 }
 
-void pen_write_heads(struct pen *pen, const struct head *head)
+struct pen draw_head_row(struct canvas canvas, int x, int y, const struct head *head)
 {
+    struct pen pen = pen_at(canvas, x, y);
     for (; head->text; head++)
-        if (head->columns < 0) pen_left(pen, -head->columns, STYLE_DIM, head->text);
-        else pen_right(pen, head->columns, STYLE_DIM, head->text);
+        if (head->columns < 0) pen_left(&pen, -head->columns, STYLE_DIM, head->text);
+        else pen_right(&pen, head->columns, STYLE_DIM, head->text);
+    return pen;
 }

@@ -26,6 +26,11 @@ static inline int smaller(int a, int b)
     return a < b ? a : b;
 }
 
+static inline int within(int value, int least, int most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
 struct canvas { struct surface *surface; struct rect at; };
 
 /* False: no memory. Contents after init or resize: blanks. */
@@ -56,7 +61,8 @@ int draw_format(struct canvas canvas, int x, int y, enum style style, const char
 /* Ends before column `end`. */
 void draw_right(struct canvas canvas, int end, int y, enum style style, const char *text);
 /* "── title ───────" over the whole width; returns the column after the title. */
-int draw_title(struct canvas canvas, int y, bool focused, const char *title);
+int draw_title(struct canvas canvas, int y, bool focused, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* Decodes one UTF-8 code point and moves *text after it; 0 at the end; '?' for a malformed byte. */
 uint32_t utf8_next(const char **text);
@@ -81,10 +87,10 @@ void pen_right(struct pen *pen, int columns, enum style style, const char *text)
 void pen_left(struct pen *pen, int columns, enum style style, const char *text);
 void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...) /* right-aligned */
     __attribute__((format(printf, 4, 5)));
-/* Heads of columns: pen_heads(&pen, {5, "#"}, {-8, "lane"}); of less than 0 columns: left-aligned. */
+/* Heads of columns: draw_heads(canvas, x, y, {5, "#"}, {-8, "lane"}); of less than 0 columns: left-aligned. Returns the pen behind them. */
 struct head {
     int columns;
     const char *text;
 };
-#define pen_heads(pen, ...) pen_write_heads(pen, (const struct head[]){__VA_ARGS__, {0, NULL}})
-void pen_write_heads(struct pen *pen, const struct head *heads); /* ended by a NULL text */
+#define draw_heads(canvas, x, y, ...) draw_head_row(canvas, x, y, (const struct head[]){__VA_ARGS__, {0, NULL}})
+struct pen draw_head_row(struct canvas canvas, int x, int y, const struct head *heads); /* ended by a NULL text */

@@ -1,8 +1,6 @@
-/* The table of keys and what is made from it. */
 #include "tui/input/keys.h"
 
-#include <stdio.h>
-#include <stdlib.h>
+#include "engine/base/text_stream.h"
 
 #define INPUT_F(n)            (INPUT_F0 + (n))
 #define INPUT_CONTROL(letter) ((letter)&0x1f)
@@ -46,9 +44,8 @@ char *keys_as_list(void)
 #include "tui/input/keys.def"
 #undef KEY
     };
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     for (int i = 0; i < key_count; i++) {
         const struct key_row *row = &key_table[i];
@@ -56,21 +53,16 @@ char *keys_as_list(void)
         fprintf(out, "%s\t%s\t%s\t%s\n", row->label, *mode ? mode : "always", actions[i],
                 row->argument ? row->argument : "");
     }
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
+    return text_stream_close(&text);
 }
 
 char *keys_as_markdown(void)
 {
-    char *text = NULL;
-    size_t bytes;
-    FILE *out = open_memstream(&text, &bytes);
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
     if (!out) return NULL;
     fputs("| key | where | what |\n|---|---|---|\n", out);
     for (int i = 0; i < key_count; i++)
         fprintf(out, "| `%s` | %s | %s |\n", key_table[i].label, where(key_table[i].modes), key_table[i].help);
-    if (fclose(out) == 0) return text;
-    free(text);
-    return NULL;
+    return text_stream_close(&text);
 }

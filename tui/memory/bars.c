@@ -3,18 +3,15 @@
  * bars and not the scale. Where they do not fit one below the other they stand in columns; where that is too narrow, there
  * is one bar for the fullest rank, then heat rows, one column for each rank. With offload, bars of the host tier and of NVMe
  * stand beside the device's, each with its own scale, and below them a line for each link says what it moved. */
-#include <stdio.h>
 
-#include "engine/base/words.h"
 #include "tui/memory/tiers.h"
 
 enum { BAR_ROWS_MAX = 8, BAR_COLUMNS_MIN = 38, HEAT_ROWS = 6 };
 
 enum { NUMBER_COLUMNS = 5, RANK_COLUMNS_MIN = 64, ALL = (1 << TIERS) - 1 };
 
-/* The bars of one rank across a row, after its number: of the tiers whose bits are set. */
-static void draw_tiers(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
-                       const struct memory_scale scales[TIERS], uint32_t tiers)
+void bars_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
+                    const struct memory_scale scales[TIERS], uint32_t tiers)
 {
     int count = 0, x = NUMBER_COLUMNS;
     for (enum tier tier = 0; tier < TIERS; tier++) count += tiers >> tier & 1;
@@ -32,15 +29,12 @@ void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const str
 {
     const int ranks = scene->model->ranks, rows = canvas.at.rows - 1, top = list_top(chosen, ranks, rows);
     const int columns = (canvas.at.columns - NUMBER_COLUMNS) / TIERS;
-    char title[48];
-    if (rows < ranks && rows > 0)
-        snprintf(title, sizeof title, "ranks %d-%d of %d: device", top, top + rows - 1, ranks);
-    else snprintf(title, sizeof title, "all ranks: device");
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, rows < ranks && rows > 0 ? "ranks %d-%d of %d: device" : "all ranks: device", top,
+               top + rows - 1, ranks);
     for (enum tier tier = TIER_HOST; tier < TIERS; tier++)
         draw_format(canvas, NUMBER_COLUMNS + (int)tier * columns, 0, STYLE_DIM, " %s ", tiers_name(tier));
     for (int i = 0; i < rows && top + i < ranks; i++)
-        draw_tiers(canvas, 1 + i, top + i, top + i == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, ALL);
+        bars_draw_rank(canvas, 1 + i, top + i, top + i == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, ALL);
 }
 
 /* Those beside the device's that something lies in, as bits. */
@@ -61,7 +55,7 @@ static void draw_rank(struct canvas canvas, int y, int rank, const struct scene 
                       const struct memory_scale scales[TIERS])
 {
     const bool wide = canvas.at.columns >= RANK_COLUMNS_MIN;
-    draw_tiers(canvas, y, rank, STYLE_TEXT, scene, scales, 1u << TIER_DEVICE | (wide ? tiers_beside(scales) : 0));
+    bars_draw_rank(canvas, y, rank, STYLE_TEXT, scene, scales, 1u << TIER_DEVICE | (wide ? tiers_beside(scales) : 0));
 }
 
 /* Column `column` of `columns` stands for ranks [first, end): the fullest of them is shown. */
@@ -83,20 +77,18 @@ static void draw_heat_row(struct canvas canvas, int y, enum tier tier, int categ
                           const struct scene *scene)
 {
     int room = canvas.at.columns - bytes_columns(scene->state->units) - 14;
-    int columns = scene->model->ranks < room ? scene->model->ranks : room;
+    int columns = smaller(scene->model->ranks, room);
     uint64_t most = 0;
-    char text[FORMAT_ROOM];
     for (int i = 0; i < columns; i++) {
         uint64_t bytes = column_bytes(scene, tier, i, columns, category);
         if (bytes > most) most = bytes;
     }
-    const struct category_look *look = category_look(category);
     if (category == CATEGORIES) draw_text(canvas, 1, y, STYLE_STRONG, all);
     else draw_category(canvas, 1, y, category);
-    draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : look->brief);
+    draw_text(canvas, 5, y, STYLE_TEXT, category == CATEGORIES ? "" : category_look(category)->brief);
     for (int i = 0; i < columns; i++)
         draw_heat(canvas, 12 + i, y, STYLE_HEAT, column_bytes(scene, tier, i, columns, category), most);
-    draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(text, scene->state->units, true, most));
+    draw_right(canvas, canvas.at.columns - 1, y, STYLE_TEXT, format_bytes(scene->state->units, true, most).text);
 }
 
 static void draw_heat_rows(struct canvas canvas, int y, int end, const struct scene *scene,
@@ -149,43 +141,42 @@ void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bo
 }
 
 /* As much of the title as fits beside the note. */
-static void write_bars_title(char *title, size_t room, int columns, const struct scene *scene, uint32_t beside)
+static struct text bars_title(int columns, const struct scene *scene, uint32_t beside)
 {
     static const char *const whose[] = {"device memory", "memory of device and host", "memory of device and NVMe",
                                         "memory of device, host, NVMe"};
     const char *of = whose[beside >> 1];
-    char number[32];
-    const char *step = instant_step(number, scene);
-    if (!*step) snprintf(title, room, "%s now", of);
-    else if (snprintf(title, room, "%s, fullest instant of %s", of, step) > columns &&
-             snprintf(title, room, "%s, %s", of, step) > columns)
-        snprintf(title, room, "memory, %s", step);
+    const struct text step = instant_step(scene);
+    if (!*step.text) return text_of("%s now", of);
+    const struct text whole = text_of("%s, fullest instant of %s", of, step.text),
+                      brief = text_of("%s, %s", of, step.text);
+    return utf8_columns(whole.text) <= columns   ? whole
+           : utf8_columns(brief.text) <= columns ? brief
+                                                 : text_of("memory, %s", step.text);
 }
 
 /* On a GPU, in the same words as the tiers at length; where there is room. */
-static void add_outside(char *note, size_t room, int columns, const struct scene *scene)
+static void add_outside(struct text *note, int columns, const struct scene *scene)
 {
     enum { ROOMY = 110 };
     const struct run_outside *outside = scene->model->ranks ? run_outside_of(scene->model, 0) : NULL;
-    char text[FORMAT_ROOM];
     if (outside && columns >= ROOMY)
-        text_append(note, room, "· outside%s %s, measured ", scene->model->header.gpus > 1 ? " of GPU 0" : "",
-                    format_bytes_bare(text, scene->state->units, outside->bytes));
+        text_add(note, "· outside%s %s, measured ", scene->model->header.gpus > 1 ? " of GPU 0" : "",
+                 format_bytes_bare(scene->state->units, outside->bytes).text);
 }
 
 static void draw_bars_title(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS])
 {
     const struct memory_scale *scale = &scales[TIER_DEVICE];
-    char text[FORMAT_ROOM], title[80], note[128] = "";
+    struct text note = {""};
     const enum units units = scene->state->units;
-    if (scale->has_planned)
-        text_append(note, sizeof note, " plan %s ·", format_bytes_bare(text, units, scale->planned));
-    if (scale->budget) text_append(note, sizeof note, " budget %s ", format_bytes_bare(text, units, scale->budget));
-    else text_append(note, sizeof note, " no budget ");
-    add_outside(note, sizeof note, canvas.at.columns, scene);
-    write_bars_title(title, sizeof title, canvas.at.columns - utf8_columns(note) - 5, scene, tiers_beside(scales));
-    draw_title(canvas, 0, false, title);
-    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
+    if (scale->has_planned) text_add(&note, " plan %s ·", format_bytes_bare(units, scale->planned).text);
+    if (scale->budget) text_add(&note, " budget %s ", format_bytes_bare(units, scale->budget).text);
+    else text_add(&note, " no budget ");
+    add_outside(&note, canvas.at.columns, scene);
+    draw_title(canvas, 0, false, "%s",
+               bars_title(canvas.at.columns - utf8_columns(note.text) - 5, scene, tiers_beside(scales)).text);
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note.text);
 }
 
 /* A link is in use when something flows over it, either way. */

@@ -1,6 +1,5 @@
 /* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's memory
  * goes through the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
-#include <stdio.h>
 
 #include "tui/memory/tiers.h"
 #include "tui/timeline/timeline.h"
@@ -10,28 +9,14 @@ enum { CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 26, RANKS_ROWS_LEAST = 3, WORDS_R
 /* ---- ranks side by side, each a bar by category against one scale: they are equal but for padding, so what stands out is worth a
  * look. As many as there is room for, around the chosen one; where some are left out, a heat row of all of them. ---- */
 
-enum { NUMBER_COLUMNS = 6, WIDE = 36, NARROW = 26 };
+enum { WIDE = 36, NARROW = 26 };
 
 /* How many stand beside each other: wide ones if all of them fit so, else narrow ones. */
 static int across_of(int columns, int ranks, int rows)
 {
     int across = columns / WIDE;
     if (across * rows < ranks) across = columns / NARROW;
-    return across < 1 ? 1 : across > ranks ? ranks : across;
-}
-
-static int ranks_rows(int ranks, int columns, int room)
-{
-    const int across = across_of(columns, ranks, room - 1), rows = 1 + (ranks + across - 1) / across;
-    return rows < room ? rows : room;
-}
-
-static void draw_rank(struct canvas canvas, int x, int y, int columns, int rank, bool chosen, const struct scene *scene,
-                      const struct memory_scale *scale)
-{
-    const struct rect at = {x + NUMBER_COLUMNS - 1, y, columns - NUMBER_COLUMNS, 1};
-    draw_format(canvas, x, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "%4d", rank);
-    tier_bar_draw(canvas, at, rank, TIER_DEVICE, scene, scale);
+    return within(across, 1, ranks);
 }
 
 static uint64_t held(const struct scene *scene, int rank)
@@ -50,45 +35,40 @@ static int extreme_rank(const struct scene *scene, int sign)
 
 static void draw_heat_of_all(struct canvas canvas, int y, const struct scene *scene, int chosen)
 {
-    const int ranks = scene->model->ranks;
     const uint64_t most = held(scene, extreme_rank(scene, 1));
     int x = draw_text(canvas, 1, y, STYLE_DIM, "all ") + 1;
-    for (int rank = 0; rank < ranks && x < canvas.at.columns - 1; rank++, x++)
+    for (int rank = 0; rank < scene->model->ranks && x < canvas.at.columns - 1; rank++, x++)
         draw_heat(canvas, x, y, rank == chosen ? STYLE_FOCUS : STYLE_HEAT, held(scene, rank), most);
 }
 
 static void draw_ranks_title(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale)
 {
-    const enum units units = scene->state->units;
-    char title[96], text[FORMAT_ROOM], number[32];
-    const char *step = instant_step(number, scene);
-    int used = snprintf(title, sizeof title, *step ? "ranks, fullest instant of %s" : "ranks now", step);
+    const struct text step = instant_step(scene);
+    struct text title = text_of(*step.text ? "ranks, fullest instant of %s" : "ranks now", step.text);
     if (scene->model->ranks > 1) {
         const int most = extreme_rank(scene, 1), least = extreme_rank(scene, -1);
-        if (held(scene, most) == held(scene, least)) snprintf(title + used, sizeof title - (size_t)used, ": all alike");
-        else snprintf(title + used, sizeof title - (size_t)used, ": most on %d, least on %d", most, least);
+        if (held(scene, most) == held(scene, least)) text_add(&title, ": all alike");
+        else text_add(&title, ": most on %d, least on %d", most, least);
     }
-    draw_title(canvas, 0, false, title);
-    if (scale->budget) {
-        char note[64];
-        snprintf(note, sizeof note, " budget %s ", format_bytes_bare(text, units, scale->budget));
-        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
-    }
+    draw_title(canvas, 0, false, "%s", title.text);
+    if (scale->budget)
+        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT,
+                   text_of(" budget %s ", format_bytes_bare(scene->state->units, scale->budget).text).text);
 }
 
-static void draw_side_by_side(struct canvas canvas, const struct scene *scene, const struct memory_scale *scale,
+static void draw_side_by_side(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS],
                               int chosen)
 {
     const int ranks = scene->model->ranks, across = across_of(canvas.at.columns, ranks, canvas.at.rows - 1);
     const int columns = canvas.at.columns / across;
     int rows = canvas.at.rows - 1;
-    const bool all = rows * across >= ranks;
-    draw_ranks_title(canvas, scene, scale);
-    if (!all && rows > 1) draw_heat_of_all(canvas, rows--, scene, chosen);
+    draw_ranks_title(canvas, scene, &scales[TIER_DEVICE]);
+    if (rows * across < ranks && rows > 1) draw_heat_of_all(canvas, rows--, scene, chosen);
     const int top = list_top(chosen / across, (ranks + across - 1) / across, rows);
     for (int i = 0; i < rows * across && top * across + i < ranks; i++) {
         const int rank = top * across + i;
-        draw_rank(canvas, i % across * columns, 1 + i / across, columns, rank, rank == chosen, scene, scale);
+        bars_draw_rank(canvas_part(canvas, i % across * columns, 1 + i / across, columns, 1), 0, rank,
+                       rank == chosen ? STYLE_FOCUS : STYLE_TEXT, scene, scales, 1u << TIER_DEVICE);
     }
 }
 
@@ -99,28 +79,22 @@ static int rows_wanted(const struct scene *scene)
     return memory_table_rows(scene->model, TIER_DEVICE, TABLE_ALONE);
 }
 
-static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
-{
-    memory_table_draw_pane(canvas, scene, fullest_rank(scene->model, TIER_DEVICE), focused);
-}
-
 /* What the kernel counts for the rank's process beside what the allocator counts, at the same moment. */
 static void draw_process(struct canvas canvas, int y, const struct scene *scene, int rank)
 {
     const struct run_rank *of = &scene->model->rank[rank];
     const enum units units = scene->state->units;
-    char pss[FORMAT_ROOM], rss[FORMAT_ROOM], reserved[FORMAT_ROOM];
     if (!of->marks) {
         draw_format(canvas, 1, y, STYLE_DIM, "process of rank %d: what the kernel counts was not recorded yet", rank);
         return;
     }
     const struct run_mark *mark = &of->mark[of->marks - 1];
     int x = draw_format(canvas, 1, y, STYLE_TEXT, "process at step %u: Pss %s; pools of all tiers %s", mark->step,
-                        format_bytes_bare(pss, units, mark->pss_bytes),
-                        format_bytes_bare(reserved, units, mark->reserved_bytes));
+                        format_bytes_bare(units, mark->pss_bytes).text,
+                        format_bytes_bare(units, mark->reserved_bytes).text);
     if (x + 52 < canvas.at.columns)
         draw_format(canvas, x, y, STYLE_DIM, "; %s with all it shares (RSS)",
-                    format_bytes_bare(rss, units, mark->rss_bytes));
+                    format_bytes_bare(units, mark->rss_bytes).text);
 }
 
 /* Tiers below each other; returns the rows they took. */
@@ -146,10 +120,11 @@ static int draw_ranks(struct canvas canvas, int y, int room, const struct scene 
     const int columns = canvas.at.columns, ranks = scene->model->ranks;
     const bool alone = tiers_used(scales) == 1;
     int rows = room >= RANKS_ROWS_LEAST ? room : alone ? RANKS_ROWS_LEAST : canvas.at.rows - y; /* no room for curves */
-    if (alone) rows = ranks_rows(ranks, columns, rows);
+    const int across = across_of(columns, ranks, rows - 1);
+    if (alone) rows = smaller(rows, 1 + (ranks + across - 1) / across);
     else if (rows > 1 + ranks) rows = 1 + ranks;
     const struct canvas part = canvas_part(canvas, 0, y, columns, rows);
-    if (alone) draw_side_by_side(part, scene, &scales[TIER_DEVICE], rank);
+    if (alone) draw_side_by_side(part, scene, scales, rank);
     else tiers_draw_ranks(part, scene, scales, rank);
     return rows;
 }
@@ -171,7 +146,7 @@ static void draw_curves(struct canvas canvas, int y, const struct scene *scene, 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     if (fullest_rank(scene->model, TIER_DEVICE) < 0) {
-        memory_table_draw_pane(canvas, scene, -1, false);
+        memory_table_draw_pane(canvas, scene, false);
         return;
     }
     const int rank = list_kept(scene->state->rank, scene->model->ranks);
@@ -188,10 +163,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_curves(canvas, y, scene, scales);
 }
 
-const struct view view_memory = {.name = "memory",
-                                 .title = "memory",
-                                 .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
+const struct view view_memory = {"memory",
+                                 "memory",
+                                 {ACTION_DOWN, ACTION_UP, ACTION_BARS},
                                  .draw = draw_view,
-                                 .pane = draw_pane,
+                                 .pane = memory_table_draw_pane,
                                  .pane_rows = rows_wanted,
                                  .act = ranks_act};

@@ -1,5 +1,4 @@
 /* Draws one tier of one rank by category. A figure above the plan is marked, because it must not happen. */
-#include <stdio.h>
 
 #include "engine/base/words.h"
 #include "tui/memory/tiers.h"
@@ -63,7 +62,6 @@ static void draw_share(struct canvas canvas, int x, int y, const struct row *row
 
 static void draw_row(struct canvas canvas, int y, enum units units, const struct row *row)
 {
-    char text[FORMAT_ROOM];
     const bool above =
         row->figure[PEAK].known && row->figure[PLANNED].known && row->figure[PEAK].bytes > row->figure[PLANNED].bytes;
     struct pen pen = pen_at(canvas, 3, y);
@@ -74,7 +72,7 @@ static void draw_row(struct canvas canvas, int y, enum units units, const struct
                   row->meaningless     ? STYLE_DIM
                   : f == PEAK && above ? STYLE_WARN
                                        : row->style,
-                  row->meaningless ? "-" : format_bytes(text, units, row->figure[f].known, row->figure[f].bytes));
+                  row->meaningless ? "-" : format_bytes(units, row->figure[f].known, row->figure[f].bytes).text);
     if (!pen.full && !row->meaningless) draw_share(canvas, pen.x + 2, y, row);
 }
 
@@ -114,25 +112,24 @@ static struct row row_of_sum(const struct run_model *model, const struct run_tie
 static void draw_free(struct canvas canvas, int y, enum units units, const struct run_tier *of)
 {
     const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
-    char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 3, y);
     draw_category(canvas, 1, y, LOOK_FREE);
     pen_left(&pen, NAMES_END - 3, STYLE_TEXT, "free in pool");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT,
-              format_bytes(text, units, of->now.known, reserved > held ? reserved - held : 0));
+              format_bytes(units, of->now.known, reserved > held ? reserved - held : 0).text);
 }
 
 /* At the right of the title: what is free, if there is no row for it; and the budget. */
 static void draw_note(struct canvas canvas, enum units units, const struct run_tier *of, enum table_form form)
 {
     const uint64_t held = of->now.live_bytes, reserved = of->now.reserved_bytes;
-    char note[96] = "", text[FORMAT_ROOM];
+    char note[96] = "";
     if (form != TABLE_ALONE && of->now.known)
         text_append(note, sizeof note, " free in pool %s ",
-                    format_bytes_bare(text, units, reserved > held ? reserved - held : 0));
+                    format_bytes_bare(units, reserved > held ? reserved - held : 0).text);
     if (of->has_budget && of->budget_bytes)
         text_append(note, sizeof note, *note ? "· budget %s " : " budget %s ",
-                    format_bytes_bare(text, units, of->budget_bytes));
+                    format_bytes_bare(units, of->budget_bytes).text);
     if (*note) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, note);
 }
 
@@ -155,18 +152,15 @@ static void draw_rows(struct canvas canvas, const struct scene *scene, int rank,
 
 void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
 {
-    char title[64];
-    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), rank);
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "%s memory of rank %d", tiers_name(tier), rank);
     draw_note(canvas, scene->state->units, &scene->model->rank[rank].tier[tier], form);
     draw_rows(canvas, scene, rank, tier, form);
 }
 
-void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused)
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
-    char title[64] = "device memory";
-    if (rank >= 0) snprintf(title, sizeof title, "device memory of rank %d, the fullest", rank);
-    draw_title(canvas, 0, focused, title);
+    const int rank = fullest_rank(scene->model, TIER_DEVICE);
+    draw_title(canvas, 0, focused, rank < 0 ? "device memory" : "device memory of rank %d, the fullest", rank);
     if (rank < 0) draw_text(canvas, 1, 1, STYLE_DIM, "not known yet");
     else draw_rows(canvas, scene, rank, TIER_DEVICE, TABLE_ALONE);
 }

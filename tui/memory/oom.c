@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/words.h"
 #include "engine/config/keys.h"
 #include "engine/observe/questions.h"
 #include "tui/view/tier_bar.h"
@@ -33,12 +34,13 @@ static uint64_t held_in_all(const struct run_model *model)
 static int draw_request(struct canvas canvas, int y, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
-    char said[400], where[128] = "", text[600];
-    if (shortage->rank != RUN_UNKNOWN && shortage->op[0])
-        snprintf(where, sizeof where, " (rank %d, at %s)", shortage->rank, shortage->op);
-    else if (shortage->rank != RUN_UNKNOWN) snprintf(where, sizeof where, " (rank %d)", shortage->rank);
+    char said[400], text[600];
+    const struct text where = text_of(shortage->rank == RUN_UNKNOWN ? ""
+                                      : shortage->op[0]             ? " (rank %d, at %s)"
+                                                                    : " (rank %d)",
+                                      shortage->rank, shortage->op);
     run_shortage_text(said, sizeof said, shortage, format_writer(scene->state->units));
-    snprintf(text, sizeof text, "Step %u stopped%s: %s.", shortage->step, where, said);
+    snprintf(text, sizeof text, "Step %u stopped%s: %s.", shortage->step, where.text, said);
     return y + draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 4), 0, STYLE_TEXT, text);
 }
 
@@ -60,7 +62,6 @@ static int draw_stack(struct canvas canvas, int y, const struct scene *scene)
                    wanted = (uint64_t)(shortage->wanted_bytes > 0 ? shortage->wanted_bytes : 0);
     const uint64_t scale = held + wanted > budget ? held + wanted : budget;
     const int columns = canvas.at.columns - 4;
-    char text[FORMAT_ROOM];
     uint64_t bytes;
     int count = 0;
     if (!held) return y;
@@ -72,30 +73,28 @@ static int draw_stack(struct canvas canvas, int y, const struct scene *scene)
     segments[count++] = (struct segment){wanted, '!', 0x259a, STYLE_BAD};
     draw_bar(canvas, 1, y, columns, segments, count, scale);
     draw_limit(canvas, 1, y, columns, budget, scale);
-    const char *sign = canvas.surface->ascii ? "|" : "┃";
-    int x = draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s held", format_bytes_bare(text, scene->state->units, held));
+    int x = draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s held", format_bytes_bare(scene->state->units, held).text);
     if (budget)
-        x = draw_format(canvas, x + 3, y + 1, STYLE_TEXT, "%s %s budget", sign,
-                        format_bytes_bare(text, scene->state->units, budget));
+        x = draw_format(canvas, x + 3, y + 1, STYLE_TEXT, "%s %s budget", canvas.surface->ascii ? "|" : "┃",
+                        format_bytes_bare(scene->state->units, budget).text);
     if (wanted)
         draw_format(canvas, x + 3, y + 1, STYLE_BAD, " %s %s refused ", canvas.surface->ascii ? "!" : "▚",
-                    format_bytes_bare(text, scene->state->units, wanted));
+                    format_bytes_bare(scene->state->units, wanted).text);
     return y + 3;
 }
 
 static void draw_tenant(struct canvas canvas, int y, int category, const struct scene *scene)
 {
-    const struct category_look *look = category_look(category);
     const struct run_shortage *shortage = &scene->model->shortage;
     const bool asked = shortage->category == category;
-    char text[FORMAT_ROOM], knob[64];
+    char knob[64];
     uint64_t bytes = 0;
     const bool known = held_bytes(scene->model, category, &bytes);
     draw_category(canvas, 1, y, category);
-    draw_text(canvas, 3, y, STYLE_TEXT, look->name);
+    draw_text(canvas, 3, y, STYLE_TEXT, category_look(category)->name);
     struct pen pen = pen_at(canvas, 15, y);
     pen_right(&pen, bytes_columns(scene->state->units), STYLE_STRONG,
-              format_bytes(text, scene->state->units, known, bytes));
+              format_bytes(scene->state->units, known, bytes).text);
     key_short_name(knob, sizeof knob, shortage->knobs[category]);
     draw_format(canvas, pen.x + 2, y, asked ? STYLE_WARN : STYLE_DIM, "%s%s", knob, asked ? " <- asked" : "");
 }
@@ -119,9 +118,8 @@ static int draw_tenants(struct canvas canvas, int y, const struct scene *scene)
 /* A setup's commands as a row: without "set", keys by their last name. */
 static void write_setup(char *out, size_t room, const char *commands)
 {
-    size_t at = 0;
     *out = '\0';
-    for (const char *end; *commands && at + 1 < room; commands = *end ? end + 2 : end) {
+    for (const char *end; *commands; commands = *end ? end + 2 : end) {
         char path[96], name[64];
         end = strstr(commands, "; ");
         if (!end) end = commands + strlen(commands);
@@ -130,8 +128,7 @@ static void write_setup(char *out, size_t room, const char *commands)
         if (!value) value = end;
         snprintf(path, sizeof path, "%.*s", (int)(value - key), key);
         key_short_name(name, sizeof name, path);
-        at += (size_t)snprintf(out + at, room - at, "%s%s%.*s", at ? ", " : "", sets ? name : path, (int)(end - value),
-                               value);
+        text_append(out, room, "%s%s%.*s", *out ? ", " : "", sets ? name : path, (int)(end - value), value);
     }
 }
 
@@ -147,7 +144,7 @@ static void draw_fit(struct canvas canvas, int y, int i, const struct scene *sce
     const bool fits = i < shortage->fit_count, chosen = fits && i == chosen_fit(scene);
     const int room = canvas.at.columns * 6 / 10 - 3,
               columns = canvas.at.columns - room - 5 - bytes_columns(scene->state->units) - 1;
-    char text[400], bytes[FORMAT_ROOM];
+    char text[400];
     write_setup(text, sizeof text, shortage->fits[i].command);
     draw_text(canvas, 1, y, STYLE_FOCUS, chosen ? ">" : " ");
     draw_words(canvas_part(canvas, 3, y, room, 1), 0, 0, chosen ? STYLE_FOCUS : fits ? STYLE_TEXT : STYLE_DIM, text);
@@ -158,22 +155,21 @@ static void draw_fit(struct canvas canvas, int y, int i, const struct scene *sce
     draw_bar(canvas, x, y, columns, &segment, 1, scale);
     if (shortage->budget_bytes > 0) draw_limit(canvas, x, y, columns, (uint64_t)shortage->budget_bytes, scale);
     draw_right(canvas, canvas.at.columns - 1, y, fits ? STYLE_STRONG : STYLE_DIM,
-               format_bytes_bare(bytes, scene->state->units, peak));
+               format_bytes_bare(scene->state->units, peak).text);
 }
 
 /* How to go on, in the lowest rows. */
 static void draw_way(struct canvas canvas, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
+    const bool takes = scene->state->live && !scene->model->ended && !scene->state->readonly,
+               of_lab = scene->state->lab && scene->state->lab_focus;
     char text[480];
-    if (!scene->state->live || scene->model->ended || scene->state->readonly)
-        snprintf(text, sizeof text, "Planned peaks of a rank. In a live run Enter makes the chosen change.");
-    else if (!shortage->fit_count)
-        snprintf(text, sizeof text, "The last whole step is kept. To go on: type what needs less (:).");
-    else
-        snprintf(text, sizeof text, "The last whole step is kept. %sEnter: %s, and go on.",
-                 scene->state->lab && scene->state->lab_focus ? "K, then " : "",
-                 shortage->fits[chosen_fit(scene)].command);
+    snprintf(text, sizeof text,
+             !takes                ? "Planned peaks of a rank. In a live run Enter makes the chosen change."
+             : shortage->fit_count ? "The last whole step is kept. %sEnter: %s, and go on."
+                                   : "The last whole step is kept. To go on: type what needs less (:).",
+             of_lab ? "K, then " : "", shortage->fits[chosen_fit(scene)].command);
     draw_paragraph(canvas, 0, STYLE_STRONG, text);
 }
 

@@ -1,7 +1,6 @@
 /* Units x ranks: what each rank holds of each unit at the cursor. Few ranks get a picture of parameters, gradient and
  * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below, the chosen unit and
  * what the gathers of the chosen rank come to, against the limits of the configuration. */
-#include <stdio.h>
 #include <string.h>
 
 #include "tui/memory/slots.h"
@@ -116,13 +115,11 @@ static void draw_head(struct canvas canvas, int y, const struct grid *grid, cons
 static void draw_slots(struct canvas canvas, int x, int y, int count, const struct unit_keep *keep,
                        const struct unit_cell *cell, int rank, int ranks)
 {
-    static void (*const parts[])(enum slot *, int, const struct unit_keep *, const struct unit_cell *, int,
-                                 int) = {slots_of_parameters, slots_of_gradient, slots_of_optimizer};
     static const enum category categories[] = {CATEGORY_PARAMETERS, CATEGORY_GRADIENTS, CATEGORY_OPTIMIZER};
-    for (int part = 0; part < 3; part++, x += count + 1) {
+    for (enum array array = 0; array < ARRAYS; array++, x += count + 1) {
         enum slot slots[SLOTS_MAX];
-        parts[part](slots, count, keep, cell, rank, ranks);
-        for (int i = 0; i < count; i++) draw_slot(canvas, x + i, y, slots[i], categories[part]);
+        slots_fill(slots, count, array, keep, cell, rank, ranks);
+        for (int i = 0; i < count; i++) draw_slot(canvas, x + i, y, slots[i], categories[array]);
     }
 }
 
@@ -133,26 +130,25 @@ static void draw_cell(struct canvas canvas, int x, int y, const struct grid *gri
         draw_slots(canvas, x, y, grid->slots, keep, cell, rank, ranks);
         return;
     }
-    const struct mark marks[] = {mark_of_parameters(keep, cell), mark_of_gradient(keep, cell),
-                                 mark_of_optimizer(keep, cell)};
-    for (int i = 0; i < (grid->as == AS_LETTERS ? 3 : 1); i++)
-        draw_character(canvas, x + i, y, marks[i].style, (uint32_t)marks[i].letter);
+    for (enum array array = 0; array < (grid->as == AS_LETTERS ? ARRAYS : 1); array++) {
+        const struct mark mark = mark_of(array, keep, cell);
+        draw_character(canvas, x + (int)array, y, mark.style, (uint32_t)mark.letter);
+    }
 }
 
-static const char *row_name(char out[OP_TEXT_ROOM], const struct picture *picture, int unit)
+static struct text row_name(const struct picture *picture, int unit)
 {
-    unit_text(out, picture->scene->model, unit);
-    if (unit == 0 && picture->units > 1 && !strcmp(out, "embed")) strcpy(out, "embed,head"); /* tied: used by both */
-    return out;
+    const struct text name = unit_text(picture->scene->model, unit);
+    const bool tied = unit == 0 && picture->units > 1 && !strcmp(name.text, "embed"); /* used by both */
+    return tied ? text_of("embed,head") : name;
 }
 
 static void draw_names(struct canvas canvas, int y, int rows, int top, int chosen, const struct grid *grid,
                        const struct picture *picture)
 {
-    char name[OP_TEXT_ROOM];
     for (int unit = top; unit < picture->units && unit < top + rows; unit++)
         draw_text(canvas_part(canvas, 0, y + (unit - top) * grid->pitch, NAME_COLUMNS - 1, 1), 0, 0,
-                  unit == chosen ? STYLE_FOCUS : STYLE_TEXT, row_name(name, picture, unit));
+                  unit == chosen ? STYLE_FOCUS : STYLE_TEXT, row_name(picture, unit).text);
 }
 
 static void draw_grid(struct canvas canvas, int y, int rows, int top, const struct grid *grid,
@@ -191,17 +187,15 @@ static void draw_figures(struct canvas canvas, int y, int rows, int top, const s
                          const struct picture *picture)
 {
     const enum units units = picture->scene->state->units;
-    char text[FORMAT_ROOM], head[32];
-    struct pen pen = pen_at(canvas, grid->end, y - 1);
-    snprintf(head, sizeof head, "  P on rank %d", picture->rank);
-    pen_heads(&pen, {11, "elements"}, {bytes_columns(units) + 2, "P here"}, {-32, head});
+    draw_heads(canvas, grid->end, y - 1, {11, "elements"}, {bytes_columns(units) + 2, "P here"},
+               {-32, text_of("  P on rank %d", picture->rank).text});
     for (int unit = top; unit < picture->units && unit < top + rows; unit++) {
         const struct unit_keep *keep = &picture->keep[unit];
         const struct unit_cell *cell = &picture->cells[unit];
         const int64_t bytes = keep->parameter_bytes + keep->tail_bytes + cell->gathered_bytes;
-        pen = pen_at(canvas, grid->end, y + (unit - top) * grid->pitch);
-        pen_right(&pen, 11, STYLE_TEXT, format_count(text, (uint64_t)keep->elems));
-        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, true, (uint64_t)bytes));
+        struct pen pen = pen_at(canvas, grid->end, y + (unit - top) * grid->pitch);
+        pen_right(&pen, 11, STYLE_TEXT, format_count((uint64_t)keep->elems).text);
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(units, true, (uint64_t)bytes).text);
         pen_left(&pen, 2, STYLE_TEXT, "");
         pen_left(&pen, 30, cell->used_by >= 0 ? STYLE_STRONG : STYLE_TEXT, parameters_words(keep, cell));
     }
@@ -213,22 +207,20 @@ static void draw_unit_sizes(struct canvas canvas, int y, int unit, const struct 
 {
     const struct unit_keep *keep = &picture->keep[unit];
     const struct run_header *header = &picture->scene->model->header;
-    const enum units units = picture->scene->state->units;
-    char name[OP_TEXT_ROOM], elems[FORMAT_ROOM], shard[FORMAT_ROOM], bytes[FORMAT_ROOM], tail[FORMAT_ROOM];
     const int64_t element = keep->elems && keep->parameter_bytes
                                 ? keep->parameter_bytes / (keep->shards_parameters ? keep->shard_elems : keep->elems)
                                 : 0;
-    int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: ", row_name(name, picture, unit));
+    int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: ", row_name(picture, unit).text);
     x = draw_format(canvas, x, y, STYLE_TEXT, "%s elements, a shard is %s (%s)",
-                    format_count(elems, (uint64_t)keep->elems), format_count(shard, (uint64_t)keep->shard_elems),
-                    format_bytes_bare(bytes, units, (uint64_t)(keep->shard_elems * element)));
+                    format_count((uint64_t)keep->elems).text, format_count((uint64_t)keep->shard_elems).text,
+                    format_bytes_bare(picture->scene->state->units, (uint64_t)(keep->shard_elems * element)).text);
     if (unit < header->unit_count && header->units[unit].elems >= 0) {
         const int64_t padding = keep->elems - header->units[unit].elems;
         x = draw_format(canvas, x, y, STYLE_TEXT, padding ? ", padding %s" : ", no padding",
-                        format_count(elems, (uint64_t)padding));
+                        format_count((uint64_t)padding).text);
     }
     if (keep->tail_elems)
-        draw_format(canvas, x, y, STYLE_TEXT, ", small %s", format_count(tail, (uint64_t)keep->tail_elems));
+        draw_format(canvas, x, y, STYLE_TEXT, ", small %s", format_count((uint64_t)keep->tail_elems).text);
 }
 
 static void draw_unit_state(struct canvas canvas, int y, int unit, const struct picture *picture)
@@ -241,12 +233,11 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
         {"O old", "O updating", "O new", "O new, refreshing", "O new, refreshed"}};
     const bool brief = canvas.at.columns < 100;
     const struct unit_cell *cell = &picture->cells[unit];
-    char text[OP_TEXT_ROOM];
     int x = draw_format(canvas, 1, y, STYLE_TEXT, "on rank %d: %s", picture->rank,
                         parameters_words(&picture->keep[unit], cell));
     if (cell->used_by >= 0)
         x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",
-                        op_text(text, picture->scene->model, picture->at.plan, cell->used_by));
+                        op_text(picture->scene->model, picture->at.plan->number, cell->used_by).text);
     draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[brief][cell->gradient], update[brief][cell->update]);
 }
 
@@ -254,12 +245,11 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
 static int draw_quantized(struct canvas canvas, int y, int unit, const struct picture *picture)
 {
     const struct run_header *header = &picture->scene->model->header;
-    char text[QUANTIZED_ROOM];
     for (int g = 0; g < 2; g++) {
         if (!picture->quantized[g] || unit >= header->unit_count) continue;
         const struct run_quantized *of = &header->units[unit].quantized[g];
         const int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s", quantized[g]);
-        if (of->step) draw_format(canvas, x, y, STYLE_TEXT, ", step %u: %s", of->step, quantized_text(text, of));
+        if (of->step) draw_format(canvas, x, y, STYLE_TEXT, ", step %u: %s", of->step, quantized_text(of).text);
         else draw_text(canvas, x, y, STYLE_DIM, ": n/a");
         y++;
     }
@@ -272,8 +262,6 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
     const struct gathered sum = gathered_of(&picture->at);
     const struct run_memory *memory =
         &picture->scene->model->rank[picture->rank].tier[TIER_DEVICE].category[CATEGORY_GATHERED];
-    const enum units units = picture->scene->state->units;
-    char elems[FORMAT_ROOM], most[FORMAT_ROOM], ahead[FORMAT_ROOM], bytes[FORMAT_ROOM];
     if (picture->at.plan->stage < 3) {
         draw_text(canvas, 1, y, STYLE_TEXT, "parameters are whole on every rank: nothing is gathered for use");
         return;
@@ -282,34 +270,32 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
                         knobs->quantized_weights ? "%d unit%s gathered, %d more in flight: "
                                                  : "%d unit%s gathered, %d of them in flight: ",
                         sum.units, plural(sum.units), sum.in_flight);
-    draw_format(canvas, x, y, STYLE_TEXT, "%s elements, %s", format_count(elems, (uint64_t)sum.elems),
-                memory->known ? format_bytes_bare(bytes, units, memory->live_bytes) : "n/a");
+    draw_format(canvas, x, y, STYLE_TEXT, "%s elements, %s", format_count((uint64_t)sum.elems).text,
+                memory->known ? format_bytes_bare(picture->scene->state->units, memory->live_bytes).text : "n/a");
     draw_format(canvas, 1, y + 1, STYLE_TEXT,
-                canvas.at.columns < 100 ? "stage3_max_live_parameters %s · stage3_prefetch_bucket_size %s"
-                                        : "limits: %s elements (stage3_max_live_parameters) · %s ahead (stage3_prefetch_bucket_size)",
-                format_count(most, (uint64_t)knobs->max_live_parameters),
-                format_count(ahead, (uint64_t)knobs->prefetch_bucket_elems));
+                canvas.at.columns < 100
+                    ? "stage3_max_live_parameters %s · stage3_prefetch_bucket_size %s"
+                    : "limits: %s elements (stage3_max_live_parameters) · %s ahead (stage3_prefetch_bucket_size)",
+                format_count((uint64_t)knobs->max_live_parameters).text,
+                format_count((uint64_t)knobs->prefetch_bucket_elems).text);
 }
 
 /* ---- the view ---- */
 
-static void draw_shards_title(struct canvas canvas, bool focused, const struct picture *picture)
+/* Fills *picture and draws the title. False: nothing to show, and it was said why. */
+static bool has_picture(struct picture *picture, struct canvas canvas, const struct scene *scene, bool focused)
 {
-    char title[96], moment[OP_TEXT_ROOM];
-    snprintf(title, sizeof title, "shards: stage %d, %s%s", picture->at.plan->stage,
-             moment_text(moment, picture->scene->model, &picture->at), picture->at.lost ? " (records lost)" : "");
-    draw_title(canvas, 0, focused, title);
+    if (!picture_init(picture, scene)) return draw_untold(canvas, focused, "shards"), false;
+    draw_title(canvas, 0, focused, "shards: stage %d, %s%s", picture->at.plan->stage,
+               moment_text(scene->model, &picture->at).text, picture->at.lost ? " (records lost)" : "");
+    return true;
 }
 
-static const char *now_text(char out[OP_TEXT_ROOM], const struct run_model *model, const struct progress *at,
-                            enum lane lane)
+static struct text now_text(const struct run_model *model, const struct progress *at, enum lane lane)
 {
     const int running = progress_running(at, lane), next = progress_next(at, lane);
-    char name[OP_TEXT_ROOM];
-    if (running >= 0) return op_text(out, model, at->plan, running);
-    if (next < 0) return "idle";
-    snprintf(out, OP_TEXT_ROOM, "before %.40s", op_text(name, model, at->plan, next));
-    return out;
+    if (running >= 0) return op_text(model, at->plan->number, running);
+    return next < 0 ? text_of("idle") : text_of("before %.40s", op_text(model, at->plan->number, next).text);
 }
 
 static void draw_rank_row(struct canvas canvas, int y, int rank, bool chosen, const struct scene *scene,
@@ -318,16 +304,15 @@ static void draw_rank_row(struct canvas canvas, int y, int rank, bool chosen, co
     const struct progress at = progress_of(scene->model, rank);
     const struct run_memory *memory = scene->model->rank[rank].tier[TIER_DEVICE].category;
     const enum units units = scene->state->units;
-    char text[OP_TEXT_ROOM];
     struct pen pen = pen_at(canvas, 1, y);
     pen_format(&pen, 4, chosen ? STYLE_FOCUS : STYLE_TEXT, "%d", rank);
-    pen_left(&pen, 2, STYLE_TEXT, "");
-    pen_left(&pen, 18, STYLE_TEXT, at.plan == plan ? now_text(text, scene->model, &at, LANE_COMPUTE) : "n/a");
-    pen_left(&pen, 24, STYLE_TEXT, at.plan == plan ? now_text(text, scene->model, &at, LANE_COMM) : "n/a");
+    pen_left(&pen, 20, STYLE_TEXT,
+             text_of("  %s", at.plan == plan ? now_text(scene->model, &at, LANE_COMPUTE).text : "n/a").text);
+    pen_left(&pen, 24, STYLE_TEXT, at.plan == plan ? now_text(scene->model, &at, LANE_COMM).text : "n/a");
     static const enum category categories[] = {CATEGORY_GATHERED, CATEGORY_BUCKETS};
     for (int i = 0; i < 2; i++) {
         const struct run_memory *of = &memory[categories[i]];
-        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(text, units, of->known, of->live_bytes));
+        pen_right(&pen, bytes_columns(units) + 2, STYLE_TEXT, format_bytes(units, of->known, of->live_bytes).text);
     }
     const struct gathered sum = at.plan == plan ? gathered_of(&at) : (struct gathered){0};
     pen_format(&pen, 10, STYLE_TEXT, "%d", sum.units);
@@ -341,10 +326,9 @@ static void shard_ranks_draw(struct canvas canvas, const struct scene *scene, co
     const int bytes = bytes_columns(scene->state->units) + 2, rows = canvas.at.rows - 2;
     const int top = list_top(chosen, scene->model->ranks, rows);
     if (rows < 2) return;
-    struct pen pen = pen_at(canvas, 1, 1);
     draw_title(canvas, 0, false, "ranks: what runs on their lanes, and what they hold of others");
-    pen_heads(&pen, {4, "rank"}, {-2, ""}, {-18, "compute"}, {-24, "communication"}, {bytes, "L now"}, {bytes, "B now"},
-              {10, "gathered"}, {11, "in flight"});
+    draw_heads(canvas, 1, 1, {4, "rank"}, {-2, ""}, {-18, "compute"}, {-24, "communication"}, {bytes, "L now"},
+               {bytes, "B now"}, {10, "gathered"}, {11, "in flight"});
     for (int i = 0; i < rows && top + i < scene->model->ranks; i++)
         draw_rank_row(canvas, 2 + i, top + i, top + i == chosen, scene, plan);
 }
@@ -359,10 +343,7 @@ static void raise_rows(struct grid *grid, int rows, int units)
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct picture picture;
-    if (!picture_init(&picture, scene)) {
-        draw_untold(canvas, false, "shards");
-        return;
-    }
+    if (!has_picture(&picture, canvas, scene, false)) return;
     struct grid grid = grid_of(canvas.at.columns, &picture);
     const int chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
     const int detail = DETAIL_ROWS + picture.quantized[0] + picture.quantized[1];
@@ -370,7 +351,6 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     raise_rows(&grid, rows - 4 - picture.ranks, picture.units); /* four: head and edges of the table of ranks */
     if (rows > picture.units) rows = picture.units;
     const int top = list_top(chosen, picture.units, rows);
-    draw_shards_title(canvas, false, &picture);
     draw_head(canvas, 1, &grid, &picture);
     draw_names(canvas, HEAD_ROWS, rows, top, chosen, &grid, &picture);
     draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);
@@ -389,14 +369,10 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct picture picture;
-    if (!picture_init(&picture, scene)) {
-        draw_untold(canvas, focused, "shards");
-        return;
-    }
+    if (!has_picture(&picture, canvas, scene, focused)) return;
     const struct grid grid = grid_of(canvas.at.columns, &picture);
     const int rows = canvas.at.rows - HEAD_ROWS, chosen = list_kept(scene->state->row[VIEW_SHARDS], picture.units);
     const int top = list_top(chosen, picture.units, rows);
-    draw_shards_title(canvas, focused, &picture);
     draw_head(canvas, 1, &grid, &picture);
     draw_names(canvas, HEAD_ROWS, rows, top, -1, &grid, &picture);
     draw_grid(canvas, HEAD_ROWS, rows, top, &grid, &picture);

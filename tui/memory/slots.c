@@ -1,64 +1,57 @@
-/* Draws the parts of a unit that a rank holds, as slots and as letters. */
 #include "tui/memory/slots.h"
 
 #include "tui/view/tier_bar.h"
 
-/* The rank's own part, and the others'. */
-static void fill(enum slot slots[], int count, int rank, int ranks, enum slot own, enum slot others)
+static struct shards parameters_of(const struct unit_keep *keep, const struct unit_cell *cell)
 {
-    for (int i = 0; i < count; i++) slots[i] = i / (count / ranks) == rank ? own : others;
+    const bool used = cell->used_by >= 0, updating = cell->update == CELL_UPDATING;
+    if (keep->shards_parameters) {
+        const bool comes = cell->parameters == CELL_IN_FLIGHT || cell->parameters == CELL_BLOCKS;
+        return (struct shards){updating ? SLOT_USED : SLOT_KEPT, comes                    ? SLOT_FLIGHT
+                                                                 : cell->gathered && used ? SLOT_USED
+                                                                 : cell->gathered         ? SLOT_BORROWED
+                                                                 : keep->tail_elems && keep->tail_elems == keep->elems
+                                                                     ? SLOT_TAIL
+                                                                     : SLOT_AWAY};
+    }
+    /* whole; after an update the others' parts are old until they are refreshed */
+    const bool old = keep->shards_optimizer && (updating || cell->update == CELL_UPDATED);
+    const enum slot others = cell->update == CELL_REFRESHING ? SLOT_FLIGHT : old ? SLOT_STALE : SLOT_KEPT;
+    if (updating) return (struct shards){SLOT_USED, keep->shards_optimizer ? others : SLOT_USED};
+    return used ? (struct shards){SLOT_USED, SLOT_USED} : (struct shards){SLOT_KEPT, others};
 }
 
-void slots_of_parameters(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell,
-                         int rank, int ranks)
+static struct shards gradient_of(const struct unit_keep *keep, const struct unit_cell *cell)
 {
-    const bool used = cell->used_by >= 0;
-    if (!keep->shards_parameters) { /* whole; after an update the others' parts are old until they are refreshed */
-        enum slot others = cell->update == CELL_REFRESHING ? SLOT_FLIGHT
-                           : keep->shards_optimizer && (cell->update == CELL_UPDATING || cell->update == CELL_UPDATED)
-                               ? SLOT_STALE
-                               : SLOT_KEPT;
-        if (cell->update == CELL_UPDATING)
-            fill(slots, count, rank, ranks, SLOT_USED, keep->shards_optimizer ? others : SLOT_USED);
-        else if (used) fill(slots, count, rank, ranks, SLOT_USED, SLOT_USED);
-        else fill(slots, count, rank, ranks, SLOT_KEPT, others);
-        return;
-    }
-    const bool comes = cell->parameters == CELL_IN_FLIGHT || cell->parameters == CELL_BLOCKS;
-    enum slot others = comes                                                 ? SLOT_FLIGHT
-                       : cell->gathered && used                              ? SLOT_USED
-                       : cell->gathered                                      ? SLOT_BORROWED
-                       : keep->tail_elems && keep->tail_elems == keep->elems ? SLOT_TAIL
-                                                                             : SLOT_AWAY;
-    fill(slots, count, rank, ranks, cell->update == CELL_UPDATING ? SLOT_USED : SLOT_KEPT, others);
-    if (keep->tail_elems && others == SLOT_AWAY) slots[count - 1] = rank == ranks - 1 ? SLOT_KEPT : SLOT_TAIL;
+    /* CELL_REDUCED: by a reduce-scatter, only the own part is the mean */
+    static const struct shards whole[] = {[CELL_NO_GRADIENT] = {SLOT_STALE, SLOT_STALE},
+                                          [CELL_WRITTEN] = {SLOT_BORROWED, SLOT_BORROWED},
+                                          [CELL_REDUCING] = {SLOT_FLIGHT, SLOT_FLIGHT},
+                                          [CELL_REDUCED] = {SLOT_KEPT, SLOT_STALE}};
+    if (keep->shards_gradient)
+        return (struct shards){cell->gradient == CELL_REDUCED ? SLOT_KEPT : SLOT_STALE,
+                               !cell->unreduced_bytes            ? SLOT_AWAY
+                               : cell->gradient == CELL_REDUCING ? SLOT_FLIGHT
+                                                                 : SLOT_BORROWED};
+    if (cell->gradient == CELL_REDUCED && !keep->shards_optimizer) return (struct shards){SLOT_KEPT, SLOT_KEPT};
+    return whole[cell->gradient];
 }
 
-void slots_of_gradient(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell,
-                       int rank, int ranks)
-{
-    if (keep->shards_gradient) {
-        const enum slot others = !cell->unreduced_bytes            ? SLOT_AWAY
-                                 : cell->gradient == CELL_REDUCING ? SLOT_FLIGHT
-                                                                   : SLOT_BORROWED;
-        fill(slots, count, rank, ranks, cell->gradient == CELL_REDUCED ? SLOT_KEPT : SLOT_STALE, others);
-        return;
-    }
-    switch (cell->gradient) {
-    case CELL_NO_GRADIENT: fill(slots, count, rank, ranks, SLOT_STALE, SLOT_STALE); return;
-    case CELL_WRITTEN: fill(slots, count, rank, ranks, SLOT_BORROWED, SLOT_BORROWED); return;
-    case CELL_REDUCING: fill(slots, count, rank, ranks, SLOT_FLIGHT, SLOT_FLIGHT); return;
-    case CELL_REDUCED: /* by a reduce-scatter: only the own part is the mean */
-        fill(slots, count, rank, ranks, SLOT_KEPT, keep->shards_optimizer ? SLOT_STALE : SLOT_KEPT);
-        return;
-    }
-}
-
-void slots_of_optimizer(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell,
-                        int rank, int ranks)
+struct shards shards_of(enum array array, const struct unit_keep *keep, const struct unit_cell *cell)
 {
     const enum slot own = cell->update == CELL_UPDATING ? SLOT_USED : SLOT_KEPT;
-    fill(slots, count, rank, ranks, own, keep->shards_optimizer ? SLOT_AWAY : own);
+    if (array == ARRAY_PARAMETERS) return parameters_of(keep, cell);
+    if (array == ARRAY_GRADIENT) return gradient_of(keep, cell);
+    return (struct shards){own, keep->shards_optimizer ? SLOT_AWAY : own};
+}
+
+void slots_fill(enum slot slots[], int count, enum array array, const struct unit_keep *keep,
+                const struct unit_cell *cell, int rank, int ranks)
+{
+    const struct shards of = shards_of(array, keep, cell);
+    const bool tail = array == ARRAY_PARAMETERS && keep->shards_parameters && keep->tail_elems;
+    for (int i = 0; i < count; i++) slots[i] = i / (count / ranks) == rank ? of.own : of.others;
+    if (tail && of.others == SLOT_AWAY) slots[count - 1] = rank == ranks - 1 ? SLOT_KEPT : SLOT_TAIL;
 }
 
 void draw_slot(struct canvas canvas, int x, int y, enum slot slot, enum category category)
@@ -77,7 +70,7 @@ void draw_slot(struct canvas canvas, int x, int y, enum slot slot, enum category
                        glyphs[slot]);
 }
 
-struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_cell *cell)
+static struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_cell *cell)
 {
     if (!keep->known) return (struct mark){'?', STYLE_DIM};
     if (cell->used_by >= 0) return (struct mark){'#', STYLE_FOCUS};
@@ -89,41 +82,38 @@ struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_c
     return (struct mark){cell->let_go ? '-' : 'p', STYLE_DIM};
 }
 
-struct mark mark_of_gradient(const struct unit_keep *keep, const struct unit_cell *cell)
+struct mark mark_of(enum array array, const struct unit_keep *keep, const struct unit_cell *cell)
 {
-    switch (cell->gradient) {
-    case CELL_NO_GRADIENT: break;
-    case CELL_WRITTEN: return (struct mark){'B', STYLE_BUCKETS};
-    case CELL_REDUCING: return (struct mark){'>', STYLE_SPARK};
-    case CELL_REDUCED: return (struct mark){keep->shards_optimizer ? 'g' : 'G', STYLE_GRADIENTS};
-    }
-    return (struct mark){'.', STYLE_DIM};
-}
-
-struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_cell *cell)
-{
-    if (!keep->optimizer_bytes) return (struct mark){'.', STYLE_DIM};
-    if (cell->update == CELL_UPDATING) return (struct mark){'#', STYLE_FOCUS};
-    return (struct mark){keep->shards_optimizer ? 'o' : 'O', STYLE_OPTIMIZER};
-}
-
-/* A picture and what it means, after what stands there. Returns the column behind it. */
-static int draw_meaning(struct canvas canvas, int x, int y, enum slot slot, const char *text)
-{
-    draw_slot(canvas, x, y, slot, CATEGORY_PARAMETERS);
-    return draw_text(canvas, x + 2, y, STYLE_TEXT, text) + 2;
+    const bool optimizer = array == ARRAY_OPTIMIZER, own = keep->shards_optimizer;
+    if (array == ARRAY_PARAMETERS) return mark_of_parameters(keep, cell);
+    if (optimizer ? !keep->optimizer_bytes : cell->gradient == CELL_NO_GRADIENT) return (struct mark){'.', STYLE_DIM};
+    if (optimizer && cell->update == CELL_UPDATING) return (struct mark){'#', STYLE_FOCUS};
+    if (optimizer) return (struct mark){own ? 'o' : 'O', STYLE_OPTIMIZER};
+    if (cell->gradient == CELL_WRITTEN) return (struct mark){'B', STYLE_BUCKETS};
+    if (cell->gradient == CELL_REDUCING) return (struct mark){'>', STYLE_SPARK};
+    return (struct mark){own ? 'g' : 'G', STYLE_GRADIENTS};
 }
 
 void draw_slot_legend(struct canvas canvas, int y)
 {
+    static const struct {
+        int row;
+        enum slot slot;
+        const char *meaning;
+    } entries[] = {{1, SLOT_KEPT, "kept"},
+                   {1, SLOT_BORROWED, "P: gathered, G: not reduced"},
+                   {1, SLOT_FLIGHT, "in flight"},
+                   {1, SLOT_USED, "in use"},
+                   {2, SLOT_STALE, "not updated yet"},
+                   {2, SLOT_TAIL, "small, kept gathered"},
+                   {2, SLOT_AWAY, "not here"}};
+    int x[] = {1, 1, 1};
     draw_text(canvas, 1, y, STYLE_TEXT, "P parameters  G gradient  O optimizer state, each cut into the ranks' parts");
-    int x = draw_meaning(canvas, 1, y + 1, SLOT_KEPT, "kept");
-    x = draw_meaning(canvas, x, y + 1, SLOT_BORROWED, "P: gathered, G: not reduced");
-    x = draw_meaning(canvas, x, y + 1, SLOT_FLIGHT, "in flight");
-    draw_meaning(canvas, x, y + 1, SLOT_USED, "in use");
-    x = draw_meaning(canvas, 1, y + 2, SLOT_STALE, "not updated yet");
-    x = draw_meaning(canvas, x, y + 2, SLOT_TAIL, "small, kept gathered");
-    draw_meaning(canvas, x, y + 2, SLOT_AWAY, "not here");
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        int *at = &x[entries[i].row];
+        draw_slot(canvas, *at, y + entries[i].row, entries[i].slot, CATEGORY_PARAMETERS);
+        *at = draw_text(canvas, *at + 2, y + entries[i].row, STYLE_TEXT, entries[i].meaning) + 2;
+    }
 }
 
 void draw_letter_legend(struct canvas canvas, int y, bool all)

@@ -18,19 +18,20 @@ enum slot {
 };
 
 enum { SLOTS_MAX = 16 };
+enum array { ARRAY_PARAMETERS, ARRAY_GRADIENT, ARRAY_OPTIMIZER, ARRAYS };
 
-/* The slots of one rank of `ranks`; count is a multiple of ranks. */
-void slots_of_parameters(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell, int rank, int ranks);
-void slots_of_gradient(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell, int rank, int ranks);
-void slots_of_optimizer(enum slot slots[], int count, const struct unit_keep *keep, const struct unit_cell *cell, int rank, int ranks);
+/* The rank's own shard, and those of the others. */
+struct shards { enum slot own, others; };
+struct shards shards_of(enum array array, const struct unit_keep *keep, const struct unit_cell *cell);
+/* The slots of one rank of `ranks`; count is a multiple of ranks. Small tensors that stay gathered have the last one. */
+void slots_fill(enum slot slots[], int count, enum array array, const struct unit_keep *keep,
+                const struct unit_cell *cell, int rank, int ranks);
 
 void draw_slot(struct canvas canvas, int x, int y, enum slot slot, enum category category);
 
 /* The same as a single letter, for many ranks. */
 struct mark { char letter; enum style style; };
-struct mark mark_of_parameters(const struct unit_keep *keep, const struct unit_cell *cell);
-struct mark mark_of_gradient(const struct unit_keep *keep, const struct unit_cell *cell);
-struct mark mark_of_optimizer(const struct unit_keep *keep, const struct unit_cell *cell);
+struct mark mark_of(enum array array, const struct unit_keep *keep, const struct unit_cell *cell);
 
 /* Legends of slots and of letters, in three rows; all: letters of all three arrays; false: of the parameters only. */
 void draw_slot_legend(struct canvas canvas, int y);

@@ -2,23 +2,17 @@
  * the tiers of all ranks; on a larger screen also how each tier fills and empties through the step. */
 #include "tui/memory/tiers.h"
 
-#include <stdio.h>
-
 #include "tui/timeline/timeline.h"
 
 enum { RANKS_ROWS_LEAST = 2, CURVE_ROWS_LEAST = 4, CURVE_ROWS_MOST = 9 };
 
 /* What moves at this instant is shown where one can follow it: in slow motion, and when bars show this instant. */
-static bool shows_now(const struct scene *scene)
-{
-    return scene->state->bars_now || (scene->model->pace.known && scene->model->pace.slow_motion >= 2);
-}
-
 const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow)
 {
     static const enum lane lanes[FLOWS] = {LANE_D2H, LANE_H2D, LANE_NVME_READ, LANE_NVME_WRITE};
     const struct run_lane *lane = &scene->model->rank[rank].lane[lanes[flow]];
-    return shows_now(scene) && lane->busy ? lane : NULL;
+    const bool shown = scene->state->bars_now || (scene->model->pace.known && scene->model->pace.slow_motion >= 2);
+    return shown && lane->busy ? lane : NULL;
 }
 
 static void flows_of(struct tiers_flow out[FLOWS], const struct run_model *model, int rank)
@@ -79,22 +73,19 @@ static void draw_outside(struct canvas row, const struct scene *scene, int rank)
     const struct run_gpu *gpu = &scene->model->rank[rank].gpu;
     const struct run_outside *outside = run_outside_of(scene->model, rank);
     const enum units units = scene->state->units;
-    char bytes[FORMAT_ROOM], total[FORMAT_ROOM], shared[48] = "";
-    if (gpu->ranks > 1) snprintf(shared, sizeof shared, ", one figure for %d ranks", gpu->ranks);
     const int x = draw_text(row, 1, 0, STYLE_DIM, "outside") + 1;
-    if (outside) format_bytes_bare(bytes, units, outside->bytes);
-    const int end = draw_text(row, x, 0, STYLE_STRONG, outside ? bytes : "n/a") + 1;
-    draw_format(row, end, 0, STYLE_DIM, "of GPU %d's %s, measured%s", gpu->gpu,
-                format_bytes_bare(total, units, gpu->total_bytes), shared);
+    const int said =
+        draw_text(row, x, 0, STYLE_STRONG, outside ? format_bytes_bare(units, outside->bytes).text : "n/a") + 1;
+    const int end = draw_format(row, said, 0, STYLE_DIM, "of GPU %d's %s, measured", gpu->gpu,
+                                format_bytes_bare(units, gpu->total_bytes).text);
+    if (gpu->ranks > 1) draw_format(row, end, 0, STYLE_DIM, ", one figure for %d ranks", gpu->ranks);
 }
 
 /* Draws the rank's lanes on the axis of the curves above, because the lanes fill and empty the tiers. */
 static void draw_lanes(struct canvas canvas, const struct scene *scene, const struct window *window, int rank)
 {
     int y = LANES_HEAD;
-    char title[48];
-    snprintf(title, sizeof title, "lanes of rank %d", rank);
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "lanes of rank %d", rank);
     timeline_draw_ticks(canvas_part(canvas, 0, 1, canvas.at.columns, 1), scene, window);
     for (enum lane lane = 0; lane < LANES; lane++)
         if (run_lanes(scene->model) >> lane & 1) timeline_draw_lane(rows_of(canvas, &y, 1), scene, window, rank, lane);
@@ -146,10 +137,6 @@ static int rows_wanted(const struct scene *scene)
     return TIERS_FLOWS_ROWS;
 }
 
-const struct view view_tiers = {.name = "tiers",
-                                .title = "tiers",
-                                .keys = {ACTION_DOWN, ACTION_UP, ACTION_BARS},
-                                .draw = draw_view,
-                                .pane = draw_pane,
-                                .pane_rows = rows_wanted,
+const struct view view_tiers = {"tiers",           "tiers",           {ACTION_DOWN, ACTION_UP, ACTION_BARS},
+                                .draw = draw_view, .pane = draw_pane, .pane_rows = rows_wanted,
                                 .act = ranks_act};

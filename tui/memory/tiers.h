@@ -11,8 +11,8 @@
 enum table_form { TABLE_ALONE, TABLE_FIRST, TABLE_NEXT };
 int memory_table_rows(const struct run_model *model, enum tier tier, enum table_form form); /* title and head included */
 void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form);
-/* The device table as a pane, for the fullest rank; -1: no memory is known yet. */
-void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, int rank, bool focused);
+/* The device table as a pane, for the fullest rank. */
+void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, bool focused);
 
 int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
 
@@ -36,7 +36,10 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
 /* One direction in a few words, within `columns`: "device►host 407.4 KiB 13.43 GiB/s  62 %". */
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow);
 
-/* bars.c: a row for each rank with a bar for each tier; if not all ranks fit, the ranks around the chosen one. */
+/* bars.c: the bars of one rank across a row, after its number: of the tiers whose bits are set. */
+void bars_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
+                    const struct memory_scale scales[TIERS], uint32_t tiers);
+/* A row for each rank with a bar for each tier; if not all ranks fit, the ranks around the chosen one. */
 void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
 
 /* A bar for each rank, with bars of host and NVMe beside it if they are used, a line for each link between tiers, and

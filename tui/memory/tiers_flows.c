@@ -1,6 +1,5 @@
 /* What flows between tiers as a table: bytes of a step, rate and its share of the link's limit; of NVMe how deep the queue was
  * and how long requests took; and how much of the time no compute hid. */
-#include <stdio.h>
 
 #include "tui/memory/tiers.h"
 #include "tui/view/op_text.h"
@@ -15,18 +14,17 @@ bool tiers_any_flow(const struct run_model *model)
 static void draw_head(struct canvas canvas, enum units units)
 {
     const int bytes = bytes_columns(units);
-    struct pen pen = pen_at(canvas, 1, 1);
-    pen_heads(&pen, {-14, ""}, {bytes + 2, "a step"}, {12, "rate"}, {12, "of limit"}, {7, "depth"}, {10, "latency"},
-              {10, "exposed"}, {12, "limit"}, {8, "deepest"}, {10, "slowest"}, {10, "requests"}, {8, "ops"});
+    struct pen pen = draw_heads(canvas, 1, 1, {-14, ""}, {bytes + 2, "a step"}, {12, "rate"}, {12, "of limit"},
+                                {7, "depth"}, {10, "latency"}, {10, "exposed"}, {12, "limit"}, {8, "deepest"},
+                                {10, "slowest"}, {10, "requests"}, {8, "ops"});
     if (!pen.full) draw_text(canvas, pen.x + 3, 1, STYLE_DIM, "now");
 }
 
-static const char *write_share(char out[FORMAT_ROOM], const struct flow_figures *figures)
+static struct text write_share(const struct flow_figures *figures)
 {
     static const char *const of[] = {"", "paced", "best"};
-    if (figures->limited_by == FLOW_LIMIT_UNKNOWN) return "n/a";
-    snprintf(out, FORMAT_ROOM, "%.0f %% %s", 100 * figures->share, of[figures->limited_by]);
-    return out;
+    if (figures->limited_by == FLOW_LIMIT_UNKNOWN) return text_of("n/a");
+    return text_of("%.0f %% %s", 100 * figures->share, of[figures->limited_by]);
 }
 
 /* Cells of NVMe are "-" where nothing is asynchronous, and n/a where a trace does not tell. */
@@ -38,32 +36,28 @@ static const char *or_none(enum flow flow, const struct flow_figures *figures, c
 static void draw_now(struct pen *pen, const struct scene *scene, int rank, enum flow flow)
 {
     const struct run_lane *lane = rank >= 0 ? tiers_moving(scene, rank, flow) : NULL;
-    char label[LABEL_ROOM], time[FORMAT_ROOM];
-    if (!lane || pen->full || !op_label(label, scene->model, lane->schedule, (int)lane->op)) return;
-    draw_format(pen->canvas, pen->x + 3, pen->y, STYLE_FOCUS, "%s, %s", label,
-                format_time_bare(time, scene->model->now_ns - lane->started_ns));
+    const struct text label = lane ? op_text(scene->model, lane->schedule, (int)lane->op) : (struct text){""};
+    if (pen->full || !*label.text) return;
+    draw_format(pen->canvas, pen->x + 3, pen->y, STYLE_FOCUS, "%s, %s", label.text,
+                format_time_bare(scene->model->now_ns - lane->started_ns).text);
 }
 
 static void draw_known(struct pen *pen, const struct scene *scene, int rank, enum flow flow,
                        const struct flow_figures *figures)
 {
     const enum units units = scene->state->units;
-    char text[FORMAT_ROOM], number[FORMAT_ROOM];
     pen_right(pen, bytes_columns(units) + 2, STYLE_STRONG,
-              format_bytes(text, units, true, (uint64_t)(figures->bytes + 0.5)));
-    pen_right(pen, 12, STYLE_STRONG, figures->bytes_per_s > 0 ? format_rate(text, units, figures->bytes_per_s) : "n/a");
-    pen_right(pen, 12, STYLE_TEXT, write_share(text, figures));
-    snprintf(number, sizeof number, "%.1f", figures->depth);
-    pen_right(pen, 7, STYLE_TEXT, or_none(flow, figures, number));
-    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time(text, (uint64_t)(figures->latency_ns + 0.5))));
-    pen_right(pen, 10, STYLE_TEXT, figures->so_far ? "n/a" : format_time(text, (uint64_t)(figures->exposed_ns + 0.5)));
+              format_bytes(units, true, (uint64_t)(figures->bytes + 0.5)).text);
+    pen_right(pen, 12, STYLE_STRONG, figures->bytes_per_s > 0 ? format_rate(units, figures->bytes_per_s).text : "n/a");
+    pen_right(pen, 12, STYLE_TEXT, write_share(figures).text);
+    pen_right(pen, 7, STYLE_TEXT, or_none(flow, figures, text_of("%.1f", figures->depth).text));
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time((uint64_t)(figures->latency_ns + 0.5)).text));
+    pen_right(pen, 10, STYLE_TEXT, figures->so_far ? "n/a" : format_time((uint64_t)(figures->exposed_ns + 0.5)).text);
     pen_right(pen, 12, STYLE_TEXT,
-              figures->limit_bytes_per_s > 0 ? format_rate(text, units, figures->limit_bytes_per_s) : "n/a");
-    snprintf(number, sizeof number, "%u", figures->deepest);
-    pen_right(pen, 8, STYLE_TEXT, or_none(flow, figures, number));
-    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time(text, figures->longest_ns)));
-    snprintf(number, sizeof number, "%.0f", figures->requests);
-    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, number));
+              figures->limit_bytes_per_s > 0 ? format_rate(units, figures->limit_bytes_per_s).text : "n/a");
+    pen_right(pen, 8, STYLE_TEXT, or_none(flow, figures, text_of("%u", figures->deepest).text));
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, format_time(figures->longest_ns).text));
+    pen_right(pen, 10, STYLE_TEXT, or_none(flow, figures, text_of("%.0f", figures->requests).text));
     pen_format(pen, 8, STYLE_TEXT, "%.0f", figures->count);
     draw_now(pen, scene, rank, flow);
 }
@@ -110,12 +104,13 @@ static struct all_flows all_of(const struct tiers_flow flows[FLOWS])
     return all;
 }
 
-/* Writes a note that explains the figures. */
-static void write_note(char *note, size_t room, const struct all_flows *all)
+/* Explains the figures. */
+static struct text note_of(const struct all_flows *all)
 {
-    if (all->slow_motion > 1) snprintf(note, room, " slow motion ×%g taken out of rates ", all->slow_motion);
-    else if (all->buffered) snprintf(note, room, " NVMe: through the page cache ");
-    else snprintf(note, room, " limit: paced, else this run's best step ");
+    return text_of(all->slow_motion > 1 ? " slow motion ×%g taken out of rates "
+                   : all->buffered      ? " NVMe: through the page cache "
+                                        : " limit: paced, else this run's best step ",
+                   all->slow_motion);
 }
 
 static void draw_flows_title(struct canvas canvas, const struct scene *scene, int rank, const struct all_flows *all,
@@ -123,15 +118,14 @@ static void draw_flows_title(struct canvas canvas, const struct scene *scene, in
 {
     const struct run_model *model = scene->model;
     const struct run_step *step = run_last_step_here(model);
-    char title[80], note[64];
-    int at = snprintf(title, sizeof title, rank < 0 ? "flows between tiers" : "flows of rank %d", rank);
-    if (all->so_far) at += snprintf(title + at, sizeof title - (size_t)at, ", this step so far");
-    else if (step) at += snprintf(title + at, sizeof title - (size_t)at, ", step %u", step->step);
-    if (rank < 0 && model->ranks > 1) snprintf(title + at, sizeof title - (size_t)at, ", mean of ranks");
-    const int x = draw_title(canvas, 0, focused, title);
-    write_note(note, sizeof note, all);
-    if (all->used && x + utf8_columns(note) + 1 < canvas.at.columns)
-        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
+    const struct text note = note_of(all);
+    struct text title = text_of(rank < 0 ? "flows between tiers" : "flows of rank %d", rank);
+    if (all->so_far) text_add(&title, ", this step so far");
+    else if (step) text_add(&title, ", step %u", step->step);
+    if (rank < 0 && model->ranks > 1) text_add(&title, ", mean of ranks");
+    const int x = draw_title(canvas, 0, focused, "%s", title.text);
+    if (all->used && x + utf8_columns(note.text) + 1 < canvas.at.columns)
+        draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note.text);
 }
 
 void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, const struct tiers_flow flows[FLOWS],
@@ -148,14 +142,12 @@ void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank,
 }
 
 /* " 98 % best"; where that has no room " 98 %" of a paced link, which goes without saying; else nothing. */
-static const char *brief_share(char out[FORMAT_ROOM], const struct flow_figures *figures, int room)
+static struct text brief_share(const struct flow_figures *figures, int room)
 {
-    char share[FORMAT_ROOM];
-    if (figures->limited_by == FLOW_LIMIT_UNKNOWN) return "";
-    snprintf(out, FORMAT_ROOM, " %.20s", write_share(share, figures));
-    if (utf8_columns(out) <= room) return out;
-    snprintf(out, FORMAT_ROOM, " %.0f %%", 100 * figures->share);
-    return figures->limited_by == FLOW_LIMIT_PACED && utf8_columns(out) <= room ? out : "";
+    const struct text whole = text_of(" %s", write_share(figures).text),
+                      brief = text_of(" %.0f %%", 100 * figures->share);
+    if (figures->limited_by != FLOW_LIMIT_UNKNOWN && utf8_columns(whole.text) <= room) return whole;
+    return figures->limited_by == FLOW_LIMIT_PACED && utf8_columns(brief.text) <= room ? brief : (struct text){""};
 }
 
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow)
@@ -165,13 +157,12 @@ void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const str
     const enum style style = figures.known ? STYLE_TEXT : STYLE_DIM;
     const enum units units = scene->state->units;
     struct canvas part = canvas_part(canvas, x, y, columns, 1);
-    char text[FORMAT_ROOM];
     x = draw_text(part, 0, 0, style, ways[flow]) + 1;
     if (!figures.known) {
         draw_text(part, x, 0, style, "n/a");
         return;
     }
-    x = draw_text(part, x, 0, style, format_bytes_bare(text, units, (uint64_t)(figures.bytes + 0.5))) + 1;
-    x = draw_text(part, x, 0, style, figures.bytes_per_s > 0 ? format_rate(text, units, figures.bytes_per_s) : "n/a");
-    draw_text(part, x, 0, style, brief_share(text, &figures, columns - x));
+    x = draw_text(part, x, 0, style, format_bytes_bare(units, (uint64_t)(figures.bytes + 0.5)).text) + 1;
+    x = draw_text(part, x, 0, style, figures.bytes_per_s > 0 ? format_rate(units, figures.bytes_per_s).text : "n/a");
+    draw_text(part, x, 0, style, brief_share(&figures, columns - x).text);
 }

@@ -4,8 +4,6 @@
  *     device                        host
  *     [AAAAAABBBLLLW┃F··]  407.4 KiB [GGGGGGSSSSS···┃]
  *     now           0 B    ───────►  now      407.4 KiB          */
-#include <stdio.h>
-#include <string.h>
 
 #include "tui/memory/tiers.h"
 
@@ -50,13 +48,12 @@ static void list_figures(struct figure out[FIGURES], const struct run_model *mod
 
 static void draw_figure(struct canvas box, int y, enum units units, const struct figure *figure, bool used)
 {
-    char text[FORMAT_ROOM];
     draw_text(box, 0, y, STYLE_DIM, figure->name);
-    if (figure->instead) strcpy(text, figure->instead);
-    else if (figure->known) format_bytes_bare(text, units, figure->bytes);
-    else strcpy(text, "n/a");
-    if (!used && figure->use && figure->bytes == 0) strcpy(text, "-"); /* nothing can be said of it */
-    draw_right(box, box.at.columns, y, used ? figure->style : STYLE_DIM, text);
+    draw_right(box, box.at.columns, y, used ? figure->style : STYLE_DIM,
+               !used && figure->use && figure->bytes == 0 ? "-" /* nothing can be said of it */
+               : figure->instead                          ? figure->instead
+               : figure->known                            ? format_bytes_bare(units, figure->bytes).text
+                                                          : "n/a");
 }
 
 static bool holds(const struct run_tier *of, int category)
@@ -75,14 +72,13 @@ static int categories_held(const struct run_tier *of)
 static void draw_categories(struct canvas box, int y, const struct scene *scene, const struct run_tier *of)
 {
     const struct run_instant *instant = instant_shown(of, scene->state);
-    char text[FORMAT_ROOM];
     for (int category = 0; category < CATEGORIES && y < box.at.rows; category++) {
         const struct category_look *look = category_look(category);
         if (!holds(of, category)) continue;
         draw_category(box, 0, y, category);
         draw_text(box, 2, y, STYLE_TEXT, box.at.columns < 30 ? look->brief : look->name);
         draw_right(box, box.at.columns, y++, STYLE_TEXT,
-                   format_bytes(text, scene->state->units, instant->known, instant->held_bytes[category]));
+                   format_bytes(scene->state->units, instant->known, instant->held_bytes[category]).text);
     }
 }
 
@@ -120,15 +116,13 @@ static void draw_flow(struct canvas gap, int y, const struct scene *scene, int r
                       const struct tiers_flow *of)
 {
     const struct flow_figures *figures = &of->figures;
-    const bool down = flow == FLOW_D2H || flow == FLOW_NVME_WRITE;
-    char text[FORMAT_ROOM];
     if (!of->used) return;
     draw_centred(gap, y, STYLE_STRONG,
-                 figures->known ? format_bytes_bare(text, scene->state->units, (uint64_t)(figures->bytes + 0.5))
+                 figures->known ? format_bytes_bare(scene->state->units, (uint64_t)(figures->bytes + 0.5)).text
                                 : "n/a");
-    draw_arrow(gap, y + 1, down, tiers_moving(scene, rank, flow) != NULL);
+    draw_arrow(gap, y + 1, flow == FLOW_D2H || flow == FLOW_NVME_WRITE, tiers_moving(scene, rank, flow) != NULL);
     draw_centred(gap, y + 2, STYLE_TEXT,
-                 figures->bytes_per_s > 0 ? format_rate(text, scene->state->units, figures->bytes_per_s) : "n/a");
+                 figures->bytes_per_s > 0 ? format_rate(scene->state->units, figures->bytes_per_s).text : "n/a");
 }
 
 /* ---- the picture ---- */
@@ -146,11 +140,9 @@ int tiers_picture_rows(const struct scene *scene, int rank)
 static void draw_picture_title(struct canvas canvas, const struct scene *scene, int rank, bool flows)
 {
     static const char note[] = " arrows: bytes a step ";
-    char title[96], number[32];
-    const char *step = instant_step(number, scene);
-    snprintf(title, sizeof title, "tiers of rank %d (of %d), %s%s", rank, scene->model->ranks,
-             *step ? "fullest instants of " : "now", step);
-    const int x = draw_title(canvas, 0, false, title);
+    const struct text step = instant_step(scene);
+    const int x = draw_title(canvas, 0, false, "tiers of rank %d (of %d), %s%s", rank, scene->model->ranks,
+                             *step.text ? "fullest instants of " : "now", step.text);
     if (flows && x + (int)sizeof note <= canvas.at.columns)
         draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
 }

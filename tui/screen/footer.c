@@ -82,18 +82,15 @@ static bool lab_takes(const struct key_row *row, const struct view_state *state)
     return !state->lab_recorded || row->action == ACTION_LAB_PANE || row->action == ACTION_LAB_NEXT;
 }
 
-/* Enter answers a prediction or a task, a quiz is chosen. */
-static bool is_of_use(const struct key_row *row, const struct view_state *state)
-{
-    return row->action != ACTION_LAB_ANSWER || state->lab->asks == LAB_PREDICT || state->lab->asks == LAB_TASK;
-}
-
 /* All of them while the lab has the keys, else the one that gives them to it. */
 static void add_lab_keys(struct footer *footer, const struct view_state *state)
 {
+    /* Enter answers a prediction or a task, a quiz is chosen. */
+    const bool answers = state->lab->asks == LAB_PREDICT || state->lab->asks == LAB_TASK;
     for (int i = 0; i < key_count; i++) {
         const struct key_row *row = &key_table[i];
-        if (row->modes != KEY_MODE_LAB || !row->footer || !lab_takes(row, state) || !is_of_use(row, state)) continue;
+        if (row->modes != KEY_MODE_LAB || !row->footer || !lab_takes(row, state)) continue;
+        if (row->action == ACTION_LAB_ANSWER && !answers) continue;
         if (state->lab_focus || row->action == ACTION_LAB_PANE) add(footer, row, row->label, row->footer);
     }
 }
@@ -165,8 +162,7 @@ int footer_rows(struct canvas screen, const struct view_state *state)
     enum { ROWS_MAX = 4 };
     const int width = screen.at.columns - 2;
     if (state->prompt.kind != PROMPT_NONE || utf8_columns(state->message) <= width) return 1;
-    const int rows = draw_paragraph(canvas_part(screen, 0, 0, width, 0), 0, STYLE_TEXT, state->message);
-    return rows < ROWS_MAX ? rows : ROWS_MAX;
+    return smaller(draw_paragraph(canvas_part(screen, 0, 0, width, 0), 0, STYLE_TEXT, state->message), ROWS_MAX);
 }
 
 static void draw_answer(struct canvas canvas, const char *message)

@@ -51,20 +51,19 @@ static int draw_hosts(struct canvas canvas, int x, const struct run_model *model
 {
     const struct trace_machine *machine;
     int hosts = 0;
-    char text[160] = "";
+    struct text text = {""};
     while ((machine = trace_machine(&model->machines, hosts))) {
-        text_append(text, sizeof text, "%s%s %d", hosts++ ? ", " : " on ", machine->host, machine->first_rank);
-        if (machine->last_rank > machine->first_rank) text_append(text, sizeof text, "-%d", machine->last_rank);
+        text_add(&text, "%s%s %d", hosts++ ? ", " : " on ", machine->host, machine->first_rank);
+        if (machine->last_rank > machine->first_rank) text_add(&text, "-%d", machine->last_rank);
     }
     if (hosts < 2) return x;
-    const int end = strlen(text) < sizeof text - 1 ? add(canvas, x, STYLE_TEXT, text) : x;
+    const int end = strlen(text.text) < sizeof text - 1 ? add(canvas, x, STYLE_TEXT, text.text) : x;
     return end > x ? end : add_format(canvas, x, " on %d hosts", hosts);
 }
 
 static void draw_identity(struct canvas canvas, const struct run_model *model)
 {
     const struct run_header *header = &model->header;
-    char number[FORMAT_ROOM];
     int x = draw_text(canvas, 1, 0, STYLE_TITLE, "zerolab") + 2;
     if (!header->known) {
         draw_text(canvas, x, 0, STYLE_DIM, "the run has not said yet what it is");
@@ -72,7 +71,8 @@ static void draw_identity(struct canvas canvas, const struct run_model *model)
     }
     x = add(canvas, x, STYLE_STRONG, header->model_name[0] ? header->model_name : header->program[0] ? header->program : "unnamed model");
     if (header->parameters > 0)
-        x = add_format(canvas, x, header->model_name[0] ? " %s parameters" : " · %s parameters", format_short(number, (uint64_t)header->parameters));
+        x = add_format(canvas, x, header->model_name[0] ? " %s parameters" : " · %s parameters",
+                       format_short((uint64_t)header->parameters).text);
     if (header->precision[0]) x = add_format(canvas, x, " · %s", header->precision);
     if (header->world > header->ranks) x = add_format(canvas, x, " · %d of", header->ranks);
     if (header->ranks > 0)
@@ -96,23 +96,22 @@ static void draw_learning(struct canvas canvas, const struct run_model *model)
 {
     const struct run_step *step = run_last_step(model);
     const struct run_schedule *plan = run_training(model);
-    char text[64], number[FORMAT_ROOM];
     int x = 1, end = canvas.at.columns - 1;
     double rate;
     if (plan) x = draw_format(canvas, x, 0, STYLE_STAGE, " ZeRO stage %d ", plan->stage) + 2;
     else if (model->header.recognised[0]) x = draw_format(canvas, x, 0, STYLE_STAGE, " %s ", model->header.recognised) + 2;
     else x = draw_text(canvas, x, 0, STYLE_DIM, "ZeRO stage n/a") + 2;
-    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "last step %s", format_count(number, step->step))
+    x = step ? draw_format(canvas, x, 0, STYLE_TEXT, "last step %s", format_count(step->step).text)
              : draw_text(canvas, x, 0, STYLE_DIM, "no step yet");
     x += 2;
-    snprintf(text, sizeof text, "%s tokens/s",
-             run_tokens_per_second(model, &rate) ? format_count(number, (uint64_t)(rate + 0.5)) : "n/a");
-    draw_right(canvas, end, 0, STYLE_STRONG, text);
-    end -= utf8_columns(text) + 2;
+    const bool has_rate = run_tokens_per_second(model, &rate);
+    const struct text speed = text_of("%s tokens/s", has_rate ? format_count((uint64_t)(rate + 0.5)).text : "n/a"),
+                      validation = text_of("val %.4f @%u", (double)model->validation.loss, model->validation.step);
+    draw_right(canvas, end, 0, STYLE_STRONG, speed.text);
+    end -= utf8_columns(speed.text) + 2;
     if (model->validation.known) {
-        snprintf(text, sizeof text, "val %.4f @%u", (double)model->validation.loss, model->validation.step);
-        draw_right(canvas, end, 0, STYLE_TEXT, text);
-        end -= utf8_columns(text) + 2;
+        draw_right(canvas, end, 0, STYLE_TEXT, validation.text);
+        end -= utf8_columns(validation.text) + 2;
     }
     if (!step) return;
     if (!run_learns(model)) {
@@ -157,16 +156,16 @@ static int draw_share_names(struct canvas canvas, const uint64_t values[SHARES],
 {
     bool brief = canvas.at.columns < 120;
     int columns = 1;
-    char text[SHARES][48];
+    struct text text[SHARES];
     for (int i = 0; i < SHARES; i++) {
-        snprintf(text[i], sizeof text[i], "%s%3.0f%%", brief ? shares[i].brief : shares[i].name,
-                 total ? 100.0 * (double)values[i] / (double)total : 0.0);
-        columns += utf8_columns(text[i]) + 2;
+        text[i] = text_of("%s%3.0f%%", brief ? shares[i].brief : shares[i].name,
+                          total ? 100.0 * (double)values[i] / (double)total : 0.0);
+        columns += utf8_columns(text[i].text) + 2;
     }
     int begin = canvas.at.columns - columns, x = begin;
     for (int i = 0; i < SHARES; i++) {
         draw_bar(canvas, x, 2, 1, &(struct segment){1, shares[i].letter, shares[i].pattern, shares[i].style}, 1, 1);
-        x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i]) + 1;
+        x = draw_text(canvas, x + 1, 2, STYLE_TEXT, text[i].text) + 1;
     }
     return begin;
 }
@@ -177,11 +176,10 @@ static void draw_split(struct canvas canvas, const struct scene *scene)
     const struct history_step *shown = shown_moves(scene) ? shown_step(scene) : NULL;
     struct run_recent recent;
     uint64_t values[SHARES], total;
-    char time[FORMAT_ROOM];
     struct segment segments[SHARES];
     if (!run_recent(scene->model, shown ? shown->step : UINT32_MAX, &recent)) return;
     uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
-    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(time, mean));
+    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(mean).text);
     if (!recent.split_steps) {
         draw_text(canvas, x, 2, STYLE_DIM, "where the time goes is not known");
         return;
@@ -212,34 +210,33 @@ static const struct badge badges[] = {
 };
 
 /* The checkpoint that is being saved, else when the last one was completed. */
-static void save_text(char *text, size_t room, const struct run_model *model)
+static struct text save_text(const struct run_model *model)
 {
     const struct run_save *save = &model->save;
     const unsigned long long ago_s =
         model->now_ns > save->saved_ns ? (model->now_ns - save->saved_ns) / 1000000000u : 0;
-    *text = '\0';
-    if (save->saving) snprintf(text, room, "saving %s", save->tag);
-    else if (save->failed) snprintf(text, room, "%s was not saved (E)", save->tag);
-    else if (*save->saved_tag && ago_s < 60) snprintf(text, room, "saved %s, %llu s ago", save->saved_tag, ago_s);
-    else if (*save->saved_tag) snprintf(text, room, "saved %s, %llu min ago", save->saved_tag, ago_s / 60);
+    if (save->saving) return text_of("saving %s", save->tag);
+    if (save->failed) return text_of("%s was not saved (E)", save->tag);
+    if (!*save->saved_tag) return (struct text){""};
+    return ago_s < 60 ? text_of("saved %s, %llu s ago", save->saved_tag, ago_s)
+                      : text_of("saved %s, %llu min ago", save->saved_tag, ago_s / 60);
 }
 
 /* Out of memory: the keys of the stages that fit; where none does, the command that makes room, if one is known. */
-static const char *way_out(char *text, size_t room, const struct run_shortage *shortage, const struct view_state *state)
+static struct text way_out(const struct run_shortage *shortage, const struct view_state *state)
 {
     const bool shown = state->view == VIEW_SHORTAGE, of_lab = state->lab && state->lab_focus;
     const char *why = !shown   ? "I shows why"
                       : of_lab ? "K, then Enter makes the chosen change"
                                : "Enter makes the chosen change";
-    char stages[16] = "";
+    struct text stages = {""};
     for (int i = 0; i < shortage->fit_count; i++) {
         const int stage = command_stage(shortage->fits[i].command);
-        if (stage >= 0) text_append(stages, sizeof stages, "%s%d", *stages ? " " : "", stage);
+        if (stage >= 0) text_add(&stages, "%s%d", *stages.text ? " " : "", stage);
     }
-    if (*stages) snprintf(text, room, "%s; a stage that fits (%s) goes on", why, stages);
-    else if (shortage->fit_count) snprintf(text, room, "%s; :%.80s goes on", why, shortage->fits[0].command);
-    else snprintf(text, room, "%s", shown ? "" : why);
-    return text;
+    if (*stages.text) return text_of("%s; a stage that fits (%s) goes on", why, stages.text);
+    if (shortage->fit_count) return text_of("%s; :%.80s goes on", why, shortage->fits[0].command);
+    return text_of("%s", shown ? "" : why);
 }
 
 /* Whether the user has moved the cursor of a live run into its past. */
@@ -248,7 +245,7 @@ static bool looks_back(const struct view_state *state)
     return state->live && state->behind && !state->held && !state->last.step && state->speed != 0;
 }
 
-static void back_text(char *text, size_t room, const struct scene *scene)
+static struct text back_text(const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     const struct run_step *last = run_last_step(model);
@@ -256,30 +253,30 @@ static void back_text(char *text, size_t room, const struct scene *scene)
     const char *training = newest == RUN_PAUSED  ? "training is paused"
                            : newest == RUN_ENDED ? "training has ended"
                                                  : "training goes on";
-    if (model->rank[0].open.begun) snprintf(text, room, "in step %u; %s", model->rank[0].open.step, training);
-    else snprintf(text, room, "after step %u; %s", last ? last->step : 0, training);
+    if (model->rank[0].open.begun) return text_of("in step %u; %s", model->rank[0].open.step, training);
+    return text_of("after step %u; %s", last ? last->step : 0, training);
 }
 
 static void state_text(char *text, size_t room, const struct scene *scene)
 {
-    char way[160];
     struct run_waiting waiting;
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
+    const struct text way = way_out(&model->shortage, state);
     const bool takes_keys =
         view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
     const bool shown = state->view == VIEW_SHORTAGE;
     const char *hint = !takes_keys                         ? (shown ? "" : badge->hint)
-                       : model->state == RUN_OUT_OF_MEMORY ? way_out(way, sizeof way, &model->shortage, state)
+                       : model->state == RUN_OUT_OF_MEMORY ? way.text
                                                            : badge->live_hint;
-    if (looks_back(state)) back_text(text, room, scene);
+    if (looks_back(state)) snprintf(text, room, "%s", back_text(scene).text);
     else if (*state->later) snprintf(text, room, "%s takes effect after this step; . trains to its end", state->later);
     else if (state->last.step) snprintf(text, room, "shown: the last whole step, slowly");
     else if (state->held) snprintf(text, room, "an operation begins; , shows its end");
     else if (!model->has_state) snprintf(text, room, "%s", model->first_ns ? "" : "waiting for the first record");
     else if (run_is_stuck(model) && run_waiting(model, &waiting)) run_waiting_text(text, room, model, &waiting);
-    else if (model->state == RUN_RUNNING && !model->reason[0]) save_text(text, room, model);
+    else if (model->state == RUN_RUNNING && !model->reason[0]) snprintf(text, room, "%s", save_text(model).text);
     else if (model->state == RUN_ENDED && model->ended)
         snprintf(text, room, "%s%s%s%s", run_outcome_name(model->outcome), model->error[0] ? ": " : "", model->error,
                  state->live && state->trace_file ? "; Backspace replays it from here" : "");
@@ -301,61 +298,56 @@ static void drop_clauses(char *text, int columns)
 }
 
 /* "×2", "×1/64", "×-4" */
-static const char *format_speed(char out[FORMAT_ROOM], double speed)
+static struct text format_speed(double speed)
 {
     double size = speed < 0 ? -speed : speed;
-    snprintf(out, FORMAT_ROOM, size < 1 ? "×%s1/%.0f" : "×%s%.0f", speed < 0 ? "-" : "", size < 1 ? 1 / size : size);
-    return out;
+    return text_of(size < 1 ? "×%s1/%.0f" : "×%s%.0f", speed < 0 ? "-" : "", size < 1 ? 1 / size : size);
 }
 
 /* Where the cursor is: "LIVE" ("WATCHING": live, but another viewer drives), "3.2 s behind (F: live)", "REPLAY stopped ×1";
  * on a printed frame nothing. */
-static int place_text(char *out, size_t room, const struct scene *scene)
+static struct text place_text(const struct scene *scene)
 {
     const struct view_state *state = scene->state;
     uint64_t behind_ns = state->newest_ns > state->cursor_ns ? state->newest_ns - state->cursor_ns : 0;
-    char speed[FORMAT_ROOM], behind[FORMAT_ROOM];
-    if (!state->speed) return 0;
-    format_speed(speed, state->speed);
-    if (!state->live) return snprintf(out, room, "REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed);
-    if (state->last.step) return snprintf(out, room, "LAST STEP  ");
+    if (!state->speed) return (struct text){""};
+    const struct text speed = format_speed(state->speed);
+    if (!state->live) return text_of("REPLAY %s %s  ", state->playing ? "▶" : "stopped", speed.text);
+    if (state->last.step) return text_of("LAST STEP  ");
     if (!state->behind || state->held)
-        return snprintf(out, room, "%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
-    return snprintf(out, room, "%s behind%s%s (F: live)  ", format_time(behind, behind_ns), state->playing ? " ▶ " : "",
-                    state->playing ? speed : "");
+        return text_of("%s", scene->model->ended ? "" : state->watches ? "WATCHING  " : "LIVE  ");
+    return text_of("%s behind%s%s (F: live)  ", format_time(behind_ns).text, state->playing ? " ▶ " : "",
+                   state->playing ? speed.text : "");
 }
 
-/* One paced link with its rate, more without theirs. Returns its length. */
-static int links_text(char *out, size_t room, const struct run_pace *pace)
+/* One paced link with its rate, more without theirs. */
+static struct text links_text(const struct run_pace *pace)
 {
-    char rate[FORMAT_ROOM];
     int paced = 0, which = LINK_INTRA;
     for (int link = 0; link < LINKS; link++) {
         if (pace->links[link].bandwidth_bytes_per_s <= 0 && pace->links[link].latency_s <= 0) continue;
         paced++;
         which = link;
     }
-    if (paced == 0) return 0;
-    if (paced > 1) return snprintf(out, room, "links paced  ");
+    if (paced != 1) return text_of(paced ? "links paced  " : "");
     const char *name = which == LINK_INTRA ? "link" : link_name((enum link)which);
-    if (pace->links[which].bandwidth_bytes_per_s <= 0) return snprintf(out, room, "%s paced  ", name);
-    format_rate(rate, UNITS_GB, pace->links[which].bandwidth_bytes_per_s);
-    return snprintf(out, room, "%s %s  ", name, rate + strspn(rate, " "));
+    if (pace->links[which].bandwidth_bytes_per_s <= 0) return text_of("%s paced  ", name);
+    return text_of("%s %s  ", name, format_rate(UNITS_GB, pace->links[which].bandwidth_bytes_per_s).text);
 }
 
 /* Names all settings that make times on the screen longer than the machine needs: slow motion and paced links. */
-static int pace_text(char *out, size_t room, const struct scene *scene)
+static struct text pace_text(const struct scene *scene)
 {
     const struct run_pace *pace = &scene->model->pace;
-    int at = 0;
-    out[0] = '\0';
+    struct text out = {""};
     if (scene->model->fault.kind)
-        at += snprintf(out, room, "rank %d %s  ", scene->model->fault.rank, fault_name(scene->model->fault.kind));
-    if (!pace->known) return at;
-    if (pace->slow_motion > 1) at += snprintf(out + at, room - (size_t)at, "slow x%g  ", pace->slow_motion);
-    if (pace->slow_rank >= 0) at += snprintf(out + at, room - (size_t)at, "rank %d slow  ", pace->slow_rank);
-    if (pace->device_flops > 0) at += snprintf(out + at, room - (size_t)at, "device paced  ");
-    return at + links_text(out + at, room - (size_t)at, pace);
+        text_add(&out, "rank %d %s  ", scene->model->fault.rank, fault_name(scene->model->fault.kind));
+    if (!pace->known) return out;
+    if (pace->slow_motion > 1) text_add(&out, "slow x%g  ", pace->slow_motion);
+    if (pace->slow_rank >= 0) text_add(&out, "rank %d slow  ", pace->slow_rank);
+    if (pace->device_flops > 0) text_add(&out, "device paced  ");
+    text_add(&out, "%s", links_text(pace).text);
+    return out;
 }
 
 /* Returns where it begins. */
@@ -365,14 +357,11 @@ static int draw_clock(struct canvas canvas, const struct scene *scene)
     uint64_t now_ns =
         scene->state->behind && scene->state->cursor_ns > model->now_ns ? scene->state->cursor_ns : model->now_ns;
     uint64_t seconds = (now_ns - (model->first_ns ? model->first_ns : now_ns)) / 1000000000u;
-    char text[160];
-    int at = pace_text(text, sizeof text, scene);
-    at += place_text(text + at, sizeof text - (size_t)at, scene);
-    snprintf(text + at, sizeof text - (size_t)at, "%llu:%02llu", (unsigned long long)(seconds / 60),
-             (unsigned long long)(seconds % 60));
+    const struct text clock = text_of("%s%s%llu:%02llu", pace_text(scene).text, place_text(scene).text,
+                                      (unsigned long long)(seconds / 60), (unsigned long long)(seconds % 60));
     draw_right(canvas, canvas.at.columns - 1, 0,
-               scene->state->live && view_key_mode(scene) == KEY_MODE_ALWAYS ? STYLE_WARN : STYLE_DIM, text);
-    return canvas.at.columns - 1 - utf8_columns(text);
+               scene->state->live && view_key_mode(scene) == KEY_MODE_ALWAYS ? STYLE_WARN : STYLE_DIM, clock.text);
+    return canvas.at.columns - 1 - utf8_columns(clock.text);
 }
 
 bool header_offers(const struct view_state *state)

@@ -1,6 +1,5 @@
 /* The help page: the keys and marks of the view that one came from, then all keys of keys.def, the other marks of bars, lanes, buckets
  * and whiteboard from the tables that draw them, and what the figures mean. Scrolls. */
-#include <stdio.h>
 #include <string.h>
 
 #include "tui/input/keys.h"
@@ -9,7 +8,7 @@
 #include "tui/view/tier_bar.h"
 #include "tui/whiteboard/board.h"
 
-enum { KEYS_ROOM = 48, HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };
+enum { HELP_AT = 17, ROWS_LEAST = VIEW_ROWS_MIN - 4 };
 
 static bool is_same(const struct key_row *row)
 {
@@ -26,11 +25,10 @@ static int draw_beside(struct canvas canvas, int x, int y, const char *text)
 /* A key, and those behind it that do the same: "q F10 Ctrl-C". */
 static int draw_key(struct canvas canvas, int y, const struct key_row *row, enum key_mode mode)
 {
-    char labels[KEYS_ROOM];
-    int at = snprintf(labels, sizeof labels, "%s", row->label);
+    struct text labels = text_of("%s", row->label);
     for (const struct key_row *next = row + 1; next < key_table + key_count && is_same(next); next++)
-        if (next->modes & mode) at += snprintf(labels + at, sizeof labels - (size_t)at, " %s", next->label);
-    draw_text(canvas, 2, y, STYLE_STRONG, labels);
+        if (next->modes & mode) text_add(&labels, " %s", next->label);
+    draw_text(canvas, 2, y, STYLE_STRONG, labels.text);
     return draw_beside(canvas, HELP_AT, y, row->help);
 }
 
@@ -158,12 +156,10 @@ static const char *const figures[] = {
 
 static int draw_cost(struct canvas canvas, int y, const struct view_state *state)
 {
-    char frames[FORMAT_ROOM], bytes[FORMAT_ROOM];
     if (state->cost.frames <= 0) return y;
-    format_count(frames, (uint64_t)state->cost.frames);
-    format_count(bytes, (uint64_t)(state->cost.bytes / state->cost.frames));
-    draw_format(canvas, 2, y, STYLE_TEXT, "This screen was drawn %s times; each took %s bytes to the terminal.", frames,
-                bytes);
+    draw_format(canvas, 2, y, STYLE_TEXT, "This screen was drawn %s times; each took %s bytes to the terminal.",
+                format_count((uint64_t)state->cost.frames).text,
+                format_count((uint64_t)(state->cost.bytes / state->cost.frames)).text);
     return y + 1;
 }
 

@@ -1,7 +1,6 @@
 /* Draws the pane of a lab. The play (engine/lab/play.h) makes the paragraphs; this file turns them into rows. */
 #include "tui/screen/screen.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { BESIDE_COLUMNS = 120, WIDE_COLUMNS = 160, HEAD_ROWS = 3, FOOT_ROWS = 2, INDENT = 1 };
@@ -32,19 +31,15 @@ static enum style style_of(enum lab_tone tone)
 static bool is_close(enum lab_tone before, enum lab_tone tone)
 {
     bool choices = tone == TONE_CHOICE || tone == TONE_CHOSEN;
-    bool after_choice = before == TONE_CHOICE || before == TONE_CHOSEN;
-    return (choices && after_choice) || (tone == TONE_FACT && before == TONE_FACT);
-}
-
-static bool is_set_in(enum lab_tone tone)
-{
-    return tone == TONE_HINT || tone == TONE_FACT || tone == TONE_CHOICE || tone == TONE_CHOSEN;
+    return (choices && (before == TONE_CHOICE || before == TONE_CHOSEN)) || (tone == TONE_FACT && before == TONE_FACT);
 }
 
 /* From row y on, which may lie above the canvas; returns the rows that it takes. */
 static int draw_one(struct canvas canvas, int y, const struct lab_paragraph *at)
 {
-    int x = INDENT + (is_set_in(at->tone) ? 2 : 0), top = y > 0 ? y : 0;
+    const bool choice = at->tone == TONE_CHOICE || at->tone == TONE_CHOSEN,
+               set_in = choice || at->tone == TONE_HINT || at->tone == TONE_FACT;
+    int x = INDENT + 2 * set_in, top = y > 0 ? y : 0;
     if (at->tone == TONE_HINT) draw_character(canvas, INDENT, y, STYLE_TITLE, '>');
     if (at->tone == TONE_FACT) draw_character(canvas, INDENT, y, STYLE_GOOD, '=');
     if (at->tone == TONE_CHOSEN) draw_character(canvas, INDENT, y, STYLE_FOCUS, '>');
@@ -84,7 +79,7 @@ static int strip_rows(const struct view_state *state, int columns, int rows)
     const int text = measured(lab->page, columns, told ? lab->told_from : 0, told ? PAGE_MAX : lab->told_from),
               left = lab_room(rows) - text, most = bars && rows / 2 > STRIP_BARS_ROWS ? STRIP_BARS_ROWS : rows / 2;
     if (left < STRIP_ROWS_LEAST) return told ? 0 : STRIP_ROWS_LEAST; /* hints scroll */
-    return left < most ? left : most;
+    return smaller(left, most);
 }
 
 struct lab_layout lab_layout(const struct view_state *state, int columns, int rows)
@@ -157,15 +152,13 @@ static void draw_marks(struct canvas canvas, int x, const struct lab_pane *pane)
 static void draw_head(struct canvas canvas, const struct scene *scene)
 {
     const struct lab_pane *pane = scene->state->lab;
-    char title[200], time[48];
+    const struct text time = text_of("%d of about %d min", pane->spent_minutes, pane->minutes);
     bool has_room = utf8_columns(pane->title) + 9 < canvas.at.columns;
-    snprintf(title, sizeof title, "%s%s", has_room ? "lab: " : "", pane->title);
-    draw_title(canvas, 0, scene->state->lab_focus, title);
+    draw_title(canvas, 0, scene->state->lab_focus, "%s%s", has_room ? "lab: " : "", pane->title);
     int x = draw_format(canvas, INDENT, 1, STYLE_TEXT, "part %d of %d  ", pane->step + 1, pane->count);
     draw_marks(canvas, x, pane);
-    snprintf(time, sizeof time, "%d of about %d min", pane->spent_minutes, pane->minutes);
-    if (x + pane->count + 2 + utf8_columns(time) < canvas.at.columns)
-        draw_right(canvas, canvas.at.columns - 1, 1, STYLE_DIM, time);
+    if (x + pane->count + 2 + utf8_columns(time.text) < canvas.at.columns)
+        draw_right(canvas, canvas.at.columns - 1, 1, STYLE_DIM, time.text);
     draw_words(canvas_part(canvas, 0, 0, canvas.at.columns - 1, 3), INDENT, 2, STYLE_STRONG, pane->step_title);
 }
 

@@ -54,26 +54,18 @@ int view_header_rows(const struct view_state *state, int columns)
     return state->view == VIEW_OVERVIEW && !lab_is_page(state, columns) ? 4 : 2;
 }
 
-/* Whether the run stands inside a step. */
-static bool is_within_step(const struct scene *scene)
-{
-    const struct run_model *model = scene->model;
-    return model->step_count && !shown_moves(scene) && !run_step_is_whole(&model->steps[model->step_count - 1]);
-}
-
 /* Within a step the bars show this instant, so that a learner sees what each operation changes. */
 static void draw_strip(struct canvas canvas, const struct scene *asked)
 {
     struct view_state state = *asked->state;
     const struct scene strip = {asked->model, asked->history, &state}, *scene = &strip;
-    state.bars_now |= is_within_step(asked);
+    const struct run_step *last = asked->model->step_count ? &asked->model->steps[asked->model->step_count - 1] : NULL;
+    state.bars_now |= last && !shown_moves(asked) && !run_step_is_whole(last);
     const int wanted = bars_rows(scene->model, canvas.at.columns, canvas.at.rows);
     if (canvas.at.rows == 0) return;
     if (scene->state->view == VIEW_TIMELINE) view_timeline.pane(canvas, scene, false);
     else if (lab_strip_is_view(scene->state)) views[scene->state->view]->draw(canvas, scene);
-    else
-        bars_draw(canvas_part(canvas, 0, 0, canvas.at.columns, wanted < canvas.at.rows ? wanted : canvas.at.rows),
-                  scene);
+    else bars_draw(canvas_part(canvas, 0, 0, canvas.at.columns, smaller(wanted, canvas.at.rows)), scene);
 }
 
 /* The chosen rank may have ended since. Only the timeline also shows ranks of other parts of the run. */

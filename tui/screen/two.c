@@ -1,7 +1,6 @@
 /* The screen of two runs. The differences are those of `analyze --diff`, in its words: means of the steps of one schedule,
  * and peaks. They do not depend on the moment that is shown, except for the choice of the schedule. */
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,53 +9,50 @@
 
 /* ---- a run's row ---- */
 
-enum { PIECES = 5, PIECE_ROOM = 64 };
+enum { PIECES = 5 };
 
-static void write_pieces(char piece[PIECES][PIECE_ROOM], const struct scene *scene)
+static void list_pieces(struct text piece[PIECES], const struct scene *scene)
 {
     const struct run_model *model = scene->model;
     const struct run_header *header = &model->header;
     const struct run_schedule *plan = run_training(model);
     const struct run_step *step = run_last_step(model);
     const bool within = model->step_count > 0 && step != &model->steps[model->step_count - 1];
-    char number[FORMAT_ROOM];
-    snprintf(piece[0], PIECE_ROOM, "%.40s",
-             header->model_name[0] ? header->model_name
-             : header->program[0]  ? header->program
-                                   : "unnamed model");
-    snprintf(piece[1], PIECE_ROOM, "%d rank%s%s", run_world(model), plural(run_world(model)),
-             header->simulated ? ", simulated" : "");
-    if (!plan && header->recognised[0]) snprintf(piece[2], PIECE_ROOM, "%s", header->recognised);
-    else snprintf(piece[2], PIECE_ROOM, plan ? "ZeRO stage %d" : "ZeRO stage n/a", plan ? plan->stage : 0);
-    if (within) snprintf(piece[3], PIECE_ROOM, "within step %u", model->steps[model->step_count - 1].step);
-    else if (step) snprintf(piece[3], PIECE_ROOM, "after step %s", format_count(number, step->step));
-    else snprintf(piece[3], PIECE_ROOM, "no step yet");
-    if (model->state == RUN_OUT_OF_MEMORY) snprintf(piece[4], PIECE_ROOM, "out of memory");
-    else
-        snprintf(piece[4], PIECE_ROOM, "%.3f s",
-                 model->first_ns ? (double)(scene->state->cursor_ns - model->first_ns) / 1e9 : 0.0);
+    piece[0] = text_of("%.40s", header->model_name[0] ? header->model_name
+                                : header->program[0]  ? header->program
+                                                      : "unnamed model");
+    piece[1] =
+        text_of("%d rank%s%s", run_world(model), plural(run_world(model)), header->simulated ? ", simulated" : "");
+    piece[2] = !plan && header->recognised[0]
+                   ? text_of("%s", header->recognised)
+                   : text_of(plan ? "ZeRO stage %d" : "ZeRO stage n/a", plan ? plan->stage : 0);
+    piece[3] = within ? text_of("within step %u", model->steps[model->step_count - 1].step)
+               : step ? text_of("after step %s", format_count(step->step).text)
+                      : text_of("no step yet");
+    piece[4] = text_of(model->state == RUN_OUT_OF_MEMORY ? "out of memory" : "%.3f s",
+                       model->first_ns ? (double)(scene->state->cursor_ns - model->first_ns) / 1e9 : 0.0);
 }
 
 /* What differs from the other run is highlighted; the name is cut where the row is short. */
 static void draw_run(struct canvas canvas, int y, const struct two *two, int side)
 {
-    char piece[2][PIECES][PIECE_ROOM], name[PIECE_ROOM];
+    struct text piece[2][PIECES];
+    const struct text name = text_of("%.63s", two->name[side]);
     int columns = 0;
-    for (int s = 0; s < 2; s++) write_pieces(piece[s], &two->scene[s]);
+    for (int s = 0; s < 2; s++) list_pieces(piece[s], &two->scene[s]);
     const int first =
-        canvas.at.columns < 100 && !strcmp(piece[0][0], piece[1][0]); /* a narrow row lacks an equal model */
-    for (int p = first; p < PIECES; p++) columns += utf8_columns(piece[side][p]) + 3;
-    snprintf(name, sizeof name, "%s", two->name[side]);
+        canvas.at.columns < 100 && !strcmp(piece[0][0].text, piece[1][0].text); /* a narrow row lacks an equal model */
+    for (int p = first; p < PIECES; p++) columns += utf8_columns(piece[side][p].text) + 3;
     draw_fill(canvas, 0, y, canvas.at.columns, STYLE_FRAME, 0x2500);
     int x = draw_format(canvas, 1, y, STYLE_FOCUS, " %c ", 'A' + side);
     x = draw_text(canvas, x, y, STYLE_TEXT, " ");
-    const int room = canvas.at.columns - x - columns - 1, used = utf8_columns(name);
-    draw_words(canvas_part(canvas, x, y, room, 1), 0, 0, STYLE_STRONG, name);
-    x += used < room ? used : room;
+    const int room = canvas.at.columns - x - columns - 1, used = utf8_columns(name.text);
+    draw_words(canvas_part(canvas, x, y, room, 1), 0, 0, STYLE_STRONG, name.text);
+    x += smaller(used, room);
     for (int p = first; p < PIECES; p++) {
-        const bool differs = strcmp(piece[0][p], piece[1][p]) != 0;
+        const bool differs = strcmp(piece[0][p].text, piece[1][p].text) != 0;
         x = draw_text(canvas, x, y, STYLE_DIM, p > first ? " · " : "  ");
-        x = draw_text(canvas, x, y, differs ? STYLE_WARN : STYLE_TEXT, piece[side][p]);
+        x = draw_text(canvas, x, y, differs ? STYLE_WARN : STYLE_TEXT, piece[side][p].text);
     }
     draw_text(canvas, x, y, STYLE_DIM, " ");
 }
@@ -65,26 +61,23 @@ static void draw_run(struct canvas canvas, int y, const struct two *two, int sid
 
 enum { DIFFERENCES_MAX = 64 };
 
-static const char *between(char out[64], const struct analysis_section *section)
+static struct text between(const struct analysis_section *section)
 {
-    const char *many = section->first_step == section->last_step ? "" : "s";
-    snprintf(out, 64, *many ? "step%s %u to %u" : "step%s %u", many, section->first_step, section->last_step);
-    return out;
+    return text_of(section->first_step == section->last_step ? "step %u" : "steps %u to %u", section->first_step,
+                   section->last_step);
 }
 
 static int draw_heading(struct canvas canvas, const struct analysis_pair *pair)
 {
-    char a[64], b[64];
     int x = draw_text(canvas, 1, 0, STYLE_STRONG, "A → B");
     if (!pair->side[0] || !pair->side[1]) return draw_text(canvas, x, 0, STYLE_DIM, ": no whole steps to compare");
-    between(a, pair->side[0]);
-    between(b, pair->side[1]);
-    return draw_format(canvas, x, 0, STYLE_DIM, strcmp(a, b) ? " (%s; %s):" : " (%s):", a, b);
+    const struct text a = between(pair->side[0]), b = between(pair->side[1]);
+    return draw_format(canvas, x, 0, STYLE_DIM, strcmp(a.text, b.text) ? " (%s; %s):" : " (%s):", a.text, b.text);
 }
 
 /* The label without "device: " or " at peak" where the figure before it has the same: "device: parameters at peak 3 → 1  gradients
  * 2 → 1". */
-static void write_label(char out[64], const struct analysis_difference *of, const struct analysis_difference *before)
+static struct text label_text(const struct analysis_difference *of, const struct analysis_difference *before)
 {
     const char *const ending = " at peak", *colon = strstr(of->label, ": ");
     const size_t length = strlen(of->label), tail = strlen(ending);
@@ -92,7 +85,7 @@ static void write_label(char out[64], const struct analysis_difference *of, cons
     const bool at_peak = length > tail && !strcmp(of->label + length - tail, ending);
     const char *end = before ? strstr(before->label, ending) : NULL;
     const bool same = at_peak && end && !strncmp(of->label, before->label, prefix);
-    snprintf(out, 64, "%.*s", same ? (int)(length - tail - prefix) : (int)length, of->label + (same ? prefix : 0));
+    return text_of("%.*s", same ? (int)(length - tail - prefix) : (int)length, of->label + (same ? prefix : 0));
 }
 
 /* Figures one after the other, as many as fit; then how many are left. */
@@ -107,9 +100,8 @@ static void draw_differences(struct canvas canvas, const struct two *two)
     if (!count && pair.side[0] && pair.side[1]) draw_text(canvas, x, 0, STYLE_TEXT, " nothing differs");
     for (int d = 0; d < count; d++) {
         const struct analysis_difference *of = &differences[d];
-        char label[64];
-        write_label(label, of, d ? of - 1 : NULL);
-        const int columns = utf8_columns(label) + utf8_columns(of->value[0]) + utf8_columns(of->value[1]) + 4;
+        const struct text label = label_text(of, d ? of - 1 : NULL);
+        const int columns = utf8_columns(label.text) + utf8_columns(of->value[0]) + utf8_columns(of->value[1]) + 4;
         const int kept = y == canvas.at.rows - 1 && d < count - 1 ? 9 : 0; /* for " +12 more" */
         if (x + 2 + columns + kept >= canvas.at.columns) {
             if (y == canvas.at.rows - 1) {
@@ -118,7 +110,7 @@ static void draw_differences(struct canvas canvas, const struct two *two)
             }
             x = -1, y++;
         }
-        x = draw_text(canvas, x + 2, y, STYLE_TEXT, label);
+        x = draw_text(canvas, x + 2, y, STYLE_TEXT, label.text);
         x = draw_format(canvas, x + 1, y, STYLE_WARN, "%s → %s", of->value[0], of->value[1]);
     }
 }

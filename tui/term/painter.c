@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <curses.h>
 #include <term.h>
@@ -33,7 +34,35 @@ static void keep_string(char *out, size_t room, const char *text)
 static const char *string_named(const char *name)
 {
     const char *text = tigetstr((char *)name);
-    return text == (const char *)-1 ? NULL : text;
+    return text == (const char *)-1 || !text || !*text ? NULL : text;
+}
+
+static void append(char *out, size_t room, const char *text)
+{
+    if (text && strlen(out) + strlen(text) < room) strcat(out, text);
+}
+
+bool terminfo_leave(char *out, size_t room, bool mouse)
+{
+    static const char *const names[] = {"sgr0", "rmkx", "cnorm", "rmcup"};
+    int unknown;
+    if (setupterm(NULL, STDOUT_FILENO, &unknown) != OK) return false;
+    out[0] = '\0';
+    /* Ends the mouse mode that ncurses begins: XM, or where the terminal has none, xterm's first. */
+    if (mouse && string_named("XM")) append(out, room, tiparm(string_named("XM"), 0));
+    else if (mouse && string_named("kmous")) append(out, room, "\033[?1000l");
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) append(out, room, string_named(names[i]));
+    del_curterm(cur_term); /* newterm() reads its own */
+    return true;
+}
+
+int terminfo_colours(void)
+{
+    int unknown;
+    if (setupterm(NULL, STDOUT_FILENO, &unknown) != OK) return -1;
+    int colours = tigetnum((char *)"colors");
+    del_curterm(cur_term);
+    return colours < 0 ? 0 : colours;
 }
 
 static void keep_named(char *out, size_t room, const char *name)
@@ -92,33 +121,17 @@ void painter_init(struct painter *painter, bool colour)
     if (colour) keep_colours(painter);
 }
 
-void painter_release(struct painter *painter)
-{
-    free(painter->bytes);
-    painter->bytes = NULL;
-    painter->length = painter->room = 0;
-}
-
 /* ---- bytes --------------------------------------------------------------------------------------------------------- */
 
 static void put(struct painter *painter, const char *text)
 {
-    size_t length = strlen(text);
-    memcpy(painter->bytes + painter->length, text, length);
-    painter->length += length;
+    bytes_append(&painter->out, text, strlen(text)); /* make_room() has made it */
 }
 
 /* For one cell: a move, a look from scratch, a character. */
 static bool make_room(struct painter *painter)
 {
-    enum { CELL_BYTES = 10 * PAINTER_STRING };
-    if (painter->room - painter->length >= CELL_BYTES) return true;
-    size_t room = 2 * painter->room + 64 * CELL_BYTES;
-    char *bytes = realloc(painter->bytes, room);
-    if (!bytes) return false;
-    painter->bytes = bytes;
-    painter->room = room;
-    return true;
+    return bytes_reserve(&painter->out, 10 * PAINTER_STRING);
 }
 
 static bool is_missing(const struct painter *painter, uint8_t colour)
@@ -162,10 +175,8 @@ static void put_look(struct painter *painter, struct look look)
 
 static void put_cell(struct painter *painter, const struct cell *cell)
 {
-    char text[5];
     put_look(painter, look_here(painter, cell->look));
-    utf8_encode(text, cell->character);
-    put(painter, text);
+    put(painter, utf8_of(cell->character).text);
     painter->x++;
 }
 
@@ -207,7 +218,7 @@ static bool paint_row(struct painter *painter, const struct cell *before, const 
 
 bool painter_paint(struct painter *painter, const struct surface *before, const struct surface *surface)
 {
-    painter->length = 0;
+    painter->out.count = 0;
     painter->x = painter->y = -1; /* others may have moved it */
     bool done = make_room(painter);
     for (int y = 0; done && y < surface->rows; y++)
@@ -220,7 +231,7 @@ bool painter_paint(struct painter *painter, const struct surface *before, const 
 void painter_leave(struct painter *painter, int y)
 {
     const char *erase = string_named("el");
-    painter->length = 0;
+    painter->out.count = 0;
     if (!make_room(painter)) return;
     put(painter, tiparm(painter->move, y, 0));
     if (erase && strlen(erase) < PAINTER_STRING) put(painter, erase);

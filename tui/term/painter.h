@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/base/bytes.h"
 #include "tui/draw/surface.h"
 
 enum { PAINTER_COLOURS = 256, PAINTER_STRING = 32 };
 
 struct painter {
-    char *bytes; /* the output of the last call */
-    size_t length, room;
+    struct bytes out; /* of the last call; its owner releases it */
     /* the terminal's description, without the pauses of old ones */
     char move[2 * PAINTER_STRING], plain[PAINTER_STRING], bold[PAINTER_STRING], underline[PAINTER_STRING],
         reverse[PAINTER_STRING];
@@ -28,9 +28,17 @@ struct painter {
 
 /* Call after setupterm() or newterm(), which read the description. */
 void painter_init(struct painter *painter, bool colour);
-void painter_release(struct painter *painter);
 
 /* Makes the bytes that turn `before` (NULL: plain blanks) into `surface`, of the same size. The terminal's look is
  * plain before and after them. False: no memory. */
 bool painter_paint(struct painter *painter, const struct surface *before, const struct surface *surface);
 void painter_leave(struct painter *painter, int y); /* moves to the beginning of row y and clears it */
+
+/* ---- the terminal's description alone ---- */
+
+/* The bytes that restore the terminal's screen from before; mouse: they also turn the mouse off. False: TERM is not
+ * known here. */
+bool terminfo_leave(char *out, size_t room, bool mouse);
+
+/* How many colours TERM has; -1: TERM is not known here. */
+int terminfo_colours(void);

@@ -7,7 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t end_asked, stop_asked, continued, resized, entered, has_modes;
+static volatile sig_atomic_t flags[RESTORE_FLAGS], entered, has_modes;
 static struct termios modes, our_modes;
 static char leave[256];
 static struct sigaction before[_NSIG], before_resizing;
@@ -15,32 +15,34 @@ static bool replaced[_NSIG], listens;
 static sigset_t unheard;
 static volatile sig_atomic_t kept_stderr = -1, real_stderr = -1;
 
+/* What a signal does: it sets a flag, or is left alone, or, of all others, ends the program. */
+enum { FATAL, LEFT_ALONE, FLAGS };
+static const unsigned char effects[_NSIG] = {[SIGINT] = FLAGS + RESTORE_END,
+                                             [SIGTERM] = FLAGS + RESTORE_END,
+                                             [SIGHUP] = FLAGS + RESTORE_END,
+                                             [SIGTSTP] = FLAGS + RESTORE_STOP,
+                                             [SIGCONT] = FLAGS + RESTORE_CONTINUED,
+                                             [SIGKILL] = LEFT_ALONE,
+                                             [SIGSTOP] = LEFT_ALONE,
+                                             [SIGTTIN] = LEFT_ALONE,
+                                             [SIGTTOU] = LEFT_ALONE,
+                                             [SIGCHLD] = LEFT_ALONE,
+                                             [SIGURG] = LEFT_ALONE,
+                                             [SIGWINCH] = LEFT_ALONE};
+
 /* ---- handlers ---- */
 
 /* The program may still print while the shell has the terminal; SIGTTOU must not stop it then. */
-static void on_ending(int number)
+static void on_flagged(int number)
 {
-    (void)number;
-    end_asked = 1;
-    signal(SIGTTOU, SIG_IGN);
-}
-
-static void on_stopping(int number)
-{
-    (void)number;
-    stop_asked = 1;
-}
-
-static void on_continuing(int number)
-{
-    (void)number;
-    continued = 1;
+    flags[effects[number] - FLAGS] = 1;
+    if (flags[RESTORE_END]) signal(SIGTTOU, SIG_IGN);
 }
 
 /* ncurses has one of its own, which looks only for another size. */
 static void on_resizing(int number)
 {
-    resized = 1;
+    flags[RESTORE_RESIZED] = 1;
     if (before_resizing.sa_handler != SIG_DFL && before_resizing.sa_handler != SIG_IGN)
         before_resizing.sa_handler(number);
 }
@@ -58,58 +60,28 @@ static void on_fatal(int number, siginfo_t *info, void *context)
     if (info->si_code <= 0 || !fault) raise(number);
 }
 
-static bool is_fatal(int number)
-{
-    switch (number) {
-    case SIGINT:
-    case SIGTERM:
-    case SIGHUP:
-    case SIGTSTP:
-    case SIGCONT:
-    case SIGKILL:
-    case SIGSTOP:
-    case SIGTTIN:
-    case SIGTTOU:
-    case SIGCHLD:
-    case SIGURG:
-    case SIGWINCH: return false;
-    default: return true;
-    }
-}
-
-/* NULL: the signal is left alone, or fatal. */
-static void (*flag_of(int number))(int)
-{
-    switch (number) {
-    case SIGINT:
-    case SIGTERM:
-    case SIGHUP: return on_ending;
-    case SIGTSTP: return on_stopping;
-    case SIGCONT: return on_continuing;
-    default: return NULL;
-    }
-}
-
 /* What is ignored stays ignored. Libraries have handlers before main(), such as UCX for faults and SIGHUP. */
 static void replace(int number)
 {
-    struct sigaction flag = {.sa_handler = flag_of(number)},
+    struct sigaction flag = {.sa_handler = on_flagged},
                      fatal = {.sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigfillset(&fatal.sa_mask);
     sigdelset(&fatal.sa_mask, number);
-    replaced[number] = (flag.sa_handler || is_fatal(number)) && sigaction(number, NULL, &before[number]) == 0 &&
+    replaced[number] = effects[number] != LEFT_ALONE && sigaction(number, NULL, &before[number]) == 0 &&
                        before[number].sa_handler != SIG_IGN;
-    if (replaced[number]) sigaction(number, is_fatal(number) ? &fatal : &flag, NULL);
+    if (replaced[number]) sigaction(number, effects[number] == FATAL ? &fatal : &flag, NULL);
 }
 
 void restore_arm(void)
 {
-    end_asked = stop_asked = continued = 0;
+    flags[RESTORE_END] = flags[RESTORE_STOP] = flags[RESTORE_CONTINUED] = 0;
     for (int number = 1; number < _NSIG; number++) replace(number);
+    restore_listen(true);
 }
 
 void restore_disarm(void)
 {
+    restore_listen(false);
     for (int number = 1; number < _NSIG; number++)
         if (replaced[number]) sigaction(number, &before[number], NULL);
     sigaction(SIGWINCH, &before_resizing, NULL);
@@ -120,22 +92,17 @@ void restore_signals(sigset_t *set)
 {
     sigemptyset(set);
     for (int number = 1; number < _NSIG; number++)
-        if (replaced[number] && !is_fatal(number)) sigaddset(set, number);
+        if (replaced[number] && effects[number] != FATAL) sigaddset(set, number);
     sigaddset(set, SIGWINCH);
 }
 
-void restore_listen(void)
+void restore_listen(bool wanted)
 {
     sigset_t flagged;
     restore_signals(&flagged);
-    if (!listens) sigprocmask(SIG_UNBLOCK, &flagged, &unheard);
-    listens = true;
-}
-
-void restore_unlisten(void)
-{
-    if (listens) sigprocmask(SIG_SETMASK, &unheard, NULL);
-    listens = false;
+    if (wanted && !listens) sigprocmask(SIG_UNBLOCK, &flagged, &unheard);
+    if (!wanted && listens) sigprocmask(SIG_SETMASK, &unheard, NULL);
+    listens = wanted;
 }
 
 void restore_watch_size(void)
@@ -144,36 +111,23 @@ void restore_watch_size(void)
     sigaction(SIGWINCH, &(struct sigaction){.sa_handler = on_resizing}, NULL);
 }
 
-static bool taken(volatile sig_atomic_t *flag)
-{
-    const bool was = *flag;
-    *flag = 0;
-    return was;
-}
-
 bool restore_pending(void)
 {
-    return end_asked || stop_asked || continued || resized;
+    bool pending = false;
+    for (int flag = 0; flag < RESTORE_FLAGS; flag++) pending |= flags[flag];
+    return pending;
 }
 
-bool restore_resized(void)
+bool restore_asked(enum restore_flag flag)
 {
-    return taken(&resized);
+    return flags[flag];
 }
 
-bool restore_end_asked(void)
+bool restore_taken(enum restore_flag flag)
 {
-    return end_asked;
-}
-
-bool restore_stop_asked(void)
-{
-    return taken(&stop_asked);
-}
-
-bool restore_continued(void)
-{
-    return taken(&continued);
+    const bool was = flags[flag];
+    flags[flag] = 0;
+    return was;
 }
 
 /* ---- screen and modes ---- */
@@ -218,7 +172,8 @@ static bool modes_are_ours(void)
 void restore_at_once(void)
 {
     struct pollfd room = {.fd = STDOUT_FILENO, .events = POLLOUT};
-    if (!taken(&entered)) return;
+    if (!entered) return;
+    entered = 0;
     const bool background = restore_in_background(), sets_modes = has_modes && (!background || modes_are_ours());
     if (!background) tcflush(STDOUT_FILENO, TCOFLUSH);
     tcflow(STDOUT_FILENO, TCOON); /* it may have been stopped by Ctrl-S */

@@ -1,8 +1,8 @@
 /* Restores the terminal after any end of the program, and keeps standard error apart while the screen is in use.
  *
  * Signals, while armed (one that was ignored before stays ignored):
- *   INT, TERM, HUP        set a flag: restore_end_asked()
- *   TSTP, CONT, WINCH     set a flag: restore_stop_asked(), restore_continued(), restore_resized()
+ *   INT, TERM, HUP        set the flag END
+ *   TSTP, CONT, WINCH     set the flags STOP, CONTINUED, RESIZED
  *   all others that end   restore the terminal in the handler, then take their default action, so that the shell sees the signal
  * Handlers only set flags or make calls that POSIX permits in a handler. */
 #pragma once
@@ -10,18 +10,19 @@
 #include <signal.h>
 #include <stdbool.h>
 
-void restore_arm(void);
-void restore_disarm(void);
+/* END stays. CONTINUED: after a stop, when the screen may show something else. RESIZED: the size changed, if only for a moment: cells may be
+ * lost. */
+enum restore_flag { RESTORE_END, RESTORE_STOP, RESTORE_CONTINUED, RESTORE_RESIZED, RESTORE_FLAGS };
+
+void restore_arm(void);              /* listens, too */
+void restore_disarm(void);           /* no longer listens, either */
 void restore_signals(sigset_t *set); /* those that set a flag */
-void restore_listen(void);           /* unblocks those signals, which the program may block elsewhere to read them */
-void restore_unlisten(void);         /* restores the mask from before restore_listen() */
+void restore_listen(bool listens);   /* unblocks those signals, which the program may block elsewhere to read them; or restores the mask from before */
+void restore_watch_size(void);       /* call after ncurses has started; ends with restore_disarm() */
 
 bool restore_pending(void); /* a flag is set */
-bool restore_end_asked(void);
-bool restore_stop_asked(void); /* since the last call */
-bool restore_continued(void);  /* since the last call: after a stop, when the screen may show something else */
-void restore_watch_size(void); /* call after ncurses has started; ends with restore_disarm() */
-bool restore_resized(void);    /* since the last call: the size changed, if only for a moment: cells may be lost */
+bool restore_asked(enum restore_flag flag);
+bool restore_taken(enum restore_flag flag); /* and clears it */
 
 /* Call before ncurses changes the modes: stores the modes, and the bytes that leave the screen. */
 void restore_remember(const char *leave_screen);

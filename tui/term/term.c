@@ -19,15 +19,20 @@
 #include "tui/term/painter.h"
 #include "tui/term/restore.h"
 
-struct terminal {
+/* The terminal, with what is known here alone. */
+struct own {
+    struct terminal told;
     SCREEN *screen;
     WINDOW *keys;
-    bool has_colour, forget, stuck;
+    bool forget, stuck;
     struct painter painter;
-    struct terminal_cost cost;
-    struct terminal_pointing pointing;
     struct surface shown;
 };
+
+static struct own *own_of(struct terminal *terminal)
+{
+    return (struct own *)terminal;
+}
 
 bool terminal_fits(struct error *err)
 {
@@ -56,7 +61,7 @@ bool terminal_is_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-static bool set_up(struct terminal *terminal, bool no_colour, bool mouse)
+static bool set_up(struct own *terminal, bool no_colour, bool mouse)
 {
     enum { BUTTONS = BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED };
     set_escdelay(25);
@@ -69,8 +74,9 @@ static bool set_up(struct terminal *terminal, bool no_colour, bool mouse)
     nodelay(terminal->keys, TRUE);
     curs_set(0);
     if (mouse && mousemask(BUTTONS, NULL)) mouseinterval(0);
-    terminal->has_colour = !no_colour && has_colors();
-    painter_init(&terminal->painter, terminal->has_colour);
+    terminal->told.has_colour = !no_colour && has_colors();
+    painter_init(&terminal->painter, terminal->told.has_colour);
+    terminal->told.depth = terminal->painter.depth;
     return true;
 }
 
@@ -78,8 +84,8 @@ static bool set_up(struct terminal *terminal, bool no_colour, bool mouse)
 static bool comes_to_foreground(void)
 {
     enum { LOOKS_AGAIN_MS = 100 };
-    while (!restore_end_asked() && restore_in_background()) poll(NULL, 0, LOOKS_AGAIN_MS);
-    return !restore_end_asked();
+    while (!restore_asked(RESTORE_END) && restore_in_background()) poll(NULL, 0, LOOKS_AGAIN_MS);
+    return !restore_asked(RESTORE_END);
 }
 
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err)
@@ -87,14 +93,12 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     char leave[256] = "";
     *out = NULL;
     if (!terminal_fits(err)) return STATUS_USAGE;
-    struct terminal *terminal = calloc(1, sizeof *terminal);
+    struct own *terminal = calloc(1, sizeof *terminal);
     if (!terminal) return error_set(err, STATUS_RUN, "no memory for a screen");
     setlocale(LC_CTYPE, "");
     terminfo_leave(leave, sizeof leave, mouse);
     restore_arm(); /* before ncurses, which leaves handlers that are there */
-    restore_listen();
     if (!comes_to_foreground()) {
-        restore_unlisten();
         restore_disarm();
         free(terminal);
         return STATUS_OK;
@@ -103,7 +107,6 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     stderr_keep();
     terminal->screen = newterm(NULL, printable_below(stdout), stdin);
     if (!terminal->screen) {
-        restore_unlisten();
         restore_disarm();
         stderr_show();
         free(terminal);
@@ -112,34 +115,34 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
     restore_watch_size();
     terminal->forget = true;
     if (!set_up(terminal, no_colour, mouse)) {
-        terminal_close(terminal);
+        terminal_close(&terminal->told);
         return error_set(err, STATUS_RUN, "no memory for a screen");
     }
     restore_screen_entered();
-    *out = terminal;
+    *out = &terminal->told;
     return STATUS_OK;
 }
 
 /* A terminal that takes no bytes blocks this, as it does every program, until a signal asks to end: then `stuck` is
  * set. A write that was interrupted may return a part, and if writes do not block, the signal may come just before
  * the wait. */
-static void send_bytes(struct terminal *terminal)
+static void send_bytes(struct own *terminal)
 {
     enum { LOOKS_AGAIN_MS = 500 };
-    const char *at = terminal->painter.bytes;
-    size_t left = terminal->painter.length;
+    const uint8_t *at = terminal->painter.out.at;
+    size_t left = terminal->painter.out.count;
     while (left > 0) {
         const ssize_t count = write(STDOUT_FILENO, at, left);
         const bool full = count < 0 && errno == EAGAIN;
         if (count < 0 && !full && errno != EINTR) return;
         if (count > 0) at += count, left -= (size_t)count;
-        terminal->stuck = left > 0 && restore_end_asked();
+        terminal->stuck = left > 0 && restore_asked(RESTORE_END);
         if (terminal->stuck) return;
         if (full) poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, LOOKS_AGAIN_MS);
     }
 }
 
-static void leave_screen(struct terminal *terminal)
+static void leave_screen(struct own *terminal)
 {
     const bool at_once = !restore_is_entered() || restore_in_background();
     painter_leave(&terminal->painter, LINES - 1); /* a terminal without a second screen goes on writing here */
@@ -149,51 +152,33 @@ static void leave_screen(struct terminal *terminal)
     restore_screen_left();
 }
 
-void terminal_close(struct terminal *terminal)
+void terminal_close(struct terminal *told)
 {
+    struct own *terminal = own_of(told);
     if (!terminal) return;
     leave_screen(terminal);
-    restore_unlisten();
     restore_disarm();
     stderr_show();
     if (terminal->keys) delwin(terminal->keys);
     delscreen(terminal->screen);
     surface_release(&terminal->shown);
-    painter_release(&terminal->painter);
+    bytes_release(&terminal->painter.out);
     free(terminal);
 }
 
-void terminal_listen(struct terminal *terminal, bool listens)
+void terminal_listen(bool listens)
 {
-    (void)terminal;
-    (listens ? restore_listen : restore_unlisten)();
+    restore_listen(listens);
 }
 
-bool terminal_has_colour(const struct terminal *terminal)
+void terminal_size(int *columns, int *rows)
 {
-    return terminal->has_colour;
-}
-
-enum depth terminal_depth(const struct terminal *terminal)
-{
-    return terminal->painter.depth;
-}
-
-void terminal_size(const struct terminal *terminal, int *columns, int *rows)
-{
-    (void)terminal;
     getmaxyx(stdscr, *rows, *columns);
 }
 
 void terminal_forget(struct terminal *terminal)
 {
-    terminal->forget = true;
-}
-
-int terminal_fd(const struct terminal *terminal)
-{
-    (void)terminal;
-    return STDIN_FILENO;
+    own_of(terminal)->forget = true;
 }
 
 int terminal_poll(struct pollfd *fds, nfds_t count, const struct timespec *wait)
@@ -207,7 +192,7 @@ int terminal_poll(struct pollfd *fds, nfds_t count, const struct timespec *wait)
 }
 
 /* A copy of what is on the screen, of the surface's size; false if it had to be made anew. */
-static bool has_copy(struct terminal *terminal, const struct surface *surface)
+static bool has_copy(struct own *terminal, const struct surface *surface)
 {
     if (terminal->shown.cells && terminal->shown.columns == surface->columns && terminal->shown.rows == surface->rows)
         return true;
@@ -217,7 +202,7 @@ static bool has_copy(struct terminal *terminal, const struct surface *surface)
 }
 
 /* The next frame enters the screen; ncurses then switches on keypad and mouse, too. */
-static void enter_again(struct terminal *terminal)
+static void enter_again(struct own *terminal)
 {
     if (!comes_to_foreground()) return;
     reset_prog_mode();
@@ -230,33 +215,29 @@ void terminal_suspend(struct terminal *terminal)
     endwin();
     restore_screen_left();
     restore_stop_here();
-    restore_continued();
-    enter_again(terminal);
+    restore_taken(RESTORE_CONTINUED);
+    enter_again(own_of(terminal));
 }
 
 /* After a stop that left the screen as it was: other programs may have changed it, and the modes. */
-static void come_back(struct terminal *terminal)
+static void come_back(struct own *terminal)
 {
     if (!comes_to_foreground()) return;
     endwin();
     enter_again(terminal);
 }
 
-struct terminal_cost terminal_cost(const struct terminal *terminal)
-{
-    return terminal->cost;
-}
-
 /* A screen of plain blanks, as ncurses knows how to make it: also after a pause in the background. */
-static void clear_screen(struct terminal *terminal)
+static void clear_screen(struct own *terminal)
 {
     clearok(curscr, TRUE);
     refresh();
     terminal->forget = false;
 }
 
-void terminal_show(struct terminal *terminal, const struct surface *surface)
+void terminal_show(struct terminal *told, const struct surface *surface)
 {
+    struct own *terminal = own_of(told);
     bool all = !has_copy(terminal, surface) || terminal->forget;
     if (all) clear_screen(terminal);
     terminal->forget =
@@ -265,8 +246,8 @@ void terminal_show(struct terminal *terminal, const struct surface *surface)
         memcpy(terminal->shown.cells, surface->cells,
                (size_t)surface->columns * (size_t)surface->rows * sizeof *surface->cells);
     send_bytes(terminal);
-    terminal->cost.frames++;
-    terminal->cost.bytes += (int64_t)terminal->painter.length;
+    told->frames++;
+    told->bytes += (int64_t)terminal->painter.out.count;
 }
 
 static uint32_t special_key(wint_t code)
@@ -295,24 +276,19 @@ static uint32_t take_pointing(struct terminal *terminal)
     enum pointing what = event.bstate & BUTTON4_PRESSED   ? POINTING_WHEEL_UP
                          : event.bstate & BUTTON5_PRESSED ? POINTING_WHEEL_DOWN
                                                           : POINTING_CLICK;
-    terminal->pointing = (struct terminal_pointing){what, event.x, event.y};
+    terminal->pointing.what = what, terminal->pointing.x = event.x, terminal->pointing.y = event.y;
     return INPUT_MOUSE;
-}
-
-struct terminal_pointing terminal_pointing(const struct terminal *terminal)
-{
-    return terminal->pointing;
 }
 
 uint32_t terminal_key(struct terminal *terminal)
 {
     wint_t code;
-    if (restore_end_asked()) return INPUT_GONE;
-    if (restore_stop_asked()) return terminal_suspend(terminal), INPUT_RESIZE;
-    if (restore_continued()) return come_back(terminal), INPUT_RESIZE;
-    const bool resized = restore_resized();
+    if (restore_asked(RESTORE_END)) return INPUT_GONE;
+    if (restore_taken(RESTORE_STOP)) return terminal_suspend(terminal), INPUT_RESIZE;
+    if (restore_taken(RESTORE_CONTINUED)) return come_back(own_of(terminal)), INPUT_RESIZE;
+    const bool resized = restore_taken(RESTORE_RESIZED);
     if (resized) terminal_forget(terminal);
-    switch (wget_wch(terminal->keys, &code)) {
+    switch (wget_wch(own_of(terminal)->keys, &code)) {
     case KEY_CODE_YES: return code == KEY_MOUSE ? take_pointing(terminal) : special_key(code);
     case OK: return code == '\n' ? '\r' : code == 127 || code == 8 ? INPUT_BACKSPACE : (uint32_t)code;
     default: return resized ? INPUT_RESIZE : INPUT_NONE;

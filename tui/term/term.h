@@ -12,7 +12,15 @@
 #include "tui/draw/surface.h"
 #include "tui/input/keys.h"
 
-struct terminal;
+enum pointing { POINTING_CLICK, POINTING_WHEEL_UP, POINTING_WHEEL_DOWN };
+
+/* What others read of a terminal that is open. */
+struct terminal {
+    bool has_colour;
+    enum depth depth;
+    struct { enum pointing what; int x, y; } pointing; /* the event of the last INPUT_MOUSE */
+    int64_t frames, bytes;                             /* frames shown, and bytes sent to the terminal for them */
+};
 
 /* False, with the reason: not a terminal, or TERM is dumb or unknown. Changes nothing. */
 bool terminal_fits(struct error *err);
@@ -23,22 +31,14 @@ int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct erro
 void terminal_close(struct terminal *terminal);
 
 /* listens false: blocks signals again, as before terminal_open(), while no loop reads keys. */
-void terminal_listen(struct terminal *terminal, bool listens);
+void terminal_listen(bool listens);
 
-bool terminal_has_colour(const struct terminal *terminal);
-enum depth terminal_depth(const struct terminal *terminal);
 bool terminal_is_utf8(void);
-void terminal_size(const struct terminal *terminal, int *columns, int *rows);
+void terminal_size(int *columns, int *rows);
 void terminal_show(struct terminal *terminal, const struct surface *surface);
 void terminal_forget(struct terminal *terminal); /* the next terminal_show() sends every cell */
 
 void terminal_suspend(struct terminal *terminal); /* stops the program as Ctrl-Z does; returns after fg */
-
-/* Frames shown, and bytes sent to the terminal for them. */
-struct terminal_cost { int64_t frames, bytes; };
-struct terminal_cost terminal_cost(const struct terminal *terminal);
-
-int terminal_fd(const struct terminal *terminal);
 
 /* ppoll() that also returns for a signal that terminal_key() reports, even one that came just before. wait NULL: no
  * limit. */
@@ -47,18 +47,3 @@ int terminal_poll(struct pollfd *fds, nfds_t count, const struct timespec *wait)
 /* The next key; INPUT_NONE: no key is waiting; INPUT_RESIZE: the size changed or the program continued after a stop;
  * INPUT_GONE: a signal asked to end (SIGINT, SIGTERM, SIGHUP). SIGTSTP stops the program within this call. */
 uint32_t terminal_key(struct terminal *terminal);
-
-/* The event of the last INPUT_MOUSE. */
-enum pointing { POINTING_CLICK, POINTING_WHEEL_UP, POINTING_WHEEL_DOWN };
-struct terminal_pointing { enum pointing what; int x, y; };
-struct terminal_pointing terminal_pointing(const struct terminal *terminal);
-
-/* ---- terminfo.c: reads the terminal's description. Separate from term.c because <term.h> defines macros named
- * `columns`, `lines` and hundreds more. ---- */
-
-/* The bytes that restore the terminal's screen from before; mouse: they also turn the mouse off. False: TERM is not
- * known here. */
-bool terminfo_leave(char *out, size_t room, bool mouse);
-
-/* How many colours TERM has; -1: TERM is not known here. */
-int terminfo_colours(void);

@@ -2,7 +2,7 @@
  * operation; below, what is chosen in figures. In small, the compute lanes of one step. */
 #include "tui/timeline/timeline.h"
 
-#include <stdio.h>
+#include <string.h>
 
 static bool nothing_yet(struct canvas canvas, const struct scene *scene)
 {
@@ -24,13 +24,12 @@ static struct timeline_needs needs_of(const struct scene *scene, int columns)
     struct filter filter = filter_of(scene->state->filter);
     const struct window window = timeline_window(scene);
     int ranks = history_ranks(scene->history, window.from_ns, window.to_ns),
-        last = filter.last_rank < ranks ? filter.last_rank : ranks - 1;
+        last = smaller(filter.last_rank, ranks - 1);
     const uint32_t there = run_lanes(scene->model), shown = filter.lanes & there;
-    struct timeline_needs needs = {filter.first_rank < last ? filter.first_rank : last, 0, scene->state->rank,
-                                   shown ? shown : there, legend_rows(scene, columns)};
+    struct timeline_needs needs = {smaller(filter.first_rank, last), 0, scene->state->rank, shown ? shown : there,
+                                   legend_rows(scene, columns)};
     needs.rank_count = last - needs.first_rank + 1;
-    if (needs.chosen < needs.first_rank) needs.chosen = needs.first_rank;
-    if (needs.chosen > last) needs.chosen = last;
+    needs.chosen = within(needs.chosen, needs.first_rank, last);
     return needs;
 }
 
@@ -91,13 +90,11 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane_lanes(struct canvas canvas, const struct scene *scene, int ranks, int shown)
 {
     struct window window = timeline_window(scene);
-    const uint32_t there = run_lanes(scene->model);
-    int first = scene->state->rank - shown / 2, y = 0;
-    first = first > ranks - shown ? ranks - shown : first < 0 ? 0 : first;
+    int first = list_top(scene->state->rank, ranks, shown), y = 0;
     for (int i = 0; i < shown; i++) {
         draw_number(canvas, y, first + i, scene);
         for (enum lane lane = 0; lane < LANES; lane++)
-            if (there >> lane & 1)
+            if (run_lanes(scene->model) >> lane & 1)
                 timeline_draw_lane(canvas_part(canvas, 0, y++, canvas.at.columns, 1), scene, &window, first + i, lane);
     }
 }
@@ -105,17 +102,16 @@ static void draw_pane_lanes(struct canvas canvas, const struct scene *scene, int
 static void draw_pane_title(struct canvas canvas, const struct scene *scene, int hidden, bool focused)
 {
     const struct history_step *step = timeline_step(scene);
-    char title[160] = "timeline", verdict[128], more[32] = "";
-    if (hidden > 0) snprintf(more, sizeof more, " %d more rank%s: T ", hidden, hidden > 1 ? "s" : "");
-    if (step && timeline_stands(scene, step))
-        snprintf(title, sizeof title, "step %u by operations, rank %d", step->step, scene->state->rank);
-    else if (step) {
-        int at = snprintf(title, sizeof title, "step %u, rank %d: ", step->step, scene->state->rank);
-        timeline_verdict(verdict, sizeof verdict, canvas.at.columns - at - 4 - utf8_columns(more), scene);
-        snprintf(title + at, sizeof title - (size_t)at, "%s", verdict);
-    }
-    draw_title(canvas, 0, focused, title);
-    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, more);
+    const bool stands = step && timeline_stands(scene, step);
+    const struct text more = text_of(hidden > 0 ? " %d more rank%s: T " : "", hidden, plural(hidden));
+    struct text title = text_of(!step    ? "timeline"
+                                : stands ? "step %u by operations, rank %d"
+                                         : "step %u, rank %d: ",
+                                step ? step->step : 0, scene->state->rank);
+    const int room = canvas.at.columns - (int)strlen(title.text) - 4 - utf8_columns(more.text);
+    if (step && !stands) text_add(&title, "%s", timeline_verdict(room, scene).text);
+    draw_title(canvas, 0, focused, "%s", title.text);
+    draw_right(canvas, canvas.at.columns - 1, 0, STYLE_TEXT, more.text);
 }
 
 /* The step in small, whatever the user looks at in the view itself: a title with the verdict, lanes, the legend. */
@@ -129,7 +125,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const int ranks = history_ranks(scene->history, window.from_ns, window.to_ns), rows = canvas.at.rows - 1,
               lanes = run_lane_count(scene->model), legend = legend_rows(scene, canvas.at.columns);
     int room = rows >= lanes + legend ? rows - legend : rows, shown = room / lanes;
-    shown = shown > ranks ? ranks : shown < 1 ? 1 : shown;
+    shown = within(shown, 1, ranks);
     draw_pane_title(canvas, &in_small, ranks - shown, focused);
     if (nothing_yet(canvas, scene)) return;
     draw_pane_lanes(canvas_part(canvas, 0, 1, canvas.at.columns, room), &in_small, ranks, shown);

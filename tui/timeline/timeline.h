@@ -105,6 +105,8 @@ void timeline_columns(struct column out[], int columns, const struct scene *scen
 /* Why the lane waited before this span; also for a span that has not ended, whose record does not say so yet. */
 struct stall_reason timeline_wait(const struct scene *scene, int rank, const struct span *span);
 uint64_t span_end(const struct scene *scene, const struct span *span);
+/* NULL: not kept; op -1: none. */
+const struct span *span_of_op(const struct history *history, int rank, enum lane lane, uint32_t step, int op);
 /* If the lane's newest span has ended and its step has not: the reason why its next operation waits, and since when. */
 struct stall_reason timeline_pending(const struct scene *scene, int rank, enum lane lane, uint64_t *since_ns);
 
@@ -138,11 +140,9 @@ void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const s
 /* Returns the rows that it needs; the canvas may have fewer, or none. */
 int timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
-/* The longest waits of a step, of all ranks and lanes, as a table. */
-void timeline_draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step);
 /* "prefetch hid 83 % of gather time; 3 stalls before blocks, 1.2 ms", for the step that is shown; its overlap if it
  * has no gathers. At most `columns`. */
-void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene);
+struct text timeline_verdict(int columns, const struct scene *scene);
 
 /* ---- the selection and the keys (timeline_keys.c) -------------------------------------------------------------------- */
 

@@ -1,20 +1,14 @@
 /* The axis: a row of steps as long as they took, with the cursor in it, and a row of ticks, with marks A and B and markers. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "tui/draw/chart.h"
 #include "tui/timeline/timeline.h"
 
-static int clipped(int column, int columns)
-{
-    return column < 0 ? 0 : column > columns ? columns : column;
-}
-
 /* ---- steps ------------------------------------------------------------------------------------------------------------ */
 
 struct bracket {
-    char names[3][64];
+    struct text names[3];
     int count;
 }; /* longest first */
 
@@ -27,39 +21,32 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
     if (ends && end - x > 1) draw_character(canvas, end - 1, 0, STYLE_TITLE, 0x2524);
     for (int i = 0; i < bracket->count; i++) {
         bool last = i == bracket->count - 1; /* a bare number needs no blanks */
-        if (utf8_columns(bracket->names[i]) + (last ? 2 : 4) > end - x) continue;
-        draw_format(canvas, x + 1, 0, STYLE_TITLE, last ? "%s" : " %s ", bracket->names[i]);
+        if (utf8_columns(bracket->names[i].text) + (last ? 2 : 4) > end - x) continue;
+        draw_format(canvas, x + 1, 0, STYLE_TITLE, last ? "%s" : " %s ", bracket->names[i].text);
         return;
     }
 }
 
 /* "stage 2 · "; "": not known. */
-static const char *stage_text(char out[24], int stage)
+static struct text stage_text(int stage)
 {
-    out[0] = '\0';
-    if (stage != RUN_UNKNOWN) snprintf(out, 24, "stage %d · ", stage);
-    return out;
+    return text_of(stage == RUN_UNKNOWN ? "" : "stage %d · ", stage);
 }
 
-static void name_step(struct bracket *bracket, const struct history_step *step)
+static struct bracket step_names(const struct history_step *step)
 {
-    char time[FORMAT_ROOM] = "in progress", stage[24];
-    if (step->ended_ns) format_time(time, step->ended_ns - step->begun_ns);
-    bracket->count = 3;
-    snprintf(bracket->names[0], sizeof bracket->names[0], "step %u · %s%s", step->step, stage_text(stage, step->stage),
-             time + strspn(time, " "));
-    snprintf(bracket->names[1], sizeof bracket->names[1], "step %u", step->step);
-    snprintf(bracket->names[2], sizeof bracket->names[2], "%u", step->step);
+    const struct text took =
+        step->ended_ns ? format_time_bare(step->ended_ns - step->begun_ns) : text_of("in progress");
+    return (struct bracket){{text_of("step %u · %s%s", step->step, stage_text(step->stage).text, took.text),
+                             text_of("step %u", step->step), text_of("%u", step->step)},
+                            3};
 }
 
-static void name_stage(struct bracket *bracket, const struct history_step *first, const struct history_step *last)
+static struct bracket stage_names(const struct history_step *first, const struct history_step *last)
 {
-    char stage[24];
-    snprintf(bracket->names[0], sizeof bracket->names[0], "%ssteps %u to %u", stage_text(stage, first->stage),
-             first->step, last->step);
-    bracket->count = first->stage == RUN_UNKNOWN ? 1 : 3;
-    snprintf(bracket->names[1], sizeof bracket->names[1], "stage %d", first->stage);
-    snprintf(bracket->names[2], sizeof bracket->names[2], "%d", first->stage);
+    return (struct bracket){{text_of("%ssteps %u to %u", stage_text(first->stage).text, first->step, last->step),
+                             text_of("stage %d", first->stage), text_of("%d", first->stage)},
+                            first->stage == RUN_UNKNOWN ? 1 : 3};
 }
 
 static uint64_t end_of(const struct scene *scene, const struct history_step *step)
@@ -86,16 +73,14 @@ static void draw_steps(struct canvas canvas, const struct scene *scene, const st
     bool many = are_many(scene, window, columns);
     for (int i = 0; i < count; i++) {
         const struct history_step *first = history_step(scene->history, i), *last = first;
-        struct bracket bracket;
         if (!is_within(scene, first, window)) continue;
         while (many && i + 1 < count && history_step(scene->history, i + 1)->stage == first->stage &&
                is_within(scene, history_step(scene->history, i + 1), window))
             last = history_step(scene->history, ++i);
-        if (first == last) name_step(&bracket, first);
-        else name_stage(&bracket, first, last);
+        const struct bracket bracket = first == last ? step_names(first) : stage_names(first, last);
         int x = window_column(window, columns, first->begun_ns),
             end = window_column(window, columns, end_of(scene, last));
-        draw_bracket(canvas, clipped(x, columns), clipped(end, columns), &bracket, x >= 0,
+        draw_bracket(canvas, within(x, 0, columns), within(end, 0, columns), &bracket, x >= 0,
                      last->ended_ns && end <= columns);
     }
 }
@@ -112,7 +97,7 @@ void timeline_draw_steps(struct canvas canvas, const struct scene *scene, const 
 
 /* ---- ticks ------------------------------------------------------------------------------------------------------------ */
 
-static int format_tick(char *out, size_t room, double ns, double step_ns)
+static struct text tick_text(double ns, double step_ns)
 {
     static const struct {
         double ns;
@@ -123,7 +108,7 @@ static int format_tick(char *out, size_t room, double ns, double step_ns)
     while (i < 3 && step_ns < units[i].ns * 0.00099) i++;
     int decimals = 0;
     for (double part = step_ns / units[i].ns; part < 0.999 && decimals < 6; part *= 10) decimals++;
-    return snprintf(out, room, "%.*f %s", decimals, ns / units[i].ns, units[i].name);
+    return text_of("%.*f %s", decimals, ns / units[i].ns, units[i].name);
 }
 
 /* Time is counted from the step that the window begins in; of many steps, from the first record. */
@@ -161,12 +146,11 @@ static void draw_tick_marks(struct canvas canvas, const struct scene *scene, con
     double step = chart_step(length / columns * room); /* leaves `room` columns between two ticks */
     double at = ceil(((double)window->from_ns - origin) / step) * step;
     for (; origin + at < (double)window->to_ns; at += step) {
-        char text[32];
-        int x = (int)((origin + at - (double)window->from_ns) / length * columns),
-            width = format_tick(text, sizeof text, at, step);
+        const struct text text = tick_text(at, step);
+        const int x = (int)((origin + at - (double)window->from_ns) / length * columns), width = (int)strlen(text.text);
         draw_character(canvas, x, 0, STYLE_DIM, 0x2502);
         if (x + 1 + width <= columns && !is_marked(&canvas, scene->state, window, x, x + 2 + width))
-            draw_text(canvas, x + 1, 0, STYLE_DIM, text);
+            draw_text(canvas, x + 1, 0, STYLE_DIM, text.text);
     }
 }
 
@@ -210,6 +194,6 @@ void timeline_draw_ticks(struct canvas canvas, const struct scene *scene, const 
     if (!state->span.open) return;
     int from = window_column(window, axis.at.columns, state->span.from_ns),
         to = window_column(window, axis.at.columns, state->span.to_ns);
-    draw_fill(axis, clipped(from, axis.at.columns), 0,
-              clipped(to + 1, axis.at.columns) - clipped(from, axis.at.columns), STYLE_SELECTED, 0x2550);
+    draw_fill(axis, within(from, 0, axis.at.columns), 0,
+              within(to + 1, 0, axis.at.columns) - within(from, 0, axis.at.columns), STYLE_SELECTED, 0x2550);
 }

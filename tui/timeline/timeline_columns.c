@@ -10,6 +10,11 @@ uint64_t span_end(const struct scene *scene, const struct span *span)
     return span->ended_ns ? span->ended_ns : shown_now(scene);
 }
 
+const struct span *span_of_op(const struct history *history, int rank, enum lane lane, uint32_t step, int op)
+{
+    return op < 0 ? NULL : history_span(history, rank, lane, history_span_of(history, rank, lane, step, (uint32_t)op));
+}
+
 /* The dependency of `span` that ended last; -1: not known. */
 static int last_met(const struct scene *scene, const struct schedule *schedule, int rank, const struct span *span)
 {
@@ -18,9 +23,7 @@ static int last_met(const struct scene *scene, const struct schedule *schedule, 
     int found = -1;
     for (int i = 0; i < op->dependency_count; i++) {
         int on = op->dependency[i].op;
-        enum lane lane = schedule->ops[on].lane;
-        int64_t number = history_span_of(scene->history, rank, lane, span->step, (uint32_t)on);
-        const struct span *met = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
+        const struct span *met = span_of_op(scene->history, rank, schedule->ops[on].lane, span->step, on);
         if (!met || met->ended_ns <= latest_ns) continue;
         latest_ns = met->ended_ns;
         found = on;
@@ -48,8 +51,7 @@ struct stall_reason timeline_pending(const struct scene *scene, int rank, enum l
     const struct dependency *awaited = next >= 0 ? progress_wait(&at, next) : NULL;
     if (!awaited || progress_running(&at, lane) >= 0) return none;
     for (last = next - 1; last >= 0 && at.plan->ops.ops[last].lane != lane; last--) {}
-    int64_t number = last >= 0 ? history_span_of(scene->history, rank, lane, at.step, (uint32_t)last) : -1;
-    const struct span *before = number >= 0 ? history_span(scene->history, rank, lane, number) : NULL;
+    const struct span *before = span_of_op(scene->history, rank, lane, at.step, last);
     const struct history_step *step = history_step_numbered(scene->history, at.step);
     if (last >= 0 ? !before : !step) return none;
     *since_ns = last >= 0 ? before->ended_ns : step->begun_ns;
@@ -192,19 +194,11 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
 
 /* ---- from far: sums -------------------------------------------------------------------------------------------------- */
 
-static enum mark mark_of_traffic(enum traffic kind)
-{
-    switch (kind) {
-    case TRAFFIC_ALL_GATHER: return MARK_GATHER;
-    case TRAFFIC_REDUCE_SCATTER: return MARK_REDUCE;
-    case TRAFFIC_ALL_REDUCE: return MARK_ALL_REDUCE;
-    case TRAFFIC_D2H: return MARK_OFFLOAD;
-    case TRAFFIC_H2D: return MARK_FETCH;
-    case TRAFFIC_NVME_READ: return MARK_SWAP_IN;
-    case TRAFFIC_NVME_WRITE: return MARK_SWAP_OUT;
-    default: return MARK_AGREE;
-    }
-}
+static const enum mark traffic_marks[TRAFFIC_KINDS] = {
+    [TRAFFIC_ALL_GATHER] = MARK_GATHER, [TRAFFIC_REDUCE_SCATTER] = MARK_REDUCE, [TRAFFIC_ALL_REDUCE] = MARK_ALL_REDUCE,
+    [TRAFFIC_BROADCAST] = MARK_AGREE,   [TRAFFIC_ALL_TO_ALL] = MARK_AGREE,      [TRAFFIC_D2H] = MARK_OFFLOAD,
+    [TRAFFIC_H2D] = MARK_FETCH,         [TRAFFIC_NVME_READ] = MARK_SWAP_IN,     [TRAFFIC_NVME_WRITE] = MARK_SWAP_OUT,
+    [TRAFFIC_CONTROL] = MARK_AGREE};
 
 static void columns_of_loads(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                              const struct window *window)
@@ -220,7 +214,7 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
         for (enum phase phase = 0; phase < PHASES; phase++)
             add_share(&shares, MARK_FORWARD + (enum mark)phase, load.phase_ns[phase], -1);
         for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
-            add_share(&shares, mark_of_traffic(kind), load.traffic_ns[kind], -1);
+            add_share(&shares, traffic_marks[kind], load.traffic_ns[kind], -1);
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
             if (why != STALL_PEERS) add_share(&shares, MARK_WAIT + (enum mark)why, load.waited_ns[why], -1);
         out[i] = choose(&shares, &cell);

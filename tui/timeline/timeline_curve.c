@@ -1,6 +1,6 @@
 /* Memory on the axis of the lanes: what the chosen rank held of a tier in each column at its fullest instant, stacked by category,
  * under the lines of plan and budget. */
-#include <stdio.h>
+#include <string.h>
 
 #include "tui/draw/bar.h"
 #include "tui/timeline/timeline.h"
@@ -69,7 +69,7 @@ static const struct line {
 static int row_of(struct canvas canvas, uint64_t bytes, uint64_t full)
 {
     const int rows = canvas.at.rows, row = full ? (int)((double)bytes / (double)full * rows) : 0;
-    return rows - 1 - (row < rows ? row : rows - 1);
+    return rows - 1 - smaller(row, rows - 1);
 }
 
 static void draw_line(struct canvas canvas, int y, const struct line *line)
@@ -94,28 +94,25 @@ static void draw_stack(struct canvas canvas, const struct run_instant instants[]
 }
 
 /* Adds a figure to the note if there is room for it. */
-static int note_bytes(char *note, int at, int room, const char *name, enum units units, uint64_t bytes)
+static void note_bytes(struct text *note, int room, const char *name, enum units units, uint64_t bytes)
 {
-    char text[FORMAT_ROOM];
-    int columns = snprintf(NULL, 0, "%s%s %s", at ? " · " : " ", name, format_bytes_bare(text, units, bytes));
-    if (at + columns >= room) return at;
-    return at + snprintf(note + at, (size_t)(room - at), "%s%s %s", at ? " · " : " ", name, text);
+    const struct text figure =
+        text_of("%s%s %s", *note->text ? " · " : " ", name, format_bytes_bare(units, bytes).text);
+    if (strlen(note->text) + strlen(figure.text) < (size_t)room) text_add(note, "%s", figure.text);
 }
 
 static void draw_curve_title(struct canvas canvas, const struct scene *scene, enum tier tier,
                              const struct memory_scale *scale, uint64_t most)
 {
     enum units units = scene->state->units;
-    char title[64], note[128];
-    snprintf(title, sizeof title, "%s memory of rank %d", tiers_name(tier), scene->state->rank);
-    int room = canvas.at.columns - 4 - draw_title(canvas, 0, false, title), at = 0;
-    if (room > (int)sizeof note) room = sizeof note;
+    struct text note = {""};
+    const int after = draw_title(canvas, 0, false, "%s memory of rank %d", tiers_name(tier), scene->state->rank),
+              room = canvas.at.columns - 4 - after;
     if (room < 2) return;
-    note[0] = '\0';
-    if (most) at = note_bytes(note, at, room, "fullest", units, most);
-    if (scale->has_planned) at = note_bytes(note, at, room, "plan", units, scale->planned);
-    if (scale->budget) at = note_bytes(note, at, room, "budget", units, scale->budget);
-    draw_format(canvas, canvas.at.columns - utf8_columns(note) - 2, 0, STYLE_TEXT, "%s ", note);
+    if (most) note_bytes(&note, room, "fullest", units, most);
+    if (scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
+    if (scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
+    draw_format(canvas, canvas.at.columns - utf8_columns(note.text) - 2, 0, STYLE_TEXT, "%s ", note.text);
 }
 
 /* Instants of the columns; returns the most bytes of them. What is not there yet is neither known nor unknown: empty. */
@@ -152,15 +149,14 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum t
     struct memory_scale scale = memory_scale(scene->model, tier);
     struct canvas plot =
         canvas_part(canvas, TIMELINE_GUTTER, 1, canvas.at.columns - TIMELINE_GUTTER, canvas.at.rows - 1);
-    char text[FORMAT_ROOM];
-    int columns = plot.at.columns < COLUMNS_MAX ? plot.at.columns : COLUMNS_MAX;
+    int columns = smaller(plot.at.columns, COLUMNS_MAX);
     if (columns < 1 || plot.at.rows < 1) return;
     take_plan_of(&scale, scene, tier, window);
     uint64_t most = fullest_of_columns(instants, columns, scene, tier, window);
     if (most > scale.full) scale.full = most;
     draw_curve_title(canvas, scene, tier, &scale, most);
     if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
-        draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(text, scene->state->units, scale.full > 0, scale.full));
+        draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(scene->state->units, scale.full > 0, scale.full).text);
     if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
     const int plan_y = row_of(plot, scale.planned, scale.full), budget_y = row_of(plot, scale.budget, scale.full);
     if (scale.has_planned) draw_line(plot, plan_y, &plan_line);

@@ -1,11 +1,78 @@
 /* Draws the details below the lanes: facts about the chosen operation, or the totals of an open span, else of the
  * step that is shown. Lines break only between facts, so that no size cuts a figure in two. */
-#include <stdio.h>
+#include <string.h>
 
 #include "engine/base/words.h"
 #include "engine/observe/progress.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
+
+/* ---- the longest waits of a step, where a search for lost time begins. A transfer that waits for compute to produce its data is normal, so
+ * such waits are left out. ---- */
+
+enum { WAITS_MAX = 24 };
+
+struct wait {
+    int rank;
+    enum lane lane;
+    const struct span *span;
+    uint64_t ns;
+};
+
+struct waits {
+    int count, room;
+    struct wait longest[WAITS_MAX];
+}; /* longest first */
+
+static void add_wait(struct waits *waits, struct wait wait)
+{
+    int at = waits->count;
+    while (at > 0 && waits->longest[at - 1].ns < wait.ns) at--;
+    if (at >= waits->room) return;
+    if (waits->count < waits->room) waits->count++;
+    memmove(&waits->longest[at + 1], &waits->longest[at], (size_t)(waits->count - 1 - at) * sizeof wait);
+    waits->longest[at] = wait;
+}
+
+static void collect(struct waits *waits, const struct scene *scene, const struct history_step *step)
+{
+    uint64_t end_ns = step->ended_ns ? step->ended_ns : shown_now(scene);
+    for (int rank = 0; rank < history_ranks(scene->history, step->begun_ns, end_ns); rank++)
+        for (enum lane lane = 0; lane < LANES; lane++) {
+            int64_t first, end;
+            history_spans(scene->history, rank, lane, step->begun_ns, end_ns, &first, &end);
+            for (; first < end; first++) {
+                const struct span *span = history_span(scene->history, rank, lane, first);
+                if (span && span->ended_ns && span->stall != STALL_NONE && span->stall != STALL_COMPUTE &&
+                    span->stall != STALL_GRADIENT)
+                    add_wait(waits, (struct wait){rank, lane, span, span->ready_ns - span->issued_ns});
+            }
+        }
+}
+
+static void draw_wait(struct canvas canvas, int y, const struct scene *scene, const struct wait *wait)
+{
+    struct pen pen = pen_at(canvas, 1, y);
+    struct mark_look look = mark_look(MARK_WAIT + (enum mark)wait->span->stall);
+    pen_right(&pen, 9, STYLE_STRONG, format_time(wait->ns).text);
+    pen_format(&pen, 6, STYLE_TEXT, "%d", wait->rank);
+    pen_left(&pen, 11, STYLE_TEXT, text_of("  %s", lane_name(wait->lane)).text);
+    pen_left(&pen, 18, STYLE_TEXT, span_text(scene->model, wait->span).text);
+    pen_left(&pen, 18, STYLE_TEXT, op_text(scene->model, wait->span->schedule, wait->span->waited_on).text);
+    pen_format(&pen, 1, look.style, "%c", stall_table[wait->span->stall].letter);
+    draw_text(canvas, pen.x + 1, y, STYLE_TEXT, stall_table[wait->span->stall].help);
+}
+
+static void draw_waits(struct canvas canvas, const struct scene *scene, const struct history_step *step)
+{
+    struct waits waits = {.room = canvas.at.rows - 1 < WAITS_MAX ? canvas.at.rows - 1 : WAITS_MAX};
+    if (waits.room < 2) return;
+    collect(&waits, scene, step);
+    if (!waits.count) return;
+    draw_heads(canvas, 1, 0, {9, "longest"}, {6, "rank"}, {-2, ""}, {-9, "lane"}, {-18, "operation"},
+               {-18, "waited for"}, {-4, "why"});
+    for (int i = 0; i < waits.count; i++) draw_wait(canvas, 1 + i, scene, &waits.longest[i]);
+}
 
 struct facts {
     struct canvas canvas;
@@ -35,19 +102,18 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
                            const struct span *span)
 {
     int user = gather_user(schedule, span->op);
-    int64_t number = user >= 0 ? history_span_of(scene->history, rank, LANE_COMPUTE, span->step, (uint32_t)user) : -1;
-    const struct span *use = number >= 0 ? history_span(scene->history, rank, LANE_COMPUTE, number) : NULL;
-    char label[LABEL_ROOM], time[FORMAT_ROOM];
-    if (user < 0 || !span->ended_ns || !op_label(label, scene->model, span->schedule, user)) return;
+    const struct span *use = span_of_op(scene->history, rank, LANE_COMPUTE, span->step, user);
+    const struct text label = op_text(scene->model, span->schedule, user);
+    if (user < 0 || !span->ended_ns || !*label.text) return;
     const char *how = span->prefetch ? "prefetched: " : "";
-    if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label);
+    if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label.text);
     else if (use->issued_ns >= span->ended_ns)
         fact(facts, STYLE_GOOD, "%sready %s before %s needed it", how,
-             format_time_bare(time, use->issued_ns - span->ended_ns), label);
+             format_time_bare(use->issued_ns - span->ended_ns).text, label.text);
     else
-        fact(facts, STYLE_WARN, "%s%s stood %s waiting for it", how, label,
-             format_time_bare(time,
-                              span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns)));
+        fact(facts, STYLE_WARN, "%s%s stood %s waiting for it", how, label.text,
+             format_time_bare(span->ended_ns - (use->issued_ns > span->issued_ns ? use->issued_ns : span->issued_ns))
+                 .text);
 }
 
 /* Who came last to a collective of the rank; the rank itself: nobody else is known. */
@@ -63,20 +129,18 @@ static int last_to_come(const struct scene *scene, int rank, const struct span *
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
 {
     struct stall_reason before = timeline_wait(scene, rank, span);
-    char label[LABEL_ROOM] = "", time[FORMAT_ROOM];
-    op_label(label, scene->model, span->schedule, before.op);
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
     else
-        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(time, before.ns), label,
-             stall_table[before.why].letter, stall_table[before.why].name);
+        fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(before.ns).text,
+             op_text(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_table[before.why].name);
     const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
-        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(time, span->peers_ns),
+        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(span->peers_ns).text,
              run_rank_text(name, scene->model, last));
     else if (span->peers_ns)
-        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(time, span->peers_ns));
-    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(time, span->paced_ns));
+        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(span->peers_ns).text);
+    if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(span->paced_ns).text);
 }
 
 /* Within its step. */
@@ -84,33 +148,30 @@ static void tell_times(struct facts *facts, const struct scene *scene, const str
 {
     const struct history_step *step = history_step_numbered(scene->history, span->step);
     uint64_t zero_ns = step && step->begun_ns <= span->issued_ns ? step->begun_ns : history_first_ns(scene->history);
-    char time[FORMAT_ROOM];
-    fact(facts, STYLE_TEXT, "issued %s", format_time_bare(time, span->issued_ns - zero_ns));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", format_time_bare(time, span->ready_ns - zero_ns));
-    fact(facts, STYLE_TEXT, "started %s", format_time_bare(time, span->started_ns - zero_ns));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", format_time_bare(time, span->ended_ns - zero_ns));
+    fact(facts, STYLE_TEXT, "issued %s", format_time_bare(span->issued_ns - zero_ns).text);
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ready %s", format_time_bare(span->ready_ns - zero_ns).text);
+    fact(facts, STYLE_TEXT, "started %s", format_time_bare(span->started_ns - zero_ns).text);
+    if (span->ended_ns) fact(facts, STYLE_TEXT, "ended %s", format_time_bare(span->ended_ns - zero_ns).text);
 }
 
-static const char *who_text(char out[TAKERS_ROOM], const struct run_header *header, const struct schedule *schedule,
-                            const struct op *op, int rank)
+static struct text who_text(const struct run_header *header, const struct schedule *schedule, const struct op *op,
+                            int rank)
 {
-    if (op->group != GROUP_WORLD) return takers_text(out, schedule, op, rank);
+    if (op->group != GROUP_WORLD) return takers_text(schedule, op, rank);
     int nodes = header->ranks_per_node > 0 ? (header->world + header->ranks_per_node - 1) / header->ranks_per_node : 1;
-    snprintf(out, TAKERS_ROOM, nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->world, nodes);
-    return out;
+    return text_of(nodes > 1 ? "all %d ranks, %d nodes" : "all %d ranks", header->world, nodes);
 }
 
 /* A copy between tiers: how much, how fast; of NVMe also how the requests went. */
 static void tell_copy(struct facts *facts, const struct scene *scene, int rank, enum lane lane, const struct span *span)
 {
     enum units units = scene->state->units;
-    char text[FORMAT_ROOM], slowest[FORMAT_ROOM];
     const uint64_t took_ns = span->ended_ns - span->started_ns;
     struct trace_of_io io;
     if (!span->ended_ns) return;
-    fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(text, units, span->sent_bytes));
+    fact(facts, STYLE_STRONG, "moved %s", format_bytes_bare(units, span->sent_bytes).text);
     if (took_ns)
-        fact(facts, STYLE_STRONG, "%s%s", format_rate(text, units, (double)span->sent_bytes * 1e9 / (double)took_ns),
+        fact(facts, STYLE_STRONG, "%s%s", format_rate(units, (double)span->sent_bytes * 1e9 / (double)took_ns).text,
              span->paced_ns ? " as paced" : ""); /* not so the table of flows, which takes slow motion out */
     if (!op_swaps(span->kind)) return;
     if (!history_io(scene->history, rank, lane, span, &io) || !io.busy_ns || !io.requests) {
@@ -119,8 +180,8 @@ static void tell_copy(struct facts *facts, const struct scene *scene, int rank, 
     }
     fact(facts, STYLE_TEXT, "%u request%s", io.requests, plural(io.requests));
     fact(facts, STYLE_TEXT, "depth %.1f, at most %u", (double)io.latency_ns / (double)io.busy_ns, io.deepest);
-    fact(facts, STYLE_TEXT, "latency %s, slowest %s", format_time_bare(text, io.latency_ns / io.requests),
-         format_time_bare(slowest, io.longest_ns));
+    fact(facts, STYLE_TEXT, "latency %s, slowest %s", format_time_bare(io.latency_ns / io.requests).text,
+         format_time_bare(io.longest_ns).text);
     if (!io.direct) fact(facts, STYLE_WARN, "through the page cache");
 }
 
@@ -129,12 +190,12 @@ static void tell_bytes(struct facts *facts, const struct scene *scene, const str
 {
     const struct op *op = &schedule->ops[span->op];
     enum units units = scene->state->units;
-    char bytes[FORMAT_ROOM], takers[TAKERS_ROOM];
     if (lane_kind(op->lane) != LANE_COMM) return;
-    fact(facts, STYLE_TEXT, "%s", who_text(takers, &scene->model->header, schedule, op, scene->state->selected.rank));
-    if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(bytes, units, (uint64_t)op->bytes));
-    if (span->ended_ns) fact(facts, STYLE_TEXT, scene->model->header.sent_by_formula ? "sent %s (ring formula)" : "sent %s",
-             format_bytes_bare(bytes, units, span->sent_bytes));
+    fact(facts, STYLE_TEXT, "%s", who_text(&scene->model->header, schedule, op, scene->state->selected.rank).text);
+    if (op->bytes) fact(facts, STYLE_TEXT, "payload %s", format_bytes_bare(units, (uint64_t)op->bytes).text);
+    if (span->ended_ns)
+        fact(facts, STYLE_TEXT, scene->model->header.sent_by_formula ? "sent %s (ring formula)" : "sent %s",
+             format_bytes_bare(units, span->sent_bytes).text);
     if (op->flush != FLUSH_NONE)
         fact(facts, STYLE_TEXT, op->flush == FLUSH_FULL ? "the next tensor did not fit the bucket" : "end of backward");
 }
@@ -144,12 +205,9 @@ static void draw_operation(struct canvas canvas, const struct scene *scene, cons
     const struct run_schedule *schedule = run_schedule_numbered(scene->model, span->schedule);
     const struct selection *selected = &scene->state->selected;
     struct facts facts = {canvas, 1, 1};
-    char label[LABEL_ROOM], title[160], time[FORMAT_ROOM];
-    span_label(label, scene->model, span);
-    snprintf(title, sizeof title, "%s · rank %d %s · step %u, %s · %s %s", label, selected->rank,
-             run_lane_name(scene->model, selected->lane), span->step, phase_name(span->phase), span->ended_ns ? "took" : "so far",
-             format_time_bare(time, span_end(scene, span) - span->started_ns));
-    draw_title(canvas, 0, true, title);
+    draw_title(canvas, 0, true, "%s · rank %d %s · step %u, %s · %s %s", span_text(scene->model, span).text,
+               selected->rank, run_lane_name(scene->model, selected->lane), span->step, phase_name(span->phase),
+               span->ended_ns ? "took" : "so far", format_time_bare(span_end(scene, span) - span->started_ns).text);
     if (schedule && schedule->has_ops && span->kind == OP_GATHER)
         tell_how_early(&facts, scene, selected->rank, &schedule->ops, span);
     tell_waits(&facts, scene, selected->rank, span);
@@ -168,12 +226,13 @@ static void tell_lane(struct facts *facts, const struct scene *scene, const stru
     uint64_t since_ns = 0;
     struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
     int running = progress_running(at, lane), next = progress_next(at, lane);
-    char label[LABEL_ROOM], awaited[LABEL_ROOM];
-    if (!op_label(label, scene->model, at->plan->number, running >= 0 ? running : next)) return;
-    if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label);
-    else if (pending.why != STALL_NONE && op_label(awaited, scene->model, at->plan->number, pending.op))
-        fact(facts, STYLE_STRONG, "%s: %s waits for %s", lane_name(lane), label, awaited);
-    else fact(facts, STYLE_STRONG, "%s: next is %s", lane_name(lane), label);
+    const struct text label = op_text(scene->model, at->plan->number, running >= 0 ? running : next),
+                      awaited = op_text(scene->model, at->plan->number, pending.op);
+    if (!*label.text) return;
+    if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label.text);
+    else if (pending.why != STALL_NONE && *awaited.text)
+        fact(facts, STYLE_STRONG, "%s: %s waits for %s", lane_name(lane), label.text, awaited.text);
+    else fact(facts, STYLE_STRONG, "%s: next is %s", lane_name(lane), label.text);
 }
 
 static void tell_now(struct facts *facts, const struct scene *scene)
@@ -189,7 +248,6 @@ static void tell_now(struct facts *facts, const struct scene *scene)
 static void tell_time_split(struct facts *facts, const struct totals *totals)
 {
     const struct temporal *t = &totals->temporal;
-    char time[FORMAT_ROOM];
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT,
          facts->canvas.at.columns < 120 ? "other lanes %.0f %%" : "compute idle, other lanes busy %.0f %%",
@@ -197,12 +255,12 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
     fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "hidden %.1f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
-    fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(time, t->communication_ns - t->overlapped_ns));
+    fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
 /* ": rank 2 in 18 of 18", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
  * there is none. */
-static const char *straggler_text(char out[64], int columns, const struct scene *scene, const struct history_step *of)
+static struct text straggler_text(int columns, const struct scene *scene, const struct history_step *of)
 {
     const struct run_step *step = of ? run_step_numbered(scene->model, of->step) : NULL;
     const struct run_schedule *plan = step ? run_schedule_numbered(scene->model, step->schedule) : NULL;
@@ -216,15 +274,13 @@ static const char *straggler_text(char out[64], int columns, const struct scene 
         collectives++;
         if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
     }
-    if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return "";
-    snprintf(out, 64, columns < 120 ? ": %s" : ": %s in %d of %d", run_rank_text(name, scene->model, straggler),
-             lasts[straggler], collectives);
-    return out;
+    if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return (struct text){""};
+    return text_of(columns < 120 ? ": %s" : ": %s in %d of %d", run_rank_text(name, scene->model, straggler),
+                   lasts[straggler], collectives);
 }
 
 static void tell_stalls(struct facts *facts, const struct totals *totals, const char *straggler)
 {
-    char time[FORMAT_ROOM];
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
         if (!totals->stall_ns[why]) continue;
         const char letter[2] = {stall_table[why].letter, '\0'};
@@ -232,42 +288,40 @@ static void tell_stalls(struct facts *facts, const struct totals *totals, const 
                            : facts->canvas.surface->ascii ? ":"
                                                           : "┊"; /* as in the legend */
         fact(facts, STYLE_TEXT, "%s %s %s%s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
-             format_time_bare(time, totals->stall_ns[why]), why == STALL_PEERS ? straggler : "");
+             format_time_bare(totals->stall_ns[why]).text, why == STALL_PEERS ? straggler : "");
     }
 }
 
 /* Copies between tiers first: there are lanes for them where they are. */
 static void tell_traffic(struct facts *facts, const struct totals *totals, enum units units, bool sent_by_formula)
 {
-    char bytes[FORMAT_ROOM], time[FORMAT_ROOM];
     for (enum traffic kind = TRAFFIC_D2H; kind < TRAFFIC_CONTROL; kind++) {
         const struct collective_totals *of = &totals->traffic[kind];
         if (of->count)
             fact(facts, STYLE_TEXT, "%lld %s, %s, exposed %s", (long long)of->count, traffic_name(kind),
-                 format_bytes_bare(bytes, units, of->sent_bytes), format_time_bare(time, of->exposed_ns));
+                 format_bytes_bare(units, of->sent_bytes).text, format_time_bare(of->exposed_ns).text);
     }
     new_line(facts);
     for (enum traffic kind = 0; kind < TRAFFIC_D2H; kind++) {
         const struct collective_totals *of = &totals->traffic[kind];
         if (of->count)
             fact(facts, STYLE_TEXT, sent_by_formula ? "%lld %s, payload %s" : "%lld %s, sent %s", (long long)of->count,
-                 traffic_name(kind), format_bytes_bare(bytes, units, sent_by_formula ? of->bytes : of->sent_bytes));
+                 traffic_name(kind), format_bytes_bare(units, sent_by_formula ? of->bytes : of->sent_bytes).text);
     }
 }
 
 /* A line for each lane between tiers, and the host's. */
 static void tell_lane_waits(struct facts *facts, const struct totals *totals)
 {
-    char time[FORMAT_ROOM];
     for (enum lane lane = LANE_D2H; lane < LANES; lane++) {
         bool any = false;
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
             const uint64_t ns = totals->lane_stall_ns[lane][why];
             if (!ns) continue;
-            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_table[why].letter, format_time_bare(time, ns));
+            if (any) fact(facts, STYLE_TEXT, "%c %s", stall_table[why].letter, format_time_bare(ns).text);
             else
                 fact(facts, STYLE_TEXT, "%s waited: %c %s", lane_name(lane), stall_table[why].letter,
-                     format_time_bare(time, ns));
+                     format_time_bare(ns).text);
             any = true;
         }
         if (any) new_line(facts);
@@ -276,11 +330,10 @@ static void tell_lane_waits(struct facts *facts, const struct totals *totals)
 
 static void tell_how_early_gathers(struct facts *facts, const struct prefetch_totals *prefetch)
 {
-    char time[FORMAT_ROOM];
     if (!prefetch->early_count) return;
     fact(facts, STYLE_TEXT, "%lld of %lld gathers ready before they were needed, by %s on average",
          (long long)prefetch->early_count, (long long)prefetch->gathers,
-         format_time_bare(time, prefetch->early_ns / (uint64_t)prefetch->early_count));
+         format_time_bare(prefetch->early_ns / (uint64_t)prefetch->early_count).text);
 }
 
 /* step: the one that they are of; NULL: of a span. */
@@ -296,8 +349,7 @@ static void tell_totals(struct facts *facts, const struct scene *scene, const st
     }
     tell_time_split(facts, totals);
     new_line(facts);
-    char straggler[64];
-    tell_stalls(facts, totals, straggler_text(straggler, facts->canvas.at.columns, scene, step));
+    tell_stalls(facts, totals, straggler_text(facts->canvas.at.columns, scene, step).text);
     new_line(facts);
     tell_traffic(facts, totals, scene->state->units, scene->model->header.sent_by_formula);
     new_line(facts);
@@ -310,15 +362,13 @@ static void draw_span(struct canvas canvas, const struct scene *scene)
 {
     struct facts facts = {canvas, 1, 1};
     struct totals totals;
-    char title[160], time[FORMAT_ROOM];
     uint64_t from_ns = scene->state->span.from_ns, to_ns = scene->state->span.to_ns;
     totals_of(&totals, scene->history, scene->model, scene->state->rank, from_ns, to_ns, 0);
     struct temporal *t =
         &totals.temporal; /* of the span that the title names, not only from its first operation to its last */
     t->window_ns = to_ns - from_ns;
     t->idle_ns = t->window_ns - t->compute_ns - t->non_compute_ns;
-    snprintf(title, sizeof title, "span of %s, rank %d", format_time_bare(time, to_ns - from_ns), scene->state->rank);
-    draw_title(canvas, 0, true, title);
+    draw_title(canvas, 0, true, "span of %s, rank %d", format_time_bare(to_ns - from_ns).text, scene->state->rank);
     tell_totals(&facts, scene, &totals, NULL);
 }
 
@@ -334,46 +384,37 @@ static bool totals_of_last(struct totals *totals, const struct scene *scene)
 }
 
 /* In one line of at most `columns`: the longest way of saying it that fits. */
-static void write_verdict(char *text, size_t room, int columns, const struct totals *totals)
-{
-    const struct prefetch_totals *p = &totals->prefetch;
-    const struct temporal *t = &totals->temporal;
-    uint64_t exposed_ns = t->communication_ns - t->overlapped_ns;
-    char time[FORMAT_ROOM], whole[FORMAT_ROOM];
-    const char *lost = format_time_bare(time, p->gathers ? p->stalled_ns : exposed_ns);
-    double share = p->gathers ? 100 * prefetch_hidden_share(p) : percent(t->overlapped_ns, t->communication_ns);
-    long long stalls = (long long)p->stalls;
-    if (p->gathers) {
-        snprintf(text, room, "prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s", share, stalls,
-                 plural(stalls), lost);
-        if (utf8_columns(text) > columns)
-            snprintf(text, room, "prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost);
-    } else if (t->communication_ns) {
-        snprintf(text, room, "overlap %.0f %%: of %s of communication %s exposed", share,
-                 format_time_bare(whole, t->communication_ns), lost);
-        if (utf8_columns(text) > columns) snprintf(text, room, "overlap %.0f %%; %s exposed", share, lost);
-    } else snprintf(text, room, "nothing was communicated");
-}
-
-void timeline_verdict(char *text, size_t room, int columns, const struct scene *scene)
+struct text timeline_verdict(int columns, const struct scene *scene)
 {
     struct totals totals;
-    if (totals_of_last(&totals, scene)) write_verdict(text, room, columns, &totals);
-    else snprintf(text, room, "overlap n/a");
+    if (!totals_of_last(&totals, scene)) return text_of("overlap n/a");
+    const struct prefetch_totals *p = &totals.prefetch;
+    const struct temporal *t = &totals.temporal;
+    const struct text lost = format_time_bare(p->gathers ? p->stalled_ns : t->communication_ns - t->overlapped_ns);
+    const double share = p->gathers ? 100 * prefetch_hidden_share(p) : percent(t->overlapped_ns, t->communication_ns);
+    const long long stalls = (long long)p->stalls;
+    if (!p->gathers && !t->communication_ns) return text_of("nothing was communicated");
+    const struct text whole = p->gathers
+                                  ? text_of("prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s",
+                                            share, stalls, plural(stalls), lost.text)
+                                  : text_of("overlap %.0f %%: of %s of communication %s exposed", share,
+                                            format_time_bare(t->communication_ns).text, lost.text);
+    if (utf8_columns(whole.text) <= columns) return whole;
+    return p->gathers ? text_of("prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost.text)
+                      : text_of("overlap %.0f %%; %s exposed", share, lost.text);
 }
 
 /* The title says what the step came to; of one that stands between two operations that would be the user's time. */
-static void write_title(char *title, size_t room, int columns, const struct scene *scene,
-                        const struct history_step *step)
+static struct text title_of(int columns, const struct scene *scene, const struct history_step *step)
 {
-    int rank = scene->state->rank, at;
-    if (timeline_stands(scene, step)) {
-        snprintf(title, room, "step %u stands between two operations, rank %d", step->step, rank);
-        return;
-    }
-    at = timeline_is_own(scene) ? snprintf(title, room, "step %u, rank %d: ", step->step, rank)
-                                : snprintf(title, room, "rank %d: ", rank);
-    timeline_verdict(title + at, room - (size_t)at, columns - at - 4, scene);
+    const int rank = scene->state->rank;
+    if (timeline_stands(scene, step))
+        return text_of("step %u stands between two operations, rank %d", step->step, rank);
+    struct text title = {""};
+    if (timeline_is_own(scene)) text_add(&title, "step %u, ", step->step);
+    text_add(&title, "rank %d: ", rank);
+    text_add(&title, "%s", timeline_verdict(columns - (int)strlen(title.text) - 4, scene).text);
+    return title;
 }
 
 static void draw_step(struct canvas canvas, const struct scene *scene)
@@ -381,15 +422,13 @@ static void draw_step(struct canvas canvas, const struct scene *scene)
     const struct history_step *step = timeline_step(scene);
     struct facts facts = {canvas, 1, 1};
     struct totals totals;
-    char title[160] = "no step";
-    if (step) write_title(title, sizeof title, canvas.at.columns, scene, step);
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "%s", step ? title_of(canvas.at.columns, scene, step).text : "no step");
     if (step && !step->ended_ns && !scene->state->behind) tell_now(&facts, scene);
     if (!step || timeline_stands(scene, step)) return;
     totals_of_last(&totals, scene);
     tell_totals(&facts, scene, &totals, step);
     new_line(&facts);
-    timeline_draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);
+    draw_waits(canvas_part(canvas, 0, facts.y, canvas.at.columns, canvas.at.rows), scene, step);
 }
 
 void timeline_draw_details(struct canvas canvas, const struct scene *scene)

@@ -5,9 +5,8 @@
 
 static const struct span *span_of(const struct history *history, const struct selection *selected)
 {
-    if (!selected->known) return NULL;
-    int64_t number = history_span_of(history, selected->rank, selected->lane, selected->step, selected->op);
-    return number >= 0 ? history_span(history, selected->rank, selected->lane, number) : NULL;
+    return span_of_op(history, selected->rank, selected->lane, selected->step,
+                      selected->known ? (int)selected->op : -1);
 }
 
 const struct span *timeline_selected(const struct scene *scene)
@@ -155,8 +154,7 @@ static bool zoom(struct view_state *state, const struct scene *scene, double fac
     struct window window = timeline_window(scene);
     struct window run = window_of_run(history_first_ns(scene->history), shown_now(scene));
     struct window zoomed = window_zoomed(window, factor, focus_time(scene, &window));
-    bool all = zoomed.to_ns - zoomed.from_ns >= run.to_ns - run.from_ns;
-    if (all) state->from_ns = 0, state->to_ns = UINT64_MAX;
+    if (zoomed.to_ns - zoomed.from_ns >= run.to_ns - run.from_ns) state->from_ns = 0, state->to_ns = UINT64_MAX;
     else set_window(state, zoomed);
     return true;
 }
@@ -172,9 +170,8 @@ static bool pan(struct view_state *state, const struct scene *scene, double shar
 /* All of it; again: back to the step. */
 static bool fit(struct view_state *state)
 {
-    bool all = state->to_ns == UINT64_MAX;
     state->from_ns = 0;
-    state->to_ns = all ? 0 : UINT64_MAX;
+    state->to_ns = state->to_ns == UINT64_MAX ? 0 : UINT64_MAX;
     return true;
 }
 

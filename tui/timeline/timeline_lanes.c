@@ -1,6 +1,5 @@
 /* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "V block' 3",
  * "V3", "V". A wait is a thread of thin lines that says by its letter what was waited for. */
-#include <stdio.h>
 
 #include "engine/observe/progress.h"
 #include "tui/draw/bar.h"
@@ -18,54 +17,46 @@ static uint32_t column_filling(const struct surface *surface, const struct colum
     return filling(surface, look.style, look.sign, look.pattern);
 }
 
-/* A wait that goes on, or the one before a span: the operation that is awaited. */
-static bool name_awaited(char out[LABEL_ROOM], const struct scene *scene, int rank, enum lane lane,
-                         const struct span *span)
+/* A wait that goes on, or the one before a span: the operation that is awaited; "": none. */
+static struct text awaited_text(const struct scene *scene, int rank, enum lane lane, const struct span *span)
 {
     uint64_t since_ns;
     struct progress at = progress_of(scene->model, rank);
     struct stall_reason reason =
         span ? timeline_wait(scene, rank, span) : timeline_pending(scene, rank, lane, &since_ns);
-    if (!span && !at.plan) return false;
-    return reason.op >= 0 && op_label(out, scene->model, span ? span->schedule : at.plan->number, reason.op);
+    if ((!span && !at.plan) || reason.op < 0) return (struct text){""};
+    return op_text(scene->model, span ? span->schedule : at.plan->number, reason.op);
 }
 
-/* "R reduce bucket 1", "R1": the letter shows where a box begins; false: neither is shorter than `room`. */
-static bool name_span(char out[LABEL_ROOM], int room, const struct scene *scene, const struct span *span,
-                      const char *letter)
+/* "R reduce bucket 1", where that is not shorter than `room` "R1", or "": the letter shows where a box begins. */
+static struct text name_of_span(int room, const struct scene *scene, const struct span *span, const char *letter)
 {
-    char label[LABEL_ROOM];
-    span_label(label, scene->model, span);
-    snprintf(out, LABEL_ROOM, "%s %.50s", letter, label);
-    if (utf8_columns(out) < room) return true;
+    const struct text name = text_of("%s %.50s", letter, span_text(scene->model, span).text);
     const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
-    if (number >= 0) snprintf(out, LABEL_ROOM, "%s%d", letter, number);
-    return number >= 0 && utf8_columns(out) < room;
+    if (utf8_columns(name.text) < room) return name;
+    return number >= 0 ? text_of("%s%d", letter, number) : (struct text){""};
 }
 
 /* The longest name that leaves a column of the pattern free, else the letter; boxes of one or two columns have only the letter. */
-static void name_box(char out[LABEL_ROOM], int room, const struct scene *scene, int rank, enum lane lane,
-                     const struct column *column)
+static struct text name_of_box(int room, const struct scene *scene, int rank, enum lane lane,
+                               const struct column *column)
 {
-    char awaited[LABEL_ROOM], letter[5];
-    bool named = false;
-    utf8_encode(letter, mark_look(column->mark).letter);
+    const struct text letter = text_of("%s", utf8_of(mark_look(column->mark).letter).text);
+    struct text name = {""};
     if (room > 2 && column->mark > MARK_UNKNOWN && column->span != COLUMN_SUMS) {
         const struct span *span = column->span >= 0 ? history_span(scene->history, rank, lane, column->span) : NULL;
         const bool waits = column->mark >= MARK_WAIT;
-        if (waits && name_awaited(awaited, scene, rank, lane, span))
-            named = snprintf(out, LABEL_ROOM, "%s %.40s ", letter, awaited) > 0 && utf8_columns(out) < room;
-        if (!waits && span) named = name_span(out, room, scene, span, letter);
+        const struct text awaited = waits ? awaited_text(scene, rank, lane, span) : name;
+        if (*awaited.text) name = text_of("%s %.40s ", letter.text, awaited.text);
+        if (!waits && span) name = name_of_span(room, scene, span, letter.text);
     }
-    if (!named) snprintf(out, LABEL_ROOM, "%s", letter);
+    return *name.text && utf8_columns(name.text) < room ? name : letter;
 }
 
 static void draw_box(struct canvas canvas, int x, const struct column columns[], int count, const struct scene *scene,
                      int rank, enum lane lane, bool selected)
 {
-    struct mark_look look = mark_look(columns->mark);
-    enum style style = selected ? STYLE_SELECTED : look.style;
-    char name[LABEL_ROOM];
+    enum style style = selected ? STYLE_SELECTED : mark_look(columns->mark).style;
     if (columns->mark == MARK_IDLE) return;
     for (int y = 0; y < canvas.at.rows; y++)
         for (int i = 0; i < count; i++)
@@ -73,8 +64,7 @@ static void draw_box(struct canvas canvas, int x, const struct column columns[],
     const int edges = selected && count > 2 ? 1 : 0;
     for (int y = 1; y < canvas.at.rows && columns->mark < MARK_WAIT; y++) /* the begin, in the rows below its letter */
         draw_character(canvas, x, y, style, 0x258f);
-    name_box(name, count - 2 * edges, scene, rank, lane, columns);
-    draw_text(canvas, x + edges, 0, style, name);
+    draw_text(canvas, x + edges, 0, style, name_of_box(count - 2 * edges, scene, rank, lane, columns).text);
     if (!edges) return;
     draw_character(canvas, x, 0, style, '[');
     draw_character(canvas, x + count - 1, 0, style, ']');

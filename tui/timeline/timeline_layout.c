@@ -43,13 +43,6 @@ static int place_lanes(struct timeline_layout *layout, int room, int ranks)
     return layout->rank_count ? layout->rank_count + layout->lane_count - 1 : 0;
 }
 
-/* The chosen rank stays in sight, in the middle where it can. */
-static int first_shown(int ranks, int shown, int chosen)
-{
-    int first = chosen - shown / 2, most = ranks - shown;
-    return first > most ? most : first < 0 ? 0 : first;
-}
-
 static struct rect rows_at(int *y, int columns, int rows)
 {
     struct rect at = {0, *y, rows ? columns : 0, rows};
@@ -79,7 +72,7 @@ void timeline_layout(struct timeline_layout *layout, int columns, int rows, cons
     layout->details = rows_at(&y, columns, details);
     layout->legend = (struct rect){0, rows - legend, legend ? columns : 0, legend};
     layout->first_rank =
-        needs->first_rank + first_shown(needs->rank_count, layout->rank_count, needs->chosen - needs->first_rank);
+        needs->first_rank + list_top(needs->chosen - needs->first_rank, needs->rank_count, layout->rank_count);
 }
 
 int timeline_row(const struct timeline_layout *layout, int chosen, int rank, enum lane lane)

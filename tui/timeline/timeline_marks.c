@@ -1,8 +1,15 @@
 /* The marks of a lane's activities, each with a letter, a pattern and a colour. Work fills its columns, waiting is a
  * row of thin lines, idling is blank, so the three differ before any letter is read. */
+#include <string.h>
+
+#include "tui/draw/bar.h"
+#include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 
-static const struct mark_look looks[MARK_WAIT] = {
+/* Of a wait; its letter and its help are those of its cause. */
+#define WAIT(stall, pattern, style, name, brief)                                                                       \
+    [MARK_WAIT + STALL_##stall] = {0, pattern, '-', STYLE_##style, name, brief, NULL}
+static const struct mark_look looks[MARKS] = {
     [MARK_IDLE] = {' ', ' ', ' ', STYLE_TEXT, "idle", "idle", ""},
     [MARK_UNKNOWN] = {'?', '?', '?', STYLE_UNKNOWN, "unknown", "lost", "records of this time are missing"},
     [MARK_FORWARD] = {'F', 0x2588, '/', STYLE_FORWARD, "forward", "fwd", "forward: a unit computes its output"},
@@ -32,43 +39,33 @@ static const struct mark_look looks[MARK_WAIT] = {
     [MARK_DEQUANTIZE] = {'K', 0x25a6, ')', STYLE_LANE_REFRESH, "dequantize", "dequant.",
                          "gathered blocks of int8 become parameters"},
     [MARK_AGREE] = {'C', 0x25aa, ';', STYLE_LANE_AGREE, "agree", "agree", "ranks exchange loss, norm and error flags"},
-    [MARK_OTHER] = {'X', 0x25aa, ':', STYLE_LANE_AGREE, "other", "other", "another collective or message of another program"},
-};
-
-static const struct {
-    uint32_t pattern;
-    enum style style;
-    const char *name, *brief;
-} waits[STALLS] = {
-    [STALL_NONE] = {' ', STYLE_TEXT, "idle", "idle"},
-    [STALL_GATHER] = {0x2500, STYLE_WAIT_GATHER, "gather", "gather"},
-    [STALL_BUCKET] = {0x2550, STYLE_WAIT_BUCKET, "bucket", "bucket"},
-    [STALL_REFRESH] = {0x254d, STYLE_WAIT_REFRESH, "refresh", "refresh"},
-    [STALL_COPY] = {0x254c, STYLE_WAIT_REFRESH, "copy", "copy"},
-    [STALL_COMPUTE] = {0x2509, STYLE_WAIT_COMPUTE, "compute", "compute"},
-    [STALL_MEMORY] = {0x2573, STYLE_WAIT_MEMORY, "no room", "no room"},
-    [STALL_ASKED] = {0x2571, STYLE_WAIT_LIMIT, "not asked for", "not asked"},
-    [STALL_LIMIT] = {0x253c, STYLE_WAIT_LIMIT, "no overlap", "no overl."},
-    [STALL_PEERS] = {0x250a, STYLE_WAIT_PEERS, "slowest rank", "slowest"},
-    [STALL_AGREE] = {0x2508, STYLE_WAIT_AGREE, "agree", "agree"},
-    [STALL_HOST] = {0x254e, STYLE_WAIT_COMPUTE, "host", "host"},
-    [STALL_NVME] = {0x254f, STYLE_WAIT_REFRESH, "nvme", "nvme"},
-    [STALL_GRADIENT] = {0x2504, STYLE_WAIT_BUCKET, "gradient", "gradient"},
-    [STALL_POOL] = {0x2505, STYLE_WAIT_MEMORY, "pool buffer", "pool"},
-    [STALL_PINNED] = {0x2574, STYLE_WAIT_MEMORY, "pinned room", "pinned"},
+    [MARK_OTHER] = {'X', 0x25aa, ':', STYLE_LANE_AGREE, "other", "other",
+                    "another collective or message of another program"},
+    WAIT(NONE, ' ', TEXT, "idle", "idle"),
+    WAIT(GATHER, 0x2500, WAIT_GATHER, "gather", "gather"),
+    WAIT(BUCKET, 0x2550, WAIT_BUCKET, "bucket", "bucket"),
+    WAIT(REFRESH, 0x254d, WAIT_REFRESH, "refresh", "refresh"),
+    WAIT(COPY, 0x254c, WAIT_REFRESH, "copy", "copy"),
+    WAIT(COMPUTE, 0x2509, WAIT_COMPUTE, "compute", "compute"),
+    WAIT(MEMORY, 0x2573, WAIT_MEMORY, "no room", "no room"),
+    WAIT(ASKED, 0x2571, WAIT_LIMIT, "not asked for", "not asked"),
+    WAIT(LIMIT, 0x253c, WAIT_LIMIT, "no overlap", "no overl."),
+    WAIT(PEERS, 0x250a, WAIT_PEERS, "slowest rank", "slowest"),
+    WAIT(AGREE, 0x2508, WAIT_AGREE, "agree", "agree"),
+    WAIT(HOST, 0x254e, WAIT_COMPUTE, "host", "host"),
+    WAIT(NVME, 0x254f, WAIT_REFRESH, "nvme", "nvme"),
+    WAIT(GRADIENT, 0x2504, WAIT_BUCKET, "gradient", "gradient"),
+    WAIT(POOL, 0x2505, WAIT_MEMORY, "pool buffer", "pool"),
+    WAIT(PINNED, 0x2574, WAIT_MEMORY, "pinned room", "pinned"),
 };
 
 struct mark_look mark_look(enum mark mark)
 {
-    if (mark < MARK_WAIT) return looks[mark];
-    enum stall why = (enum stall)(mark - MARK_WAIT);
-    return (struct mark_look){(uint32_t)stall_table[why].letter,
-                              waits[why].pattern,
-                              '-',
-                              waits[why].style,
-                              waits[why].name,
-                              waits[why].brief,
-                              stall_table[why].help};
+    struct mark_look look = looks[mark];
+    if (mark < MARK_WAIT) return look;
+    look.letter = (uint32_t)stall_table[mark - MARK_WAIT].letter;
+    look.help = stall_table[mark - MARK_WAIT].help;
+    return look;
 }
 
 /* In a box that holds more than work. */
@@ -81,22 +78,98 @@ uint32_t texture_sign(enum texture texture, bool ascii)
 
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
 {
-    if (op_lane(kind) == LANE_D2H) return MARK_OFFLOAD;
-    if (op_lane(kind) == LANE_H2D) return MARK_FETCH;
-    if (op_lane(kind) == LANE_NVME_READ) return MARK_SWAP_IN;
-    if (op_lane(kind) == LANE_NVME_WRITE) return MARK_SWAP_OUT;
-    switch (kind) {
-    case OP_GATHER: return prefetch ? MARK_PREFETCH : MARK_GATHER;
-    case OP_REDUCE_SCATTER: return MARK_REDUCE;
-    case OP_ALL_REDUCE: return MARK_ALL_REDUCE;
-    case OP_REFRESH: return MARK_REFRESH;
-    case OP_SECONDARY: return MARK_SECONDARY;
-    case OP_QUANTIZE: return MARK_QUANTIZE;
-    case OP_DEQUANTIZE: return MARK_DEQUANTIZE;
-    case OP_AGREE: return MARK_AGREE;
-    case OP_BROADCAST:
-    case OP_ALL_TO_ALL:
-    case OP_EXCHANGE: return MARK_OTHER;
-    default: return MARK_FORWARD + (enum mark)phase;
+    static const enum mark of_lane[LANES] = {[LANE_D2H] = MARK_OFFLOAD,
+                                             [LANE_H2D] = MARK_FETCH,
+                                             [LANE_NVME_READ] = MARK_SWAP_IN,
+                                             [LANE_NVME_WRITE] = MARK_SWAP_OUT};
+    static const enum mark of_kind[OP_KINDS] = {
+        [OP_GATHER] = MARK_GATHER,         [OP_REDUCE_SCATTER] = MARK_REDUCE, [OP_ALL_REDUCE] = MARK_ALL_REDUCE,
+        [OP_REFRESH] = MARK_REFRESH,       [OP_SECONDARY] = MARK_SECONDARY,   [OP_QUANTIZE] = MARK_QUANTIZE,
+        [OP_DEQUANTIZE] = MARK_DEQUANTIZE, [OP_AGREE] = MARK_AGREE,           [OP_BROADCAST] = MARK_OTHER,
+        [OP_ALL_TO_ALL] = MARK_OTHER,      [OP_EXCHANGE] = MARK_OTHER};
+    const enum mark mark = of_lane[op_lane(kind)] ? of_lane[op_lane(kind)] : of_kind[kind];
+    if (mark == MARK_GATHER && prefetch) return MARK_PREFETCH;
+    return mark ? mark : MARK_FORWARD + (enum mark)phase; /* what computes has the mark of its phase */
+}
+
+/* ---- the legend: only marks that the schedule which trains can bring about ---- */
+
+enum { NAMED_IN_FULL = 110, ROOMY = 160 }; /* columns */
+
+/* Where the next entry stands; entries go on in the next row, under the first one. */
+struct place {
+    struct canvas canvas;
+    int x, y;
+};
+
+enum { INDENT = 7 };
+
+static bool fits(const struct place *at, const char *sign, const char *name)
+{
+    return at->x + utf8_columns(sign) + 1 + utf8_columns(name) <= at->canvas.at.columns;
+}
+
+static void draw_entry(struct place *at, enum style style, const char *sign, const char *name)
+{
+    if (!fits(at, sign, name)) at->x = INDENT, at->y++;
+    at->x = draw_text(at->canvas, at->x, at->y, style, sign);
+    at->x = draw_text(at->canvas, at->x + 1, at->y, STYLE_TEXT, name) + 1 + (at->canvas.at.columns >= NAMED_IN_FULL);
+}
+
+static void draw_mark_entry(struct place *at, enum mark mark)
+{
+    const struct canvas canvas = at->canvas;
+    struct mark_look look = mark_look(mark);
+    uint32_t fill = filling(canvas.surface, look.style, look.sign, look.pattern);
+    const bool both = fill != ' ' && fill != look.letter;
+    const struct text sign = text_of("%s%s", utf8_of(look.letter).text, both ? utf8_of(fill).text : "");
+    draw_entry(at, look.style, sign.text, canvas.at.columns >= NAMED_IN_FULL ? look.name : look.brief);
+}
+
+/* Marks that an operation of the schedule brings about: while it runs, or while it waits for what it depends on. */
+static void mark_op(bool can[MARKS], const struct run_schedule *plan, int number)
+{
+    const struct op *op = &plan->ops.ops[number];
+    can[mark_of_op(op->kind, op->phase, op->prefetch)] = true;
+    for (int d = 0; d < op->dependency_count; d++) {
+        struct span waiting = {.ready_ns = 1, .op = (uint32_t)number, .waited_on = op->dependency[d].op};
+        if (plan->ops.ops[waiting.waited_on].lane != op->lane)
+            can[MARK_WAIT + (enum mark)stall_before(plan, &waiting).why] = true;
     }
+}
+
+/* False: operations were recorded without what they depend on. */
+static bool waits_are_known(const struct schedule *schedule)
+{
+    for (int i = 0; i < schedule->op_count; i++)
+        if (schedule->ops[i].dependency_count) return true;
+    return false;
+}
+
+int timeline_draw_legend(struct canvas canvas, const struct scene *scene)
+{
+    const struct run_schedule *training = run_training(scene->model),
+                              *schedule = training ? training : run_schedule_numbered(scene->model, TRACE_OBSERVED);
+    bool known = schedule && schedule->has_ops, ascii = canvas.surface->ascii, can[MARKS];
+    memset(can, !known, sizeof can);
+    for (int i = 0; known && i < schedule->ops.op_count; i++) mark_op(can, schedule, i);
+    for (enum mark mark = MARK_WAIT; training && known && !waits_are_known(&schedule->ops) && mark < MARKS; mark++)
+        can[mark] = mark == MARK_WAIT + (enum mark)STALL_COPY ? run_lane_count(scene->model) > 2
+                                                              : mark != MARK_WAIT + (enum mark)STALL_NVME;
+    const bool brief = canvas.at.columns < NAMED_IN_FULL;
+    const struct utf8 paced = utf8_of(texture_sign(TEXTURE_PACED, ascii)),
+                      peers = utf8_of(texture_sign(TEXTURE_PEERS, ascii));
+    struct place works = {canvas, INDENT, 0}, waited = {canvas, INDENT, 1};
+    draw_text(canvas, 1, 0, STYLE_DIM, "works");
+    /* of copies between tiers the lane's name says what they are */
+    for (enum mark mark = MARK_FORWARD; mark < (canvas.at.columns < ROOMY ? MARK_OFFLOAD : MARK_WAIT); mark++)
+        if (can[mark]) draw_mark_entry(&works, mark);
+    waited.y = works.y + 1;
+    draw_text(canvas, 1, waited.y, STYLE_DIM, "waits");
+    for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
+        if (can[MARK_WAIT + (enum mark)why] && why != STALL_PEERS) draw_mark_entry(&waited, MARK_WAIT + (enum mark)why);
+    draw_entry(fits(&works, paced.text, "paced") ? &works : &waited, STYLE_TEXT, paced.text, "paced");
+    draw_entry(&waited, STYLE_TEXT, peers.text, brief ? "slowest" : "for the slowest rank");
+    draw_entry(&waited, STYLE_UNKNOWN, "?", "unknown");
+    return waited.y + 1;
 }

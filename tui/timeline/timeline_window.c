@@ -136,8 +136,7 @@ int timeline_cursor(const struct scene *scene, const struct window *window, int 
 {
     uint64_t at_ns = scene->state->cursor_ns;
     if (!scene->state->behind || at_ns < window->from_ns || at_ns > window->to_ns) return -1;
-    int column = window_column(window, columns, at_ns);
-    return column < columns ? column : columns - 1;
+    return smaller(window_column(window, columns, at_ns), columns - 1);
 }
 
 static struct window placed(double from_ns, double length_ns)

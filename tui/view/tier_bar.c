@@ -1,7 +1,4 @@
-/* What a rank holds of a tier as one bar by category, with its figure: the building block of every picture of memory. */
 #include "tui/view/tier_bar.h"
-
-#include <stdio.h>
 
 #include "engine/observe/flows.h"
 
@@ -68,18 +65,17 @@ const struct run_instant *instant_shown(const struct run_tier *tier, const struc
     return state->bars_now || !tier->step_peak.known ? &tier->now : &tier->step_peak;
 }
 
-const char *instant_step(char out[32], const struct scene *scene)
+struct text instant_step(const struct scene *scene)
 {
     const uint32_t step = run_peak_step(scene->model);
-    if (scene->state->bars_now || !run_last_step_here(scene->model)) return "";
-    if (!step || shown_moves(scene)) return "the last whole step";
+    if (scene->state->bars_now || !run_last_step_here(scene->model)) return (struct text){""};
+    if (!step || shown_moves(scene)) return text_of("the last whole step");
     /* After a switch the plan beside it is of another stage. */
     const struct run_step *of = run_step_numbered(scene->model, step);
     const struct run_schedule *plan = run_training(scene->model);
     if (of && plan && of->stage != RUN_UNKNOWN && of->stage != plan->stage)
-        snprintf(out, 32, "step %u, at stage %d", step, of->stage);
-    else snprintf(out, 32, "step %u", step);
-    return out;
+        return text_of("step %u, at stage %d", step, of->stage);
+    return text_of("step %u", step);
 }
 
 struct memory_scale memory_scale(const struct run_model *model, enum tier which)
@@ -134,7 +130,7 @@ static void draw_mark(struct canvas canvas, int x, int y, int columns, const str
     if (!scale->has_planned || !scale->full) return;
     int at = (int)((double)scale->planned / (double)scale->full * columns);
     if (at < end) at = end;
-    draw_over(canvas, x + (at < columns ? at : columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
+    draw_over(canvas, x + smaller(at, columns - 1), y, STYLE_PLANNED, at <= columns ? 0x2503 : '>');
 }
 
 void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier which, const struct scene *scene,
@@ -166,12 +162,11 @@ void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier whi
     const int end = at.x + at.columns, bytes = bytes_columns(scene->state->units);
     const bool over = tier->has_budget && tier->budget_bytes && instant->live_bytes > tier->budget_bytes;
     const struct rect bar = {at.x, at.y, at.columns - bytes - 1, 1};
-    char text[FORMAT_ROOM];
     if (bar.columns >= BAR_LEAST) tier_bar_alone(canvas, bar, rank, which, scene, scale);
     if (!scale->used) draw_right(canvas, end, at.y, STYLE_DIM, "-");
     else
         draw_right(canvas, end, at.y, over ? STYLE_BAD : STYLE_STRONG,
-                   format_bytes(text, scene->state->units, instant->known, instant->live_bytes));
+                   format_bytes(scene->state->units, instant->known, instant->live_bytes).text);
 }
 
 const struct bucket_look bucket_looks[BUCKET_STATES] = {

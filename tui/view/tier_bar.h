@@ -18,7 +18,7 @@ void memory_scales(struct memory_scale out[TIERS], const struct run_model *model
  * with a mark for the plan, alone or with a figure at its right. The bar of a tier that no rank uses is empty. */
 const struct run_instant *instant_shown(const struct run_tier *tier, const struct view_state *state);
 /* "step 7": the step of those instants; "the last whole step" where it is not the same on all ranks, or changes; "" if bars show now. */
-const char *instant_step(char out[32], const struct scene *scene);
+struct text instant_step(const struct scene *scene);
 void tier_bar_alone(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
 void tier_bar_draw(struct canvas canvas, struct rect at, int rank, enum tier tier, const struct scene *scene, const struct memory_scale *scale);
 

@@ -166,7 +166,7 @@ const struct history_step *shown_step(const struct scene *scene);
 /* The newest whole step that had ended at time_ns; NULL: none is kept. */
 const struct history_step *shown_whole_at(const struct history *history, uint64_t time_ns);
 
-/* ---- filter.c: the filter of '\', a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (a prefix
+/* ---- the filter of '\': a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (a prefix
  * of a lane's name); the remaining words are a text that must occur. A view applies the parts that concern
  * it. ---- */
 

@@ -64,25 +64,25 @@ static int chosen_row(const struct buckets *buckets)
 /* ---- one bucket in a row ---- */
 
 /* "norm, block 3 67%", "block 2 33%, 1 67%": what is whole is named, of a part its share. Cut between names. */
-static void gradients_text(char out[64], int columns, const struct buckets *buckets, int op)
+static struct text gradients_text(int columns, const struct buckets *buckets, int op)
 {
     const struct op *flush = &buckets->ops->ops[op];
-    char name[OP_TEXT_ROOM], next[64], before = '\0';
-    out[0] = '\0';
+    struct text out = {""};
+    char before = '\0';
     for (int p = 0; p < flush->piece_count; p++) {
         const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
         const int64_t whole = piece->unit < buckets->units ? buckets->keep[piece->unit].elems : 0;
-        const char *number = strchr(unit_text(name, buckets->scene->model, piece->unit), ' ');
-        const char *shown = number && name[0] == before ? number + 1 : name; /* a block after a block */
-        snprintf(next, sizeof next, "%s%.60s", p ? ", " : "", shown);
-        if (whole > piece->elems) text_append(next, sizeof next, " %.0f%%", (double)piece->elems / (double)whole * 100);
-        if ((int)(strlen(out) + strlen(next)) > columns - (p + 1 < flush->piece_count)) {
-            strcat(out, "…");
-            return;
-        }
-        strcat(out, next);
-        before = name[0];
+        const struct text name = unit_text(buckets->scene->model, piece->unit);
+        const char *number = strchr(name.text, ' ');
+        const char *shown = number && name.text[0] == before ? number + 1 : name.text; /* a block after a block */
+        struct text next = text_of("%s%s", p ? ", " : "", shown);
+        if (whole > piece->elems) text_add(&next, " %.0f%%", (double)piece->elems / (double)whole * 100);
+        const bool fits = (int)(strlen(out.text) + strlen(next.text)) <= columns - (p + 1 < flush->piece_count);
+        text_add(&out, "%s", fits ? next.text : "…");
+        if (!fits) break;
+        before = name.text[0];
     }
+    return out;
 }
 
 /* The bar is as long as the largest bucket, or as the knob allows if that is near: what is filled, what is still to come. */
@@ -129,11 +129,10 @@ static struct op_times times_in(const struct buckets *buckets, uint32_t step, in
 /* How the flush went: in the open step if all ranks have ended it, else in the last whole one. */
 static struct op_times times_of(const struct buckets *buckets, int op, uint32_t *step)
 {
-    const struct run_model *model = buckets->scene->model;
     struct op_times times = {0};
     *step = buckets->at.step;
     if (*step) times = times_in(buckets, *step, op);
-    if (times.ranks == model->ranks || !buckets->measured || buckets->measured == *step) return times;
+    if (times.ranks == buckets->scene->model->ranks || !buckets->measured || buckets->measured == *step) return times;
     *step = buckets->measured;
     return times_in(buckets, *step, op);
 }
@@ -160,22 +159,19 @@ static int rank_columns(const struct buckets *buckets)
 static void draw_list_head(struct canvas canvas, int y, const struct buckets *buckets)
 {
     const int bytes = bytes_columns(buckets->scene->state->units);
-    char head[24];
-    snprintf(head, sizeof head, "  on rank %d", buckets->rank);
-    struct pen pen = pen_at(canvas, 0, y);
-    pen_heads(&pen, {4, "#"}, {-1, ""}, {-GRADIENTS_COLUMNS, "gradients"}, {bytes + 1, "bytes"},
-              {-(BAR_COLUMNS + 3), head}, {-1, ""}, {-11, "state"}, {9, "in flight"}, {10, "peer wait"}, {-2, ""},
-              {-rank_columns(buckets), "ranks"}, {-2, ""}, {-16, "flushed because"}, {12, "came last"}, {10, "behind"},
-              {10, "waited"});
+    const struct text head = text_of("  on rank %d", buckets->rank);
+    struct pen pen = draw_heads(canvas, 0, y, {4, "#"}, {-1, ""}, {-GRADIENTS_COLUMNS, "gradients"},
+                                {bytes + 1, "bytes"}, {-(BAR_COLUMNS + 3), head.text}, {-1, ""}, {-11, "state"},
+                                {9, "in flight"}, {10, "peer wait"}, {-2, ""}, {-rank_columns(buckets), "ranks"},
+                                {-2, ""}, {-16, "flushed because"}, {12, "came last"}, {10, "behind"}, {10, "waited"});
     if (buckets->ops->micro_steps > 1) pen_right(&pen, 12, STYLE_DIM, "micro-step");
 }
 
 /* A time; "~" before it and dim: not of the step that goes on, but of the last whole one. */
 static void pen_earlier(struct pen *pen, int columns, bool present, bool known, uint64_t ns)
 {
-    char time[FORMAT_ROOM], text[FORMAT_ROOM + 1];
-    snprintf(text, sizeof text, "%s%s", present || !known ? "" : "~", known ? format_time_bare(time, ns) : "n/a");
-    pen_right(pen, columns, present ? STYLE_TEXT : STYLE_DIM, text);
+    const struct text time = text_of("%s%s", present ? "" : "~", format_time_bare(ns).text);
+    pen_right(pen, columns, present ? STYLE_TEXT : STYLE_DIM, known ? time.text : "n/a");
 }
 
 static void pen_times(struct pen *pen, const struct buckets *buckets, int op, enum bucket_state state)
@@ -183,9 +179,8 @@ static void pen_times(struct pen *pen, const struct buckets *buckets, int op, en
     const struct run_lane *lane = &buckets->scene->model->rank[buckets->rank].lane[LANE_COMM];
     uint32_t step;
     const struct op_times times = times_of(buckets, op, &step);
-    char text[FORMAT_ROOM];
     if (state == BUCKET_IN_FLIGHT) {
-        pen_right(pen, 9, STYLE_STRONG, format_time(text, buckets->scene->model->now_ns - lane->started_ns));
+        pen_right(pen, 9, STYLE_STRONG, format_time(buckets->scene->model->now_ns - lane->started_ns).text);
         pen_right(pen, 10, STYLE_STRONG, "so far");
     } else {
         pen_earlier(pen, 9, step == buckets->at.step, times.ranks > 0, times.mean_ns);
@@ -200,17 +195,15 @@ static void pen_wide(struct pen *pen, const struct buckets *buckets, int op)
     const struct op_times times = times_of(buckets, op, &step);
     const enum style style = step == buckets->at.step ? STYLE_TEXT : STYLE_DIM;
     const int ranks = rank_columns(buckets);
-    char text[FORMAT_ROOM];
     pen_left(pen, 2, STYLE_TEXT, "");
     const int x = pen->x;
     pen_left(pen, ranks, STYLE_TEXT, "");
     if (!pen->full) draw_rank_states(pen->canvas, x, pen->y, ranks, buckets, op);
-    pen_left(pen, 2, STYLE_TEXT, "");
-    pen_left(pen, 16, STYLE_TEXT, flush->flush == FLUSH_FULL ? "next did not fit" : "end of backward");
+    pen_left(pen, 18, STYLE_TEXT, flush->flush == FLUSH_FULL ? "  next did not fit" : "  end of backward");
     if (times.ranks > 1) pen_format(pen, 12, style, "rank %d", times.last_rank);
     else pen_right(pen, 12, style, "n/a");
-    pen_right(pen, 10, style, times.ranks > 1 ? format_time(text, times.last_ns - times.first_ns) : "n/a");
-    pen_right(pen, 10, style, times.ranks ? format_time(text, times.waited_ns) : "n/a");
+    pen_right(pen, 10, style, times.ranks > 1 ? format_time(times.last_ns - times.first_ns).text : "n/a");
+    pen_right(pen, 10, style, times.ranks ? format_time(times.waited_ns).text : "n/a");
     if (buckets->ops->micro_steps > 1) pen_format(pen, 12, STYLE_TEXT, "%d", flush->micro_step + 1);
 }
 
@@ -220,10 +213,8 @@ static void draw_other_ranks(struct canvas canvas, int x, int y, int op, const s
     const struct run_model *model = buckets->scene->model;
     for (int rank = 0; rank < model->ranks; rank++) {
         const struct progress at = progress_of(model, rank);
-        char name[24];
         if (rank == buckets->rank) continue;
-        snprintf(name, sizeof name, "rank %d", rank);
-        draw_right(canvas, x - 1, y, STYLE_DIM, name);
+        draw_right(canvas, x - 1, y, STYLE_DIM, text_of("rank %d", rank).text);
         if (at.plan == buckets->at.plan && !at.lost) {
             const struct filling filling = filling_of(&at, op);
             draw_filling(canvas, x, y, BAR_COLUMNS, &filling, buckets->ops->ops[op].bytes, bar_scale(buckets));
@@ -239,13 +230,12 @@ static void draw_bucket(struct canvas canvas, int y, bool all, int op, bool chos
     const struct filling filling = filling_of(&buckets->at, op);
     const enum units units = buckets->scene->state->units;
     const enum style style = filling.state == BUCKET_IN_FLIGHT ? STYLE_STRONG : STYLE_TEXT;
-    char text[64], bytes[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 0, y);
     pen_format(&pen, 4, chosen ? STYLE_FOCUS : style, "%d", flush->bucket);
     pen_left(&pen, 1, style, "");
-    gradients_text(text, GRADIENTS_COLUMNS, buckets, op);
-    pen_left(&pen, GRADIENTS_COLUMNS, chosen ? STYLE_FOCUS : style, text);
-    pen_right(&pen, bytes_columns(units) + 1, style, format_bytes(bytes, units, true, (uint64_t)flush->bytes));
+    pen_left(&pen, GRADIENTS_COLUMNS, chosen ? STYLE_FOCUS : style,
+             gradients_text(GRADIENTS_COLUMNS, buckets, op).text);
+    pen_right(&pen, bytes_columns(units) + 1, style, format_bytes(units, true, (uint64_t)flush->bytes).text);
     const int x = pen.x + 1;
     pen_left(&pen, BAR_COLUMNS + 4, style, "");
     if (!pen.full) draw_filling(canvas, x, y, BAR_COLUMNS, &filling, flush->bytes, bar_scale(buckets));
@@ -270,12 +260,12 @@ static void draw_list(struct canvas canvas, int pitch, const struct buckets *buc
 static void draw_pieces(struct canvas canvas, int y, const struct buckets *buckets, int op)
 {
     const struct op *flush = &buckets->ops->ops[op];
-    char text[512] = "", name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
+    char text[512] = "";
     for (int p = 0; p < flush->piece_count && strlen(text) < 400; p++) {
         const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
         text_append(text, sizeof text, "%s%s elements %s to %s", p ? ", " : "",
-                    unit_text(name, buckets->scene->model, piece->unit), format_count(from, (uint64_t)piece->first),
-                    format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
+                    unit_text(buckets->scene->model, piece->unit).text, format_count((uint64_t)piece->first).text,
+                    format_count((uint64_t)(piece->first + piece->elems - 1)).text);
     }
     draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 2), 0, STYLE_TEXT, text);
 }
@@ -284,33 +274,30 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
 {
     uint32_t step;
     const struct op_times times = times_of(buckets, op, &step);
-    char flight[FORMAT_ROOM], longest[FORMAT_ROOM], peers[FORMAT_ROOM], behind[FORMAT_ROOM];
     if (!times.ranks) {
         draw_text(canvas, 1, y, STYLE_DIM, "not measured yet");
         return;
     }
     char rank[RANK_TEXT_ROOM];
     draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
-                format_time_bare(flight, times.mean_ns), times.slowest, format_time_bare(longest, times.longest_ns));
+                format_time_bare(times.mean_ns).text, times.slowest, format_time_bare(times.longest_ns).text);
     if (times.ranks < 2) return;
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: %s came last, %s after the first",
-                format_time_bare(peers, times.peers_ns), run_rank_text(rank, buckets->scene->model, times.last_rank),
-                format_time_bare(behind, times.last_ns - times.first_ns));
+                format_time_bare(times.peers_ns).text, run_rank_text(rank, buckets->scene->model, times.last_rank),
+                format_time_bare(times.last_ns - times.first_ns).text);
 }
 
 static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int row)
 {
     const int op = op_of_row(buckets, row);
     const struct op *flush = &buckets->ops->ops[op];
-    char title[128], elems[FORMAT_ROOM];
     const struct filling filling = filling_of(&buckets->at, op);
     const bool leaves = filling.state == BUCKET_IN_FLIGHT || filling.state == BUCKET_FLUSHED;
-    snprintf(title, sizeof title, "bucket %d: %s elements, op #%d, %sflushed %s", flush->bucket,
-             format_count(elems, (uint64_t)filling.elems), op, leaves ? "" : "to be ",
-             flush->flush != FLUSH_FULL ? "at the end of backward"
-             : leaves                   ? "as the next did not fit"
-                                        : "when the next does not fit");
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "bucket %d: %s elements, op #%d, %sflushed %s", flush->bucket,
+               format_count((uint64_t)filling.elems).text, op, leaves ? "" : "to be ",
+               flush->flush != FLUSH_FULL ? "at the end of backward"
+               : leaves                   ? "as the next did not fit"
+                                          : "when the next does not fit");
     draw_pieces(canvas, 1, buckets, op);
     draw_flush_times(canvas, 3, buckets, op);
     const int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
@@ -325,10 +312,9 @@ static void draw_totals(struct canvas canvas, const struct buckets *buckets)
 {
     const struct bucket_sums *sums = &buckets->sums;
     const enum units units = buckets->scene->state->units;
-    char bytes[FORMAT_ROOM], mean[FORMAT_ROOM];
     draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d as the next did not fit, %d at the end",
-                sums->count, plural(sums->count), format_bytes_bare(bytes, units, (uint64_t)sums->bytes),
-                format_bytes_bare(mean, units, (uint64_t)(sums->bytes / sums->count)), sums->full, sums->by_end);
+                sums->count, plural(sums->count), format_bytes_bare(units, (uint64_t)sums->bytes).text,
+                format_bytes_bare(units, (uint64_t)(sums->bytes / sums->count)).text, sums->full, sums->by_end);
 }
 
 static void draw_size_knob(struct canvas canvas, int y, const struct buckets *buckets)
@@ -336,15 +322,13 @@ static void draw_size_knob(struct canvas canvas, int y, const struct buckets *bu
     const struct bucket_sums *sums = &buckets->sums;
     const int64_t knob = buckets->ops->knobs.reduce_bucket_elems,
                   knob_bytes = sums->elems ? (int64_t)((double)sums->bytes / (double)sums->elems * (double)knob) : 0;
-    char elems[FORMAT_ROOM], bytes[FORMAT_ROOM];
-    int x =
-        draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count(elems, (uint64_t)knob));
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "reduce_bucket_size %s elements", format_count((uint64_t)knob).text);
     if (!sums->full) draw_text(canvas, x, y, STYLE_WARN, ": all fit, go at the end");
     else if (sums->largest_bytes > knob_bytes)
         draw_text(canvas, x, y, STYLE_TEXT, ": a tensor larger than that goes by itself");
     else
         draw_format(canvas, x, y, STYLE_TEXT, " (%s)",
-                    format_bytes_bare(bytes, buckets->scene->state->units, (uint64_t)knob_bytes));
+                    format_bytes_bare(buckets->scene->state->units, (uint64_t)knob_bytes).text);
 }
 
 static void draw_memory_line(struct canvas canvas, int y, const struct buckets *buckets)
@@ -354,7 +338,6 @@ static void draw_memory_line(struct canvas canvas, int y, const struct buckets *
         &buckets->scene->model->rank[buckets->rank].tier[TIER_DEVICE].category[CATEGORY_BUCKETS];
     const struct run_predicted *planned = &plan->category[TIER_DEVICE][CATEGORY_BUCKETS];
     const enum units units = buckets->scene->state->units;
-    char live[FORMAT_ROOM] = "n/a", most[FORMAT_ROOM] = "n/a";
     if (plan->stage < 2) {
         draw_text(canvas, 1, y, STYLE_TEXT,
                   plan->ops.micro_steps > 1
@@ -362,9 +345,9 @@ static void draw_memory_line(struct canvas canvas, int y, const struct buckets *
                       : "reduced in place, in G: buckets have no memory of their own");
         return;
     }
-    if (memory->known) format_bytes_bare(live, units, memory->live_bytes);
-    if (planned->known) format_bytes_bare(most, units, planned->peak_bytes);
-    draw_format(canvas, 1, y, STYLE_TEXT, "unreduced gradients now %s, planned peak %s", live, most);
+    draw_format(canvas, 1, y, STYLE_TEXT, "unreduced gradients now %s, planned peak %s",
+                memory->known ? format_bytes_bare(units, memory->live_bytes).text : "n/a",
+                planned->known ? format_bytes_bare(units, planned->peak_bytes).text : "n/a");
 }
 
 static void draw_knobs(struct canvas canvas, const struct buckets *buckets)
@@ -382,18 +365,16 @@ static void draw_knobs(struct canvas canvas, const struct buckets *buckets)
 
 static void draw_buckets_title(struct canvas canvas, bool focused, const struct buckets *buckets)
 {
-    char title[128], moment[OP_TEXT_ROOM];
     const int first = bucket_after(buckets->ops, -1);
     char earlier[32] = "";
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
-    snprintf(title, sizeof title, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
-             moment_text(moment, buckets->scene->model, &buckets->at),
-             first < 0                                        ? ""
-             : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
-             : schedule_quantizes_gradients(buckets->ops)     ? ", reduce-scatter of int4 blocks"
-                                                              : ", reduce-scatter",
-             earlier, buckets->at.lost ? " (records lost)" : "");
-    draw_title(canvas, 0, focused, title);
+    draw_title(canvas, 0, focused, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
+               moment_text(buckets->scene->model, &buckets->at).text,
+               first < 0                                        ? ""
+               : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
+               : schedule_quantizes_gradients(buckets->ops)     ? ", reduce-scatter of int4 blocks"
+                                                                : ", reduce-scatter",
+               earlier, buckets->at.lost ? " (records lost)" : "");
 }
 
 /* Fills *buckets. False: nothing to show, and it was said why. */

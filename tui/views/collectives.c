@@ -6,6 +6,7 @@
 
 #include "engine/advise/theory.h"
 #include "engine/base/grouped.h"
+#include "engine/base/words.h"
 #include "engine/observe/totals.h"
 #include "tui/view/view.h"
 
@@ -107,9 +108,8 @@ static int rows_wanted(const struct scene *scene)
 static void draw_head(struct canvas canvas, enum units units)
 {
     const int bytes = bytes_columns(units);
-    struct pen pen = pen_at(canvas, 1, 1);
-    pen_heads(&pen, {-15, "collective"}, {5, "ops"}, {bytes + 2, "sent"}, {bytes + 2, "planned"}, {10, "busy"},
-              {10, "exposed"}, {7, "link"});
+    draw_heads(canvas, 1, 1, {-15, "collective"}, {5, "ops"}, {bytes + 2, "sent"}, {bytes + 2, "planned"}, {10, "busy"},
+               {10, "exposed"}, {7, "link"});
 }
 
 /* Tensors: copies between a rank's own tiers and control bytes are no part of what the paper counts. */
@@ -120,9 +120,8 @@ static bool is_between_ranks(int kind)
 
 static void pen_sent(struct pen *pen, enum style style, enum units units, const struct run_traffic *of)
 {
-    char text[FORMAT_ROOM];
     pen_right(pen, bytes_columns(units) + 2, style,
-              format_bytes(text, units, of->ranks, rounded(mean(of->sent_bytes, of->ranks))));
+              format_bytes(units, of->ranks, rounded(mean(of->sent_bytes, of->ranks))).text);
 }
 
 /* What went over a link, and for how long. planned NULL: the plan does not say. */
@@ -130,12 +129,11 @@ static void pen_link(struct pen *pen, enum style style, enum units units, const 
                      const struct run_traffic *planned)
 {
     const int columns = bytes_columns(units) + 2;
-    char text[FORMAT_ROOM];
-    pen_right(pen, columns, style, format_bytes(text, units, use->ranks, rounded(use->sent_bytes)));
+    pen_right(pen, columns, style, format_bytes(units, use->ranks, rounded(use->sent_bytes)).text);
     if (planned) pen_sent(pen, style, units, planned);
     else pen_right(pen, columns, style, "");
-    pen_right(pen, 10, style, use->busy_ns > 0 ? format_time(text, rounded(use->busy_ns)) : "n/a");
-    pen_right(pen, 10, style, use->exposed_ns >= 0 ? format_time(text, rounded(use->exposed_ns)) : "n/a");
+    pen_right(pen, 10, style, use->busy_ns > 0 ? format_time(rounded(use->busy_ns)).text : "n/a");
+    pen_right(pen, 10, style, use->exposed_ns >= 0 ? format_time(rounded(use->exposed_ns)).text : "n/a");
 }
 
 /* What of a kind went over each link. Returns the next row. */
@@ -157,7 +155,6 @@ static int draw_kind(struct canvas canvas, int y, int kind, const struct scene *
 {
     const struct run_traffic sent = over_links(scene->model->traffic[kind]), planned = planned_of(scene->model, kind);
     enum style style = kind == TRAFFIC_CONTROL ? STYLE_DIM : STYLE_TEXT;
-    char text[FORMAT_ROOM];
     uint64_t exposed;
     struct pen pen = pen_at(canvas, 1, y++);
     pen_left(&pen, 15, style, traffic_name(kind));
@@ -165,8 +162,8 @@ static int draw_kind(struct canvas canvas, int y, int kind, const struct scene *
     else pen_right(&pen, 5, style, "n/a");
     pen_sent(&pen, style, scene->state->units, &sent);
     pen_sent(&pen, style, scene->state->units, &planned);
-    pen_right(&pen, 10, style, sent.ranks ? format_time(text, rounded(mean(sent.busy_ns, sent.ranks))) : "n/a");
-    pen_right(&pen, 10, style, exposed_time(scene->model, kind, &exposed) ? format_time(text, exposed) : "n/a");
+    pen_right(&pen, 10, style, sent.ranks ? format_time(rounded(mean(sent.busy_ns, sent.ranks))).text : "n/a");
+    pen_right(&pen, 10, style, exposed_time(scene->model, kind, &exposed) ? format_time(exposed).text : "n/a");
     if (is_between_ranks(kind)) {
         sums->has_sent |= sent.ranks > 0;
         sums->has_planned |= planned.ranks > 0;
@@ -181,13 +178,12 @@ static int draw_kind(struct canvas canvas, int y, int kind, const struct scene *
 
 static void draw_sum(struct canvas canvas, int y, enum units units, const struct sums *sums)
 {
-    char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 1, y);
     pen_left(&pen, 20, STYLE_STRONG, "tensors, total");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
-              format_bytes(text, units, sums->has_sent, rounded(sums->sent)));
+              format_bytes(units, sums->has_sent, rounded(sums->sent)).text);
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
-              format_bytes(text, units, sums->has_planned, rounded(sums->planned)));
+              format_bytes(units, sums->has_planned, rounded(sums->planned)).text);
 }
 
 /* All kinds over each link, where there are nodes. Returns the next row. */
@@ -195,11 +191,9 @@ static int draw_link_sums(struct canvas canvas, int y, const struct scene *scene
 {
     for (int link = 0; link < LINKS && crosses_nodes(scene->model); link++) {
         const struct link_use use = link_use_of(scene->model, TRAFFIC_KINDS, link);
-        char name[24];
         if (!use.ranks) continue;
         struct pen pen = pen_at(canvas, 1, y++);
-        snprintf(name, sizeof name, "%s, total", link_name(link));
-        pen_left(&pen, 20, STYLE_STRONG, name);
+        pen_left(&pen, 20, STYLE_STRONG, text_of("%s, total", link_name(link)).text);
         pen_link(&pen, STYLE_STRONG, scene->state->units, &use, NULL);
     }
     return y;
@@ -211,7 +205,6 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     const struct run_header *header = &scene->model->header;
     const struct run_schedule *plan = plan_of(scene->model);
     bool ascii = canvas.surface->ascii;
-    char text[FORMAT_ROOM];
     if (!plan || !plan->theory_bytes || header->world < 2 || header->parameters <= 0 || !header->precision[0]) {
         draw_text(canvas, 1, y, STYLE_DIM,
                   header->world == 1 ? "one rank alone sends nothing"
@@ -227,9 +220,9 @@ static void draw_theory(struct canvas canvas, int y, const struct scene *scene, 
     for (int t = 0; t < terms.count; t++) groups |= terms.term[t].group != GROUP_WORLD;
     if (groups) theory_formula(formula, sizeof formula, &plan->ops, ascii ? "Psi" : "Ψ", element);
     else snprintf(formula, sizeof formula, "%.3g%s(N-1)/N", (double)plan->theory_bytes / volume, ascii ? "Psi" : "Ψ");
-    format_bytes_bare(text, scene->state->units, plan->theory_bytes);
-    int x = groups ? draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s; %s", text, formula)
-                   : draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s × %d bytes = %s", formula, element, text);
+    const struct text bytes = format_bytes_bare(scene->state->units, plan->theory_bytes);
+    int x = groups ? draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s; %s", bytes.text, formula)
+                   : draw_format(canvas, 1, y, STYLE_TEXT, "theory: %s × %d bytes = %s", formula, element, bytes.text);
     if (sums->has_sent)
         draw_format(canvas, x, y, STYLE_TEXT, ", sent %+.2f %%", 100.0 * (sums->sent / (double)plan->theory_bytes - 1));
 }
@@ -238,12 +231,12 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 {
     const struct run_model *model = scene->model;
     struct sums sums = {0};
-    char title[64] = "sent by each rank in a step";
     int y = 2;
-    if (model->traffic_steps)
-        snprintf(title, sizeof title, model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)" : "sent by each rank in step %u",
-                 model->traffic_step);
-    draw_title(canvas, 0, focused, title);
+    draw_title(canvas, 0, focused,
+               !model->traffic_steps           ? "sent by each rank in a step"
+               : model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)"
+                                               : "sent by each rank in step %u",
+               model->traffic_step);
     draw_head(canvas, scene->state->units);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         if (rows_of(model, kind)) y = draw_kind(canvas, y, kind, scene, &sums);
@@ -353,18 +346,15 @@ static void whole_run(struct window *window, const struct run_model *model)
 static void draw_times_head(struct canvas canvas, int y, enum units units)
 {
     int columns = bytes_columns(units) + 1;
-    struct pen pen = pen_at(canvas, 1, y);
-    pen_heads(&pen, {-16, "per rank, step"}, {columns, "payload"}, {columns + 2, "algbw"}, {columns + 2, "busbw"},
-              {7, "hidden"}, {10, "exposed"}, {10, "peer wait"}, {10, "paced"}, {10, "busy"}, {6, "ops"},
-              {15, "busbw is"});
+    draw_heads(canvas, 1, y, {-16, "per rank, step"}, {columns, "payload"}, {columns + 2, "algbw"},
+               {columns + 2, "busbw"}, {7, "hidden"}, {10, "exposed"}, {10, "peer wait"}, {10, "paced"}, {10, "busy"},
+               {6, "ops"}, {15, "busbw is"});
 }
 
 static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
 {
-    char text[FORMAT_ROOM], rate[FORMAT_ROOM + 4];
-    if (bytes_per_s > 0) snprintf(rate, sizeof rate, "%s/s", format_bytes_bare(text, units, (uint64_t)bytes_per_s));
-    else snprintf(rate, sizeof rate, "n/a");
-    pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, rate);
+    const struct text rate = text_of("%s/s", format_bytes_bare(units, (uint64_t)bytes_per_s).text);
+    pen_right(pen, bytes_columns(units) + 3, STYLE_TEXT, bytes_per_s > 0 ? rate.text : "n/a");
 }
 
 /* The rate to compare with: the paced link, if it bounds the window and nothing goes to other nodes, else the run's
@@ -391,21 +381,20 @@ static void draw_share(struct pen *pen, double busbw, const struct limit *limit)
 static void draw_times(struct canvas canvas, int y, enum units units, int kind, const struct collective_totals *totals,
                        const struct limit *limit, bool waits_known)
 {
-    char text[FORMAT_ROOM];
     const double busbw = per_second(totals->bus_bytes, totals->busy_ns);
     struct pen pen = pen_at(canvas, 3, y);
     pen_left(&pen, 14, STYLE_TEXT, traffic_name((enum traffic)kind));
-    pen_right(&pen, bytes_columns(units) + 1, STYLE_TEXT, format_bytes(text, units, totals->bytes > 0, totals->bytes));
+    pen_right(&pen, bytes_columns(units) + 1, STYLE_TEXT, format_bytes(units, totals->bytes > 0, totals->bytes).text);
     pen_rate(&pen, units, per_second(totals->bytes, totals->busy_ns));
     pen_rate(&pen, units, busbw);
     if (totals->busy_ns && totals->exposed_ns <= totals->busy_ns)
         pen_format(&pen, 7, STYLE_STRONG, "%.0f%%",
                    100.0 * (double)(totals->busy_ns - totals->exposed_ns) / (double)totals->busy_ns);
     else pen_right(&pen, 7, STYLE_TEXT, totals->busy_ns ? "0%" : "n/a");
-    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->exposed_ns));
-    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->peers_ns) : "n/a");
-    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(text, totals->paced_ns) : "n/a");
-    pen_right(&pen, 10, STYLE_TEXT, format_time(text, totals->busy_ns));
+    pen_right(&pen, 10, STYLE_TEXT, format_time(totals->exposed_ns).text);
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(totals->peers_ns).text : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, waits_known ? format_time(totals->paced_ns).text : "n/a");
+    pen_right(&pen, 10, STYLE_TEXT, format_time(totals->busy_ns).text);
     pen_format(&pen, 6, STYLE_TEXT, "%lld", (long long)totals->count);
     draw_share(&pen, busbw, limit);
 }
@@ -415,12 +404,12 @@ static void draw_bests(struct canvas canvas, int x, int y, const struct scene *s
 {
     const char *separator = "best step: busbw of ";
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
-        char rate[FORMAT_ROOM], text[2 * FORMAT_ROOM + 32];
         if (!is_between_ranks(kind) || scene->model->best_busbw[kind] <= 0) continue;
-        format_bytes_bare(rate, scene->state->units, (uint64_t)scene->model->best_busbw[kind]);
-        snprintf(text, sizeof text, "%s%s %s/s", separator, traffic_name((enum traffic)kind), rate);
-        if (x + utf8_columns(text) > canvas.at.columns) return;
-        x = draw_text(canvas, x, y, STYLE_DIM, text);
+        const struct text best =
+            text_of("%s%s %s/s", separator, traffic_name((enum traffic)kind),
+                    format_bytes_bare(scene->state->units, (uint64_t)scene->model->best_busbw[kind]).text);
+        if (x + utf8_columns(best.text) > canvas.at.columns) return;
+        x = draw_text(canvas, x, y, STYLE_DIM, best.text);
         separator = ", ";
     }
 }
@@ -428,7 +417,6 @@ static void draw_bests(struct canvas canvas, int x, int y, const struct scene *s
 static int draw_window(struct canvas canvas, int y, const struct scene *scene, const struct window *window,
                        bool waits_known)
 {
-    const enum units units = scene->state->units;
     const struct run_schedule *plan = run_training(scene->model);
     const int x = draw_text(canvas, 1, y, STYLE_STRONG, window->name);
     if (window->known && !waits_known) draw_bests(canvas, x + 2, y, scene);
@@ -439,7 +427,7 @@ static int draw_window(struct canvas canvas, int y, const struct scene *scene, c
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         const struct limit limit = limit_of(scene->model, window, kind);
         if (is_between_ranks(kind) && window->totals.traffic[kind].count > 0)
-            draw_times(canvas, y++, units, kind, &window->totals.traffic[kind], &limit, waits_known);
+            draw_times(canvas, y++, scene->state->units, kind, &window->totals.traffic[kind], &limit, waits_known);
     }
     return y;
 }
@@ -447,12 +435,11 @@ static int draw_window(struct canvas canvas, int y, const struct scene *scene, c
 static void draw_all_times(struct canvas canvas, const struct scene *scene)
 {
     struct window step = {0}, second = {0}, run = {0};
-    enum units units = scene->state->units;
     last_step(&step, scene);
     last_second(&second, scene);
     whole_run(&run, scene->model);
     draw_title(canvas, 0, false, "speed, overlap with compute, waits");
-    draw_times_head(canvas, 1, units);
+    draw_times_head(canvas, 1, scene->state->units);
     int y = draw_window(canvas, 2, scene, &step, true);
     y = draw_window(canvas, y, scene, &second, true);
     draw_window(canvas, y, scene, &run, false);
@@ -460,35 +447,31 @@ static void draw_all_times(struct canvas canvas, const struct scene *scene)
 
 /* ---- the difference to the paper ---- */
 
-static int add_term(char *text, size_t room, int used, enum units units, const char *what, double bytes)
+static void add_term(char *text, size_t room, enum units units, const char *what, double bytes)
 {
-    char amount[FORMAT_ROOM];
-    if (bytes > -0.5 && bytes < 0.5) return used;
-    format_bytes_bare(amount, units, (uint64_t)((bytes < 0 ? -bytes : bytes) + 0.5));
-    return used + snprintf(text + used, room - (size_t)used, "%s%s %c%s", used ? ", " : "", what, bytes < 0 ? '-' : '+',
-                           amount);
+    if (bytes > -0.5 && bytes < 0.5) return;
+    text_append(text, room, "%s%s %c%s", *text ? ", " : "beside it: ", what, bytes < 0 ? '-' : '+',
+                format_bytes_bare(units, (uint64_t)((bytes < 0 ? -bytes : bytes) + 0.5)).text);
 }
 
 /* What makes the difference to the paper's volume; returns the rows taken. */
 static int draw_difference(struct canvas canvas, const struct scene *scene)
 {
-    char text[300] = "";
+    char text[340] = "";
     struct theory theory;
     enum units units = scene->state->units;
     theory_of(&theory, scene->model, plan_of(scene->model));
     if (!theory.known) return 0;
-    int used = add_term(text, sizeof text, 0, units, "padding", theory.padding_bytes);
-    used = add_term(text, sizeof text, used, units, "parameters", theory.parameter_bytes);
-    used = add_term(text, sizeof text, used, units, "gradients", theory.gradient_bytes);
-    if (used && theory.unit[0])
-        snprintf(text + used, sizeof text - (size_t)used, "; most by %s, whose %s move %.3g×, not %d×", theory.unit,
-                 theory.unit_is_gradient ? "gradients" : "parameters", theory.unit_times,
-                 theory.unit_is_gradient ? theory.gradients : theory.parameters);
+    add_term(text, sizeof text, units, "padding", theory.padding_bytes);
+    add_term(text, sizeof text, units, "parameters", theory.parameter_bytes);
+    add_term(text, sizeof text, units, "gradients", theory.gradient_bytes);
+    if (*text && theory.unit[0])
+        text_append(text, sizeof text, "; most by %s, whose %s move %.3g×, not %d×", theory.unit,
+                    theory.unit_is_gradient ? "gradients" : "parameters", theory.unit_times,
+                    theory.unit_is_gradient ? theory.gradients : theory.parameters);
     canvas = canvas_part(canvas, 1, 0, canvas.at.columns - 2, 2);
-    if (!used) return draw_paragraph(canvas, 0, STYLE_DIM, "planned volume = theory: no padding");
-    char whole[340];
-    snprintf(whole, sizeof whole, "beside it: %s", text);
-    return draw_paragraph(canvas, 0, STYLE_TEXT, whole);
+    return *text ? draw_paragraph(canvas, 0, STYLE_TEXT, text)
+                 : draw_paragraph(canvas, 0, STYLE_DIM, "planned volume = theory: no padding");
 }
 
 /* ---- the view ---- */

@@ -1,7 +1,6 @@
 /* Events, commands and the log, in one list, the newest last. In the view one is chosen, told in full below, and Enter puts
  * the cursor there. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/advise/why.h"
 #include "tui/view/tier_bar.h"
@@ -69,8 +68,7 @@ static const struct run_notice *listed(const struct scene *scene, int number)
 
 static int chosen(const struct scene *scene, int count)
 {
-    int row = scene->state->row[VIEW_EVENTS];
-    return row < count ? row : count - 1;
+    return smaller(scene->state->row[VIEW_EVENTS], count - 1);
 }
 
 /* ---- the chosen one in full ---- */
@@ -78,40 +76,37 @@ static int chosen(const struct scene *scene, int count)
 /* ", host 0 B, then 3.118 MB" of every other tier whose peak a switch changed. */
 static int draw_other_tiers(struct canvas canvas, int x, int y, enum units units, const struct why_switch *change)
 {
-    char before[FORMAT_ROOM], after[FORMAT_ROOM];
     for (enum tier tier = TIER_HOST; tier < TIERS; tier++) {
         const uint64_t from = change->before.memory[tier].peak_bytes, to = change->after.memory[tier].peak_bytes;
         if (from != to)
             x = draw_format(canvas, x, y, STYLE_STRONG, ", %s %s, then %s", tiers_name(tier),
-                            format_bytes_bare(before, units, from), format_bytes_bare(after, units, to));
+                            format_bytes_bare(units, from).text, format_bytes_bare(units, to).text);
     }
     return x;
 }
 
-static char *format_peak(char out[FORMAT_ROOM], enum units units, const struct run_fullest *device)
+static struct text peak_text(enum units units, const struct run_fullest *device)
 {
-    return device->known ? format_bytes_bare(out, units, device->peak_bytes) : strcpy(out, "n/a");
+    return device->known ? format_bytes_bare(units, device->peak_bytes) : (struct text){"n/a"};
 }
 
 /* What a switch changed, in one line; its view says more. */
 static void draw_outcome(struct canvas canvas, int y, const struct scene *scene, const struct run_notice *notice)
 {
     struct why_switch switches[16];
-    char before[FORMAT_ROOM], after[FORMAT_ROOM], slow[FORMAT_ROOM], fast[FORMAT_ROOM];
+    const enum units units = scene->state->units;
     int count = why_switches(scene->model, switches, 16);
     for (int s = 0; s < count; s++) {
         const struct why_side *from = &switches[s].before, *to = &switches[s].after;
         if (notice->kind != NOTICE_EVENT || !notice->has_step || switches[s].step != notice->step || !from->steps ||
             !to->steps)
             continue;
-        format_peak(before, scene->state->units, &from->memory[TIER_DEVICE]);
-        format_peak(after, scene->state->units, &to->memory[TIER_DEVICE]);
-        format_time(slow, (uint64_t)from->step_ns);
-        format_time(fast, (uint64_t)to->step_ns);
-        int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s", switches[s].text, before, after);
-        x = draw_other_tiers(canvas, x, y, scene->state->units, &switches[s]);
-        x = draw_format(canvas, x, y, STYLE_STRONG, "; step %s, then %s", slow + strspn(slow, " "),
-                        fast + strspn(fast, " "));
+        int x = draw_format(canvas, 1, y, STYLE_STRONG, "%s: peak %s, then %s", switches[s].text,
+                            peak_text(units, &from->memory[TIER_DEVICE]).text,
+                            peak_text(units, &to->memory[TIER_DEVICE]).text);
+        x = draw_other_tiers(canvas, x, y, units, &switches[s]);
+        x = draw_format(canvas, x, y, STYLE_STRONG, "; step %s, then %s",
+                        format_time_bare((uint64_t)from->step_ns).text, format_time_bare((uint64_t)to->step_ns).text);
         if (x + 15 < canvas.at.columns) draw_text(canvas, x, y, STYLE_STRONG, " (i says more)");
         return;
     }
@@ -119,9 +114,8 @@ static void draw_outcome(struct canvas canvas, int y, const struct scene *scene,
 
 static void draw_details(struct canvas canvas, const struct scene *scene, const struct run_notice *notice)
 {
-    char title[64], text[TEXT_ROOM];
-    snprintf(title, sizeof title, "%.3f s into the run", (double)(notice->time_ns - scene->model->first_ns) / 1e9);
-    draw_title(canvas, 0, false, title);
+    char text[TEXT_ROOM];
+    draw_title(canvas, 0, false, "%.3f s into the run", (double)(notice->time_ns - scene->model->first_ns) / 1e9);
     draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 2), 0, by_level[level_of(notice)],
                    notice_text(text, scene, notice));
     draw_outcome(canvas, canvas.at.rows - 1, scene, notice);

@@ -1,7 +1,6 @@
 /* Lists every configuration key: its value, its origin, whether it binds in this run, and a prompt to change it if
  * the run allows that. Then come keys without effect here, keys that are refused, and the settings of the screen. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/advise/differences.h"
@@ -10,8 +9,7 @@
 
 /* What the list shows: a section's name, a key, or a setting of the screen. */
 struct item {
-    const char *section;
-    const struct knob *knob;
+    const struct knob *knob; /* NULL: of the screen */
     int setting;
     int choice; /* number among those that can be chosen; -1 */
 };
@@ -125,12 +123,9 @@ static void draw_change(struct canvas canvas, int y, const struct scene *scene, 
 static void draw_details(struct canvas canvas, const struct scene *scene, const struct knobs *knobs,
                          const struct knob *knob)
 {
-    char text[400];
-    const int columns = canvas.at.columns - 2;
-    snprintf(text, sizeof text, "%s%s%s", knob->key->path, knob->value[0] ? " = " : "", knob->value);
-    draw_title(canvas, 0, false, text);
+    draw_title(canvas, 0, false, "%s%s%s", knob->key->path, knob->value[0] ? " = " : "", knob->value);
     const char *help = knob->class == KNOB_HONOURED ? knob->key->text : knob->effect;
-    int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, columns, 2), 0, STYLE_TEXT, help);
+    int y = 1 + draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, 2), 0, STYLE_TEXT, help);
     draw_facts(canvas, y, scene, knobs, knob);
     draw_refusal(canvas, canvas.at.rows - 2, scene, knob);
     draw_change(canvas, canvas.at.rows - 1, scene, knob);
@@ -145,13 +140,13 @@ static bool is_of_logs(const struct config_key *key)
 }
 
 /* What stands before the last dot of a path, or what a class is called. */
-static void name_section(char *out, size_t room, const struct knob *knob)
+static struct text section_of(const struct knob *knob)
 {
     const char *path = knob->key->path, *dot = strrchr(path, '.');
-    if (knob->class == KNOB_WITHOUT_EFFECT) snprintf(out, room, "accepted, without effect here");
-    else if (knob->class == KNOB_REFUSED) snprintf(out, room, "refused unless off");
-    else if (dot) snprintf(out, room, "%.*s", (int)(dot - path), path);
-    else snprintf(out, room, "%s", is_of_logs(knob->key) ? "logs of runs without a screen" : "batch and gradients");
+    if (knob->class == KNOB_WITHOUT_EFFECT) return text_of("accepted, without effect here");
+    if (knob->class == KNOB_REFUSED) return text_of("refused unless off");
+    if (dot) return text_of("%.*s", (int)(dot - path), path);
+    return text_of(is_of_logs(knob->key) ? "logs of runs without a screen" : "batch and gradients");
 }
 
 static bool is_found(const struct view_state *state, const struct knob *knob)
@@ -166,23 +161,23 @@ static void add_item(struct list *list, struct item item)
 
 static void list_items(struct list *list, const struct scene *scene)
 {
-    char before[CONFIG_PATH_MAX] = "", section[CONFIG_PATH_MAX];
+    struct text before = {""};
     list->count = list->choices = 0;
     list->knobs = knobs_kept(scene, &list->err);
     for (int k = 0; list->knobs && k < list->knobs->count; k++) {
         const struct knob *knob = &list->knobs->list[k];
-        name_section(section, sizeof section, knob);
-        if (strcmp(section, before) != 0) add_item(list, (struct item){.section = "", .knob = knob, .choice = -1});
-        memcpy(before, section, sizeof before);
+        const struct text section = section_of(knob);
+        if (strcmp(section.text, before.text) != 0) add_item(list, (struct item){.knob = knob, .choice = -1});
+        before = section;
         add_item(list, (struct item){.knob = knob, .choice = list->choices++});
     }
-    add_item(list, (struct item){.section = "this screen", .choice = -1});
+    add_item(list, (struct item){.choice = -1});
     for (int s = 0; s < SETTINGS; s++) add_item(list, (struct item){.setting = s, .choice = list->choices++});
 }
 
 static int chosen_item(const struct list *list, const struct view_state *state)
 {
-    int choice = state->row[VIEW_KNOBS] < list->choices ? state->row[VIEW_KNOBS] : list->choices - 1;
+    int choice = smaller(state->row[VIEW_KNOBS], list->choices - 1);
     for (int i = 0; i < list->count; i++)
         if (list->item[i].choice == choice) return i;
     return 0;
@@ -194,9 +189,8 @@ enum { NAME = 36, VALUE = 13, UNIT = 10, SOURCE = 8, BINDING = 6, CHANGE = 7 };
 
 static void draw_head(struct canvas canvas, int y)
 {
-    struct pen pen = pen_at(canvas, 2, y);
-    pen_heads(&pen, {-(NAME - 2), "key"}, {VALUE, "value"}, {-UNIT, ""}, {-SOURCE, "source"}, {-BINDING, "binds"},
-              {-CHANGE, "change"});
+    draw_heads(canvas, 2, y, {-(NAME - 2), "key"}, {VALUE, "value"}, {-UNIT, ""}, {-SOURCE, "source"},
+               {-BINDING, "binds"}, {-CHANGE, "change"});
 }
 
 /* A long name takes of the value's room what that leaves. */
@@ -209,12 +203,11 @@ static int own_columns(const char *name, const char *value)
 static void draw_knob(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob, bool chosen)
 {
     static const char *const words[] = {"n/a", "yes", "no", ""}; /* by verdict: whether it binds */
-    char unit[32], text[32];
+    char text[32];
     const char *value = knob_shown(text, knob);
     enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;
     bool quiet = knob->source == SOURCE_DEFAULT || knob->class != KNOB_HONOURED;
-    snprintf(unit, sizeof unit, " %s",
-             knob->class == KNOB_HONOURED && strcmp(value, "no limit") != 0 ? knob->unit : "");
+    const bool has_unit = knob->class == KNOB_HONOURED && strcmp(value, "no limit") != 0;
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     struct pen pen = pen_at(canvas, 2, y);
     if (knob->class != KNOB_HONOURED && !knob->value[0]) { /* nobody asked for it: its name has the room */
@@ -226,53 +219,39 @@ static void draw_knob(struct canvas canvas, int y, const struct scene *scene, co
     pen_left(&pen, columns, style, name);
     pen_right(&pen, NAME - 2 + VALUE - columns, quiet ? STYLE_DIM : STYLE_STRONG,
               utf8_columns(value) <= VALUE ? value : "(below)");
-    pen_left(&pen, UNIT, STYLE_DIM, unit);
+    pen_left(&pen, UNIT, STYLE_DIM, text_of(" %s", has_unit ? knob->unit : "").text);
     pen_left(&pen, SOURCE, quiet ? STYLE_DIM : STYLE_TEXT, knob_source_name(knob->source));
     pen_left(&pen, BINDING, knob->binding.verdict == BINDS ? STYLE_STRONG : STYLE_DIM, words[knob->binding.verdict]);
     pen_left(&pen, CHANGE, STYLE_DIM, knob->class != KNOB_HONOURED ? "" : knob->key->live ? "live" : "restart");
 }
 
-struct setting {
-    const char *name, *value, *key;
-};
-
-static struct setting setting_of(const struct canvas *canvas, const struct scene *scene, int number)
+static void draw_setting(struct canvas canvas, int y, const struct scene *scene, int number, bool chosen)
 {
     const struct view_state *state = scene->state;
-    const struct setting settings[SETTINGS] = {
-        {"units", units_name(state->units), "u"},
-        {"theme", theme_name(canvas->surface->theme), "t"},
-        {"characters", canvas->surface->ascii ? "ASCII" : "UTF-8", "started with -U or not"},
-        {"memory bars", state->bars_now ? "this instant" : "fullest instant of the last step", "b"},
+    const struct {
+        const char *name, *value, *key;
+    } settings[SETTINGS] = {
+        {"units", units_name(state->units), "key u"},
+        {"theme", theme_name(canvas.surface->theme), "key t"},
+        {"characters", canvas.surface->ascii ? "ASCII" : "UTF-8", "started with -U or not"},
+        {"memory bars", state->bars_now ? "this instant" : "fullest instant of the last step", "key b"},
         {"commands",
          !state->live      ? "none: a replay"
          : state->readonly ? "none: read only"
                            : "sent to the run",
          "started with --readonly or not"},
     };
-    return settings[number];
-}
-
-static void draw_setting(struct canvas canvas, int y, const struct scene *scene, int number, bool chosen)
-{
-    struct setting setting = setting_of(&canvas, scene, number);
     if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
-    draw_text(canvas, 2, y, chosen ? STYLE_FOCUS : STYLE_TEXT, setting.name);
-    int x = draw_text(canvas, 16, y, STYLE_STRONG, setting.value);
-    draw_format(canvas, x + 2, y, STYLE_DIM, utf8_columns(setting.key) == 1 ? "key %s" : "%s", setting.key);
+    draw_text(canvas, 2, y, chosen ? STYLE_FOCUS : STYLE_TEXT, settings[number].name);
+    int x = draw_text(canvas, 16, y, STYLE_STRONG, settings[number].value);
+    draw_text(canvas, x + 2, y, STYLE_DIM, settings[number].key);
 }
 
 static void draw_item(struct canvas canvas, int y, const struct scene *scene, const struct item *item, bool chosen)
 {
-    char section[CONFIG_PATH_MAX];
-    if (item->choice >= 0 && item->knob) {
-        draw_knob(canvas, y, scene, item->knob, chosen);
-    } else if (item->choice >= 0) {
-        draw_setting(canvas, y, scene, item->setting, chosen);
-    } else {
-        if (item->knob) name_section(section, sizeof section, item->knob);
-        draw_text(canvas, 1, y, STYLE_TITLE, item->knob ? section : item->section);
-    }
+    if (item->choice >= 0 && item->knob) draw_knob(canvas, y, scene, item->knob, chosen);
+    else if (item->choice >= 0) draw_setting(canvas, y, scene, item->setting, chosen);
+    else draw_text(canvas, 1, y, STYLE_TITLE, item->knob ? section_of(item->knob).text : "this screen");
 }
 
 /* ---- the view ---- */

@@ -1,7 +1,6 @@
 /* The loss over the whole run, with validation points and where stage or knobs were switched; throughput on the same steps;
  * gradient norm and learning rate; and what the model says by now. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/advise/why.h"
@@ -19,7 +18,7 @@ static const char *no_loss_text(const struct run_model *model)
 struct chart {
     const struct run_curve *curve, *number; /* its values, and the step of each */
     float low, high;                        /* of the axis */
-    const char *(*label)(char out[32], float value);
+    struct text (*label)(float value);
 };
 
 enum { CHART_LABEL_COLUMNS = 10 };
@@ -32,7 +31,7 @@ static void chart_include(struct chart *chart, float value)
 
 /* The axis from the lowest to the highest value, or from 0. False: nothing to draw yet. */
 static bool chart_init(struct chart *chart, const struct run_curve *curve, const struct run_curve *number,
-                       bool from_zero, const char *(*label)(char out[32], float value))
+                       bool from_zero, struct text (*label)(float value))
 {
     *chart = (struct chart){.curve = curve, .number = number, .label = label};
     if (!curve->count) return false;
@@ -54,8 +53,7 @@ static float share_of(const struct chart *chart, float value)
 
 static int chart_row(const struct canvas *canvas, const struct chart *chart, float value)
 {
-    int row = (int)((1 - share_of(chart, value)) * (float)canvas->at.rows);
-    return row < 0 ? 0 : row >= canvas->at.rows ? canvas->at.rows - 1 : row;
+    return within((int)((1 - share_of(chart, value)) * (float)canvas->at.rows), 0, canvas->at.rows - 1);
 }
 
 /* -1: it is not on the chart. */
@@ -70,13 +68,12 @@ static int chart_column(const struct canvas *canvas, const struct chart *chart, 
 
 static void draw_labels(struct canvas canvas, const struct chart *chart)
 {
-    char text[32];
     const int rows = canvas.at.rows, middle = rows / 2;
-    draw_right(canvas, CHART_LABEL_COLUMNS - 1, 0, STYLE_DIM, chart->label(text, chart->high));
-    if (rows > 2) draw_right(canvas, CHART_LABEL_COLUMNS - 1, rows - 1, STYLE_DIM, chart->label(text, chart->low));
+    draw_right(canvas, CHART_LABEL_COLUMNS - 1, 0, STYLE_DIM, chart->label(chart->high).text);
+    if (rows > 2) draw_right(canvas, CHART_LABEL_COLUMNS - 1, rows - 1, STYLE_DIM, chart->label(chart->low).text);
     if (rows > 6)
         draw_right(canvas, CHART_LABEL_COLUMNS - 1, middle, STYLE_DIM,
-                   chart->label(text, chart->high - (chart->high - chart->low) * ((float)middle + 0.5f) / (float)rows));
+                   chart->label(chart->high - (chart->high - chart->low) * ((float)middle + 0.5f) / (float)rows).text);
 }
 
 static void chart_draw(struct canvas canvas, const struct chart *chart)
@@ -104,25 +101,24 @@ static int chart_draw_steps(struct canvas canvas, int y, const struct chart *cha
 {
     const struct run_curve *number = chart->number;
     const int columns = chart_columns(&canvas), last = number->count - 1;
-    char text[32];
     if (last < 0) return CHART_LABEL_COLUMNS;
     draw_fill(canvas, CHART_LABEL_COLUMNS, y, columns, STYLE_FRAME, 0x2500);
-    snprintf(text, sizeof text, "%.0f", (double)number->value[last]);
-    if (last > 0) draw_right(canvas, CHART_LABEL_COLUMNS + columns, y + 1, STYLE_DIM, text);
+    if (last > 0)
+        draw_right(canvas, CHART_LABEL_COLUMNS + columns, y + 1, STYLE_DIM,
+                   text_of("%.0f", (double)number->value[last]).text);
     return draw_format(canvas, CHART_LABEL_COLUMNS, y + 1, STYLE_DIM, "step %.0f", (double)number->value[0]);
 }
 
 /* ---- labels ---- */
 
-static const char *loss_label(char out[32], float value)
+static struct text loss_label(float value)
 {
-    snprintf(out, 32, "%.4f", (double)value);
-    return out;
+    return text_of("%.4f", (double)value);
 }
 
-static const char *rate_label(char out[32], float value)
+static struct text rate_label(float value)
 {
-    return format_short(out, (uint64_t)(value + 0.5f));
+    return format_short((uint64_t)(value + 0.5f));
 }
 
 /* ---- marks on the loss ---- */
@@ -141,8 +137,7 @@ static void draw_validations(struct canvas canvas, const struct chart *chart, co
 static void draw_switches(struct canvas canvas, int y, const struct chart *chart, const struct run_model *model)
 {
     struct why_switch switches[SWITCHES_SHOWN];
-    int count = why_switches(model, switches, SWITCHES_SHOWN);
-    for (int s = count - 1; s >= 0; s--) {
+    for (int s = why_switches(model, switches, SWITCHES_SHOWN) - 1; s >= 0; s--) {
         const char *arrow = strstr(switches[s].text, "-> ");
         bool stage = !strncmp(switches[s].text, "stage ", 6) && arrow;
         bool ranks = !strncmp(switches[s].text, "ranks ", 6);
@@ -188,11 +183,10 @@ static void draw_loss(struct canvas canvas, const struct run_model *model)
 static void draw_throughput(struct canvas canvas, const struct run_model *model)
 {
     struct chart chart;
-    char text[FORMAT_ROOM];
     double now;
     int x = draw_title(canvas, 0, false, "tokens/s");
     if (run_tokens_per_second(model, &now))
-        draw_format(canvas, x, 0, STYLE_STRONG, "%s in the last second ", format_count(text, (uint64_t)(now + 0.5)));
+        draw_format(canvas, x, 0, STYLE_STRONG, "%s in the last second ", format_count((uint64_t)(now + 0.5)).text);
     if (!chart_init(&chart, &model->tokens_per_s, &model->number, true, rate_label)) return;
     chart_draw(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &chart);
 }
@@ -200,10 +194,9 @@ static void draw_throughput(struct canvas canvas, const struct run_model *model)
 static void draw_line(struct canvas canvas, int y, const char *name, const char *format, const struct run_curve *curve,
                       float now)
 {
-    int end = canvas.at.columns - 1;
     draw_text(canvas, 1, y, STYLE_TEXT, name);
     draw_format(canvas, 16, y, STYLE_STRONG, format, (double)now);
-    draw_sparkline(canvas, 28, y, end - 28, STYLE_SPARK, curve->value, curve->count);
+    draw_sparkline(canvas, 28, y, canvas.at.columns - 29, STYLE_SPARK, curve->value, curve->count);
 }
 
 static void draw_others(struct canvas canvas, const struct run_model *model)
@@ -223,9 +216,8 @@ static void draw_others(struct canvas canvas, const struct run_model *model)
 static void draw_text_of_model(struct canvas canvas, const struct scene *scene, int skip, bool focused)
 {
     const struct run_model *model = scene->model;
-    char title[64] = "text from the model";
-    if (model->sample.text) snprintf(title, sizeof title, "text from the model after step %u", model->sample.step);
-    draw_title(canvas, 0, focused, title);
+    draw_title(canvas, 0, focused, model->sample.text ? "text from the model after step %u" : "text from the model",
+               model->sample.step);
     if (model->sample.text)
         draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), skip, STYLE_TEXT,
                        model->sample.text);

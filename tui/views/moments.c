@@ -67,39 +67,36 @@ enum { FIGURES = 8 };
 
 static void read_figures(struct side_row rows[FIGURES], int side, const struct marked *moment)
 {
-    const struct run_step *step = moment->has_step ? &moment->step : NULL;
-    const double values[FIGURES] = {
-        step ? step->step : 0,
-        step ? step->stage : 0,
-        step ? (double)step->memory[TIER_DEVICE].resting_bytes : 0,
-        moment->sent_bytes,
-        step ? (double)step->total_ns : 0,
-        step && step->timed ? (double)step->split.exposed_ns / step->timed : 0,
-        step && step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0,
-        step ? (double)step->loss : 0,
+    const struct run_step *step = &moment->step; /* zeros, where it has none */
+    const bool has = moment->has_step;
+    const struct {
+        const char *name;
+        int kind;
+        bool known;
+        double value;
+    } figures[FIGURES] = {
+        {"number", KIND_COUNT, has, step->step},
+        {"stage", KIND_COUNT, has && step->stage != RUN_UNKNOWN, step->stage},
+        {"resting", KIND_BYTES, step->memory[TIER_DEVICE].known, (double)step->memory[TIER_DEVICE].resting_bytes},
+        {"sent", KIND_BYTES, moment->has_sent, moment->sent_bytes},
+        {"time", KIND_TIME, has, (double)step->total_ns},
+        {"exposed", KIND_TIME, step->timed, step->timed ? (double)step->split.exposed_ns / step->timed : 0},
+        {"tokens/s", KIND_COUNT, step->total_ns, step->total_ns ? step->tokens * 1e9 / (double)step->total_ns : 0},
+        {"loss", KIND_REAL, has && !step->skipped && !isnan(step->loss), (double)step->loss},
     };
-    const bool known[FIGURES] = {step,
-                                 step && step->stage != RUN_UNKNOWN,
-                                 step && step->memory[TIER_DEVICE].known,
-                                 moment->has_sent,
-                                 step,
-                                 step && step->timed,
-                                 step && step->total_ns,
-                                 step && !step->skipped && !isnan(step->loss)};
-    for (int f = 0; f < FIGURES; f++) rows[f].known[side] = known[f], rows[f].value[side] = values[f];
+    for (int f = 0; f < FIGURES; f++) {
+        rows[f].name = figures[f].name, rows[f].kind = figures[f].kind;
+        rows[f].known[side] = figures[f].known, rows[f].value[side] = figures[f].value;
+    }
 }
 
 static int draw_figures(struct canvas canvas, const struct scene *scene, const struct marked sides[2])
 {
-    struct side_row rows[FIGURES] = {{.name = "number", .kind = KIND_COUNT},   {.name = "stage", .kind = KIND_COUNT},
-                                     {.name = "resting", .kind = KIND_BYTES},  {.name = "sent", .kind = KIND_BYTES},
-                                     {.name = "time", .kind = KIND_TIME},      {.name = "exposed", .kind = KIND_TIME},
-                                     {.name = "tokens/s", .kind = KIND_COUNT}, {.name = "loss", .kind = KIND_REAL}};
+    struct side_row rows[FIGURES];
     for (int side = 0; side < 2; side++) read_figures(rows, side, &sides[side]);
-    int y = 1;
     sides_draw_head(canvas, 0, scene->state->units, (const char *const[]){"step", "A", "B", "B - A"});
-    for (int f = 0; f < FIGURES; f++) sides_draw(canvas, y++, scene->state->units, &rows[f], STYLE_TEXT);
-    return y;
+    for (int f = 0; f < FIGURES; f++) sides_draw(canvas, 1 + f, scene->state->units, &rows[f], STYLE_TEXT);
+    return 1 + FIGURES;
 }
 
 /* ---- knobs of the two schedules ---- */
@@ -125,8 +122,7 @@ static void draw_knobs(struct canvas canvas, int y, const struct marked sides[2]
         char then[32], now[32];
         const struct config_key *key = &config_keys[k];
         if (!is_of_schedule(key) || !key_differs(key, &a, &b, then, now, sizeof then)) continue;
-        const char *dot = strrchr(key->path, '.');
-        draw_format(canvas, 0, y++, STYLE_TEXT, "%s %s → %s", dot ? dot + 1 : key->path, then, now);
+        draw_format(canvas, 0, y++, STYLE_TEXT, "%s %s → %s", key_leaf(key->path), then, now);
         differ++;
     }
     if (!differ) draw_text(canvas, 0, y, STYLE_TEXT, "none");

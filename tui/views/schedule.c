@@ -1,7 +1,6 @@
 /* The operations of the step, in the order of the schedule, with what runs now: state, the time it took when it was
  * measured last, what it takes and gives back, what it waits for. The list follows the running operation until the user
  * moves the selection; Enter shows one operation in full below. At the bottom every lane of every rank. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/words.h"
@@ -25,9 +24,8 @@ struct listing {
 static bool is_shown(const struct listing *list, int number)
 {
     const struct op *op = &list->ops->ops[number];
-    char text[OP_TEXT_ROOM];
     if (!filter_shows_lane(&list->filter, op->lane)) return false;
-    return filter_shows_text(&list->filter, op_text(text, list->scene->model, list->at.plan, number)) ||
+    return filter_shows_text(&list->filter, op_text(list->scene->model, list->at.plan->number, number).text) ||
            filter_shows_text(&list->filter, phase_name(op->phase));
 }
 
@@ -104,41 +102,36 @@ static bool detail_is_open(const struct listing *list)
 
 /* ---- a row ---- */
 
-static void effects_text(char out[48], enum units units, char sign, const struct schedule *ops, int first, int count)
+static struct text effects_text(enum units units, char sign, const struct schedule *ops, int first, int count)
 {
-    char bytes[FORMAT_ROOM], letters[CATEGORIES + 1] = "";
+    char letters[CATEGORIES + 1] = "";
     int64_t sum = 0;
-    out[0] = '\0';
     for (int e = 0; e < count; e++) {
         const struct buffer *buffer = &ops->buffers[ops->effects[first + e]];
         const char letter[2] = {category_letter(buffer->category), '\0'};
         if (!strchr(letters, letter[0])) strcat(letters, letter);
         sum += buffer->bytes;
     }
-    if (count) snprintf(out, 48, "%c%s %s", sign, letters, format_bytes_bare(bytes, units, (uint64_t)sum));
+    if (!count) return (struct text){""};
+    return text_of("%c%s %s", sign, letters, format_bytes_bare(units, (uint64_t)sum).text);
 }
 
-static void depends_text(char out[48], const struct op *op)
+static struct text depends_text(const struct op *op)
 {
     static const char *const why[] = {"data", "memory", "limit"};
-    out[0] = '\0';
-    for (int d = 0; d < op->dependency_count && strlen(out) < 40; d++)
-        text_append(out, 48, "%s#%d %s", d ? ", " : "", op->dependency[d].op, why[op->dependency[d].why]);
+    struct text out = {""};
+    for (int d = 0; d < op->dependency_count && strlen(out.text) < 40; d++)
+        text_add(&out, "%s#%d %s", d ? ", " : "", op->dependency[d].op, why[op->dependency[d].why]);
+    return out;
 }
 
 static void draw_list_head(struct canvas canvas, int y, enum units units)
 {
     const int bytes = bytes_columns(units);
-    struct pen pen = pen_at(canvas, 0, y);
-    pen_heads(&pen, {5, "#"}, {-1, ""}, {-8, "lane"}, {-9, "operation"}, {-11, " on"}, {-10, "state"}, {9, "time"},
-              {bytes + 6, "takes bytes"}, {bytes + 6, "gives back"}, {15, "longest, rank"}, {-22, "  waits for"},
-              {bytes + 2, "payload"}, {-12, "  phase"}, {10, "waited"}, {10, "peer wait"}, {-18, "  note"});
-}
-
-static void pen_time(struct pen *pen, int columns, bool known, uint64_t ns)
-{
-    char text[FORMAT_ROOM];
-    pen_right(pen, columns, STYLE_TEXT, known ? format_time(text, ns) : "n/a");
+    draw_heads(canvas, 0, y, {5, "#"}, {-1, ""}, {-8, "lane"}, {-9, "operation"}, {-11, " on"}, {-10, "state"},
+               {9, "time"}, {bytes + 6, "takes bytes"}, {bytes + 6, "gives back"}, {15, "longest, rank"},
+               {-22, "  waits for"}, {bytes + 2, "payload"}, {-12, "  phase"}, {10, "waited"}, {10, "peer wait"},
+               {-18, "  note"});
 }
 
 /* "~" before a time: not of the step that goes on, but of the last whole one. */
@@ -159,25 +152,20 @@ static const char *note_of(const struct op *op)
 static void draw_wide(struct pen *pen, const struct listing *list, const struct op *op, const struct op_times *times)
 {
     const enum units units = list->scene->state->units;
-    char text[48], time[FORMAT_ROOM];
     if (times->ranks > 1)
-        pen_format(pen, 15, STYLE_TEXT, "%s%s r%d", earlier_sign(list), format_time_bare(time, times->longest_ns),
+        pen_format(pen, 15, STYLE_TEXT, "%s%s r%d", earlier_sign(list), format_time_bare(times->longest_ns).text,
                    times->slowest);
     else pen_right(pen, 15, STYLE_TEXT, times->ranks ? "" : "n/a");
-    depends_text(text, op);
-    pen_left(pen, 2, STYLE_TEXT, "");
-    pen_left(pen, 20, STYLE_TEXT, text);
+    pen_left(pen, 22, STYLE_TEXT, text_of("  %s", depends_text(op).text).text);
     pen_right(pen, bytes_columns(units) + 2, STYLE_TEXT,
-              op->bytes ? format_bytes(time, units, true, (uint64_t)op->bytes) : "");
-    pen_left(pen, 2, STYLE_TEXT, "");
-    pen_left(pen, 10, STYLE_TEXT, phase_name(op->phase));
-    pen_time(pen, 10, times->ranks, times->waited_ns);
+              op->bytes ? format_bytes(units, true, (uint64_t)op->bytes).text : "");
+    pen_left(pen, 12, STYLE_TEXT, text_of("  %s", phase_name(op->phase)).text);
+    pen_right(pen, 10, STYLE_TEXT, times->ranks ? format_time(times->waited_ns).text : "n/a");
     pen_right(pen, 10, STYLE_TEXT,
               op->lane != LANE_COMM ? ""
-              : times->ranks        ? format_time(time, times->peers_ns)
+              : times->ranks        ? format_time(times->peers_ns).text
                                     : "n/a");
-    pen_left(pen, 2, STYLE_TEXT, "");
-    pen_left(pen, 16, STYLE_TEXT, note_of(op));
+    pen_left(pen, 18, STYLE_TEXT, text_of("  %s", note_of(op)).text);
 }
 
 static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool still, const struct listing *list)
@@ -192,7 +180,6 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
     const enum units units = list->scene->state->units;
     const struct op_times times =
         op_times_of(list->scene->history, list->at.plan, list->measured, number, list->scene->model->now_ns, -1);
-    char object[OP_TEXT_ROOM], text[48];
     if (!still && state == PROGRESS_RUNNING) draw_character(canvas, 0, y, STYLE_STRONG, 0x25b6);
     struct pen pen = pen_at(canvas, 0, y);
     pen_format(&pen, 5, chosen ? STYLE_FOCUS : style, "%d", number);
@@ -200,14 +187,14 @@ static void draw_op(struct canvas canvas, int y, int number, bool chosen, bool s
     pen_left(&pen, 8, style, lane_name(op->lane));
     pen_left(&pen, 9, chosen ? STYLE_FOCUS : style, op_name(op->kind, op->use));
     pen_left(&pen, 1, style, "");
-    pen_left(&pen, 10, style, op_object(object, list->scene->model, list->ops, number));
-    pen_left(&pen, 10, style, still ? "" : state_text(text, &list->at, number));
-    if (times.ranks) pen_format(&pen, 9, STYLE_TEXT, "%s%s", earlier_sign(list), format_time_bare(text, times.mean_ns));
+    pen_left(&pen, 10, style, op_object(list->scene->model, list->ops, number).text);
+    pen_left(&pen, 10, style, still ? "" : state_text(&list->at, number).text);
+    if (times.ranks) pen_format(&pen, 9, STYLE_TEXT, "%s%s", earlier_sign(list), format_time_bare(times.mean_ns).text);
     else pen_right(&pen, 9, STYLE_TEXT, "n/a");
-    effects_text(text, units, '+', list->ops, op->first_take, op->take_count);
-    pen_right(&pen, bytes_columns(units) + 6, style, text);
-    effects_text(text, units, '-', list->ops, op->first_give, op->give_count);
-    pen_right(&pen, bytes_columns(units) + 6, style, text);
+    pen_right(&pen, bytes_columns(units) + 6, style,
+              effects_text(units, '+', list->ops, op->first_take, op->take_count).text);
+    pen_right(&pen, bytes_columns(units) + 6, style,
+              effects_text(units, '-', list->ops, op->first_give, op->give_count).text);
     draw_wide(&pen, list, op, &times);
 }
 
@@ -243,49 +230,47 @@ static bool stands_so(const struct listing *list, int rank, enum lane lane, cons
 }
 
 /* "0-2 5": the ranks from `rank` on whose lane stands so; where that is long, how many they are. */
-static void ranks_text(char out[32], const struct listing *list, int rank, enum lane lane, const struct standing *as)
+static struct text ranks_text(const struct listing *list, int rank, enum lane lane, const struct standing *as)
 {
     const int ranks = list->scene->model->ranks;
-    int count = 0, used = 0;
+    struct text out = {""};
+    int count = 0;
     for (; rank < ranks; rank++) {
         int last = rank;
         if (!stands_so(list, rank, lane, as)) continue;
         while (last + 1 < ranks && stands_so(list, last + 1, lane, as)) last++;
         count += last - rank + 1;
-        if (used < 20) used += snprintf(out + used, 32 - (size_t)used, last > rank ? " %d-%d" : " %d", rank, last);
+        if (strlen(out.text) < 20) text_add(&out, last > rank ? " %d-%d" : " %d", rank, last);
         rank = last;
     }
-    if (used >= 20) snprintf(out, 32, " %d ranks", count);
+    return strlen(out.text) < 20 ? out : text_of(" %d ranks", count);
 }
 
-/* "#20 block' 3: 0-2 5"; false: an earlier rank stands so too, and was told. */
-static bool group_text(char out[128], const struct listing *list, int rank, enum lane lane, const struct standing *as)
+/* "#20 block' 3: 0-2 5"; "": an earlier rank stands so too, and was told. */
+static struct text group_text(const struct listing *list, int rank, enum lane lane, const struct standing *as)
 {
-    char text[OP_TEXT_ROOM], ranks[32];
     for (int earlier = 0; earlier < rank; earlier++)
-        if (stands_so(list, earlier, lane, as)) return false;
-    ranks_text(ranks, list, rank, lane, as);
-    if (as->op < 0) snprintf(out, 128, "idle:%s", ranks);
-    else
-        snprintf(out, 128, "%s#%d %s:%s", as->running ? "" : "before ", as->op,
-                 op_text(text, list->scene->model, list->at.plan, as->op), ranks);
-    return true;
+        if (stands_so(list, earlier, lane, as)) return (struct text){""};
+    const struct text ranks = ranks_text(list, rank, lane, as);
+    if (as->op < 0) return text_of("idle:%s", ranks.text);
+    return text_of("%s#%d %s:%s", as->running ? "" : "before ", as->op,
+                   op_text(list->scene->model, list->at.plan->number, as->op).text, ranks.text);
 }
 
 static void draw_lane(struct canvas canvas, int y, enum lane lane, const struct listing *list)
 {
     const struct run_model *model = list->scene->model;
-    char text[128];
     int x = draw_format(canvas, 1, y, STYLE_DIM, "%-9s", lane_name(lane));
     for (int rank = 0; rank < model->ranks; rank++) {
         const struct progress at = progress_of(model, rank);
         const struct standing as = standing_of(&at, lane);
-        if (at.plan != list->at.plan || !group_text(text, list, rank, lane, &as)) continue;
-        if (x + utf8_columns(text) + 2 > canvas.at.columns) {
+        const struct text group = at.plan == list->at.plan ? group_text(list, rank, lane, &as) : (struct text){""};
+        if (!*group.text) continue;
+        if (x + utf8_columns(group.text) + 2 > canvas.at.columns) {
             draw_character(canvas, x, y, STYLE_DIM, 0x2026);
             return;
         }
-        x = draw_text(canvas, x, y, as.op < 0 ? STYLE_DIM : as.running ? STYLE_STRONG : STYLE_WARN, text) + 2;
+        x = draw_text(canvas, x, y, as.op < 0 ? STYLE_DIM : as.running ? STYLE_STRONG : STYLE_WARN, group.text) + 2;
     }
 }
 
@@ -305,35 +290,37 @@ static void draw_lanes(struct canvas canvas, const struct listing *list)
 
 static void draw_schedule_title(struct canvas canvas, bool focused, const struct listing *list)
 {
-    char title[192], moment[OP_TEXT_ROOM];
-    int done = 0, used;
+    struct text title;
+    int done = 0;
     for (int op = 0; op < list->ops->op_count; op++) done += progress_state(&list->at, op) == PROGRESS_ENDED;
     if (list->at.open && !too_fast(list->scene, list))
-        used = snprintf(title, sizeof title, "schedule: stage %d, step %u, rank %d: %d of %d done",
-                        list->at.plan->stage, list->at.step, list->rank, done, list->ops->op_count);
+        title = text_of("schedule: stage %d, step %u, rank %d: %d of %d done", list->at.plan->stage, list->at.step,
+                        list->rank, done, list->ops->op_count);
     else
-        used = snprintf(title, sizeof title, "schedule: stage %d, %s: %d operations", list->at.plan->stage,
-                        moment_text(moment, list->scene->model, &list->at), list->ops->op_count);
-    if (list->scene->state->filter[0])
-        snprintf(title + used, sizeof title - (size_t)used, ", only \"%s\"", list->scene->state->filter);
-    else if (list->measured)
-        snprintf(title + used, sizeof title - (size_t)used, "; %stimes: step %u", earlier_sign(list), list->measured);
-    draw_title(canvas, 0, focused, title);
+        title = text_of("schedule: stage %d, %s: %d operations", list->at.plan->stage,
+                        moment_text(list->scene->model, &list->at).text, list->ops->op_count);
+    if (list->scene->state->filter[0]) text_add(&title, ", only \"%s\"", list->scene->state->filter);
+    else if (list->measured) text_add(&title, "; %stimes: step %u", earlier_sign(list), list->measured);
+    draw_title(canvas, 0, focused, "%s", title.text);
+}
+
+/* Fills *list and draws the title. False: nothing to show, and it was said why. */
+static bool has_list(struct listing *list, struct canvas canvas, const struct scene *scene, bool focused)
+{
+    if (!listing_init(list, scene)) return draw_untold(canvas, focused, "schedule"), false;
+    draw_schedule_title(canvas, focused, list);
+    return true;
 }
 
 static void draw_view(struct canvas canvas, const struct scene *scene)
 {
     struct listing list;
-    if (!listing_init(&list, scene)) {
-        draw_untold(canvas, false, "schedule");
-        return;
-    }
+    if (!has_list(&list, canvas, scene, false)) return;
     const int columns = canvas.at.columns, lane_rows = run_lane_count(scene->model) + 1,
               below = canvas.at.rows - lane_rows;
     const bool open = detail_is_open(&list);
     int rows = below - 1;
     if (open) rows = rows - DETAIL_ROWS > LIST_ROWS_MIN ? rows - DETAIL_ROWS : LIST_ROWS_MIN;
-    draw_schedule_title(canvas, false, &list);
     draw_list(canvas_part(canvas, 0, 1, columns, rows), &list,
               open ? row_of_op(&list, (int)scene->state->selected.op) : chosen_row(&list));
     if (open)
@@ -345,11 +332,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
 static void draw_pane(struct canvas canvas, const struct scene *scene, bool focused)
 {
     struct listing list;
-    if (!listing_init(&list, scene)) {
-        draw_untold(canvas, focused, "schedule");
-        return;
-    }
-    draw_schedule_title(canvas, focused, &list);
+    if (!has_list(&list, canvas, scene, focused)) return;
     draw_list(canvas_part(canvas, 0, 1, canvas.at.columns, canvas.at.rows - 1), &list, chosen_row(&list));
 }
 

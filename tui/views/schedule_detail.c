@@ -38,9 +38,9 @@ static void paragraph(struct sheet *sheet, const char *label)
     sheet->text[0] = '\0';
 }
 
-static const char *bytes_text(char out[FORMAT_ROOM], const struct sheet *sheet, int64_t bytes)
+static struct text bytes_text(const struct sheet *sheet, int64_t bytes)
 {
-    return format_bytes_bare(out, sheet->scene->state->units, (uint64_t)bytes);
+    return format_bytes_bare(sheet->scene->state->units, (uint64_t)bytes);
 }
 
 static const char *separator(const struct sheet *sheet)
@@ -50,11 +50,10 @@ static const char *separator(const struct sheet *sheet)
 
 static void say_buffers(struct sheet *sheet, int first, int count)
 {
-    char bytes[FORMAT_ROOM];
     for (int e = 0; e < count; e++) {
         const struct buffer *buffer = &sheet->ops->buffers[sheet->ops->effects[first + e]];
         say(sheet, "%s%c %s %s", separator(sheet), category_letter(buffer->category), buffer->name,
-            bytes_text(bytes, sheet, buffer->bytes));
+            bytes_text(sheet, buffer->bytes).text);
     }
 }
 
@@ -76,11 +75,10 @@ static void say_roles(struct sheet *sheet, const struct op *op)
 
 static void say_pieces(struct sheet *sheet, const struct op *op)
 {
-    char name[OP_TEXT_ROOM], from[FORMAT_ROOM], to[FORMAT_ROOM];
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &sheet->ops->pieces[op->first_piece + p];
-        say(sheet, "%s%s elements %s to %s", separator(sheet), unit_text(name, sheet->scene->model, piece->unit),
-            format_count(from, (uint64_t)piece->first), format_count(to, (uint64_t)(piece->first + piece->elems - 1)));
+        say(sheet, "%s%s elements %s to %s", separator(sheet), unit_text(sheet->scene->model, piece->unit).text,
+            format_count((uint64_t)piece->first).text, format_count((uint64_t)(piece->first + piece->elems - 1)).text);
     }
 }
 
@@ -88,27 +86,26 @@ static void say_waits(struct sheet *sheet, const struct op *op)
 {
     static const char *const why[] = {"for its result", "until it has given memory back",
                                       "by a limit of the configuration"};
-    char text[OP_TEXT_ROOM];
     for (int d = 0; d < op->dependency_count; d++)
         say(sheet, "%s#%d %s %s", separator(sheet), op->dependency[d].op,
-            op_text(text, sheet->scene->model, sheet->at->plan, op->dependency[d].op), why[op->dependency[d].why]);
+            op_text(sheet->scene->model, sheet->at->plan->number, op->dependency[d].op).text,
+            why[op->dependency[d].why]);
 }
 
 static void say_awaited(struct sheet *sheet, int number)
 {
-    char text[OP_TEXT_ROOM];
     for (int i = number + 1; i < sheet->ops->op_count; i++)
         for (int d = 0; d < sheet->ops->ops[i].dependency_count; d++)
             if (sheet->ops->ops[i].dependency[d].op == number)
-                say(sheet, "%s#%d %s", separator(sheet), i, op_text(text, sheet->scene->model, sheet->at->plan, i));
+                say(sheet, "%s#%d %s", separator(sheet), i,
+                    op_text(sheet->scene->model, sheet->at->plan->number, i).text);
 }
 
 static void say_payload(struct sheet *sheet, const struct op *op)
 {
-    char payload[FORMAT_ROOM], sent[FORMAT_ROOM];
     if (op->bytes)
-        say(sheet, "%s payload, each rank sends %s", bytes_text(payload, sheet, op->bytes),
-            bytes_text(sent, sheet, op->sent_bytes));
+        say(sheet, "%s payload, each rank sends %s", bytes_text(sheet, op->bytes).text,
+            bytes_text(sheet, op->sent_bytes).text);
     if (op->prefetch) say(sheet, "%sissued ahead of its use", separator(sheet));
     if (op->flush == FLUSH_FULL) say(sheet, "%sflushed because the next gradient would not fit", separator(sheet));
     if (op->flush == FLUSH_END) say(sheet, "%sflushed because backward ended", separator(sheet));
@@ -120,26 +117,26 @@ static void say_times(struct sheet *sheet, int number)
     const struct run_model *model = sheet->scene->model;
     const uint32_t step = whole_step_of(model, sheet->at->plan);
     const struct op_times times = op_times_of(sheet->scene->history, sheet->at->plan, step, number, model->now_ns, -1);
-    char mean[FORMAT_ROOM], longest[FORMAT_ROOM], other[FORMAT_ROOM], rank[RANK_TEXT_ROOM];
+    char rank[RANK_TEXT_ROOM];
     if (!step || !times.ranks) return;
-    say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step, format_time_bare(mean, times.mean_ns),
-        times.ranks, times.slowest, format_time_bare(longest, times.longest_ns));
-    if (times.peers_ns) say(sheet, "; %s of that for other ranks", format_time_bare(other, times.peers_ns));
-    if (times.paced_ns) say(sheet, "; %s of that added by pacing", format_time_bare(other, times.paced_ns));
-    if (times.waited_ns) say(sheet, "; its lane waited %s before it", format_time_bare(other, times.waited_ns));
+    say(sheet, "step %u: %s, mean of %d ranks; rank %d longest, %s", step, format_time_bare(times.mean_ns).text,
+        times.ranks, times.slowest, format_time_bare(times.longest_ns).text);
+    if (times.peers_ns) say(sheet, "; %s of that for other ranks", format_time_bare(times.peers_ns).text);
+    if (times.paced_ns) say(sheet, "; %s of that added by pacing", format_time_bare(times.paced_ns).text);
+    if (times.waited_ns) say(sheet, "; its lane waited %s before it", format_time_bare(times.waited_ns).text);
     if (times.ranks > 1 && sheet->ops->ops[number].lane == LANE_COMM)
         say(sheet, "; %s came last, %s after the first", run_rank_text(rank, model, times.last_rank),
-            format_time_bare(other, times.last_ns - times.first_ns));
+            format_time_bare(times.last_ns - times.first_ns).text);
 }
 
 static void say_now(struct sheet *sheet, int number)
 {
     const struct run_model *model = sheet->scene->model;
-    char text[24], name[RANK_TEXT_ROOM];
+    char name[RANK_TEXT_ROOM];
     for (int rank = 0; rank < model->ranks && rank < 16; rank++) {
         const struct progress at = progress_of(model, rank);
         if (at.plan == sheet->at->plan)
-            say(sheet, "%srank %d %s", separator(sheet), rank, state_text(text, &at, number));
+            say(sheet, "%srank %d %s", separator(sheet), rank, state_text(&at, number).text);
     }
     int missing = 0, first = 0;
     if (sheet->ops->ops[number].lane == LANE_COMM && progress_state(sheet->at, number) == PROGRESS_RUNNING)
@@ -149,20 +146,16 @@ static void say_now(struct sheet *sheet, int number)
     if (missing > 1) say(sheet, "; %d ranks have not come yet, rank %d among them", missing, first);
 }
 
-const char *state_text(char out[24], const struct progress *at, int op)
+struct text state_text(const struct progress *at, int op)
 {
-    const struct dependency *wait;
-    switch (progress_state(at, op)) {
-    case PROGRESS_TO_COME: return strcpy(out, "to come");
-    case PROGRESS_RUNNING: return strcpy(out, "running");
-    case PROGRESS_ENDED: return strcpy(out, "done");
-    case PROGRESS_DROPPED: return strcpy(out, "dropped");
-    case PROGRESS_WAITING: break;
-    }
-    wait = progress_wait(at, op);
-    if (wait) snprintf(out, 24, "wait #%d", wait->op);
-    else strcpy(out, "next");
-    return out;
+    static const char *const states[] = {[PROGRESS_TO_COME] = "to come",
+                                         [PROGRESS_RUNNING] = "running",
+                                         [PROGRESS_ENDED] = "done",
+                                         [PROGRESS_DROPPED] = "dropped",
+                                         [PROGRESS_WAITING] = "next"};
+    const enum progress_state state = progress_state(at, op);
+    const struct dependency *wait = state == PROGRESS_WAITING ? progress_wait(at, op) : NULL;
+    return wait ? text_of("wait #%d", wait->op) : text_of("%s", states[state]);
 }
 
 void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int number)
@@ -170,13 +163,11 @@ void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const
     const struct op *op = &at->plan->ops.ops[number];
     struct sheet sheet = {
         .canvas = canvas, .scene = scene, .at = at, .ops = &at->plan->ops, .y = 1, .end = canvas.at.rows};
-    char title[96], text[OP_TEXT_ROOM];
-    int used = snprintf(title, sizeof title, "#%d %s: %s, %s lane", number,
-                        op_text(text, scene->model, at->plan, number), phase_name(op->phase), lane_name(op->lane));
-    if (op->micro_step >= 0 && sheet.ops->micro_steps > 1)
-        snprintf(title + used, sizeof title - (size_t)used, ", micro-step %d of %d", op->micro_step + 1,
-                 sheet.ops->micro_steps);
-    draw_title(canvas, 0, true, title);
+    draw_title(canvas, 0, true,
+               op->micro_step >= 0 && sheet.ops->micro_steps > 1 ? "#%d %s: %s, %s lane, micro-step %d of %d"
+                                                                 : "#%d %s: %s, %s lane",
+               number, op_text(scene->model, at->plan->number, number).text, phase_name(op->phase), lane_name(op->lane),
+               op->micro_step + 1, sheet.ops->micro_steps);
     say(&sheet, "%s", op_words(op->kind, op->use)->help);
     paragraph(&sheet, "does");
     say_now(&sheet, number);

@@ -2,6 +2,7 @@
  * difference (n/a if one is not known). */
 #pragma once
 
+#include "engine/advise/why.h"
 #include "engine/observe/progress.h"
 #include "tui/view/view.h"
 
@@ -17,7 +18,7 @@ enum { NAME_COLUMNS = 11 };
 int name_columns(const struct canvas *canvas);
 
 /* "+1.234 MB", "-5.006 MB", "same"; kind: of a side_row. */
-const char *sides_difference(char out[FORMAT_ROOM], enum units units, int kind, double change);
+struct text sides_difference(enum units units, int kind, double change);
 
 int sides_columns(const struct canvas *canvas, enum units units); /* of the table */
 void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
@@ -30,4 +31,11 @@ void sides_draw_head(struct canvas canvas, int y, enum units units, const char *
 void schedule_detail_draw(struct canvas canvas, const struct scene *scene, const struct progress *at, int op);
 
 /* "done", "running", "wait #12"; of one rank. */
-const char *state_text(char out[24], const struct progress *at, int op);
+struct text state_text(const struct progress *at, int op);
+
+/* ---- why_details.c ---- */
+
+/* Draw the lower part: the terms of the chosen tenant and what its knobs would change (of a wait no terms); or what a switch changed. */
+void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why, const char *name,
+                     const struct why_tenant *tenant);
+void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change);

@@ -1,8 +1,6 @@
 /* Why is this rank's memory as full as it is, and why did a higher stage not use less? Above, one sentence, the tenants of
  * the peak and all four stages by plan; below, what the chosen tenant is made of and what its knobs would give, what
  * would change a wait, or what a switch of stage or knob changed. */
-#include "tui/views/why.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +9,7 @@
 #include "engine/observe/flows.h"
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
+#include "tui/views/sides.h"
 
 enum {
     SWITCHES_SHOWN = 8,
@@ -137,7 +136,7 @@ static int draw_sentences(struct canvas canvas, const struct scene *scene, const
             y += draw_paragraph(canvas_part(canvas, 0, y, canvas.at.columns, SENTENCE_ROWS), 0,
                                 stage == other_stage(why) ? STYLE_STRONG : STYLE_TEXT, text);
     }
-    return y < canvas.at.rows ? y : canvas.at.rows;
+    return smaller(y, canvas.at.rows);
 }
 
 /* ---- the list ---- */
@@ -145,17 +144,15 @@ static int draw_sentences(struct canvas canvas, const struct scene *scene, const
 static void draw_list_head(struct canvas canvas, const struct scene *scene)
 {
     int columns = bytes_columns(scene->state->units) + 2;
-    struct pen pen = pen_at(canvas, 1, 0);
-    pen_heads(&pen, {-14, "at the peak"}, {columns, "measured"}, {columns, "planned"});
+    draw_heads(canvas, 1, 0, {-14, "at the peak"}, {columns, "measured"}, {columns, "planned"});
 }
 
 static void draw_amounts(struct pen *pen, enum units units, enum style style, bool measured, uint64_t bytes,
                          uint64_t planned)
 {
-    char text[FORMAT_ROOM];
     int columns = bytes_columns(units) + 2;
-    pen_right(pen, columns, style, format_bytes(text, units, measured, bytes));
-    pen_right(pen, columns, style, format_bytes(text, units, true, planned));
+    pen_right(pen, columns, style, format_bytes(units, measured, bytes).text);
+    pen_right(pen, columns, style, format_bytes(units, true, planned).text);
 }
 
 static void draw_tier_row(struct canvas canvas, int y, const struct scene *scene, const struct why *why)
@@ -168,37 +165,32 @@ static void draw_tier_row(struct canvas canvas, int y, const struct scene *scene
 static void draw_tenant_row(struct canvas canvas, int y, const struct scene *scene, const struct why_tenant *tenant,
                             bool chosen)
 {
-    const struct category_look *look = category_look(tenant->category);
     enum style style = chosen ? STYLE_FOCUS : STYLE_TEXT;
-    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_category(canvas, 1, y, tenant->category);
     struct pen pen = pen_at(canvas, 3, y);
-    pen_left(&pen, 12, style, look->name);
+    pen_left(&pen, 12, style, category_look(tenant->category)->name);
     draw_amounts(&pen, scene->state->units, style, tenant->measured, tenant->bytes, tenant->planned_bytes);
 }
 
 static void draw_stall_row(struct canvas canvas, int y, const struct why_stall *stall, bool chosen)
 {
-    char time[FORMAT_ROOM];
-    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_character(canvas, 1, y, STYLE_STRONG, (uint32_t)stall_table[stall->stall].letter);
-    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%",
-                stall_table[stall->stall].name, format_time_bare(time, (uint64_t)stall->ns), 100 * stall->share);
+    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%", stall_table[stall->stall].name,
+                format_time_bare((uint64_t)stall->ns).text, 100 * stall->share);
 }
 
 static void draw_switch_row(struct canvas canvas, int y, const struct why_switch *change, bool chosen)
 {
-    char text[160];
-    snprintf(text, sizeof text, "step %u: %s", change->step, change->text);
-    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     draw_character(canvas, 1, y, STYLE_STRONG, 0x0394);
-    draw_words(canvas_part(canvas, 3, y, canvas.at.columns - 3, 1), 0, 0, chosen ? STYLE_FOCUS : STYLE_TEXT, text);
+    draw_words(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT,
+               text_of("step %u: %s", change->step, change->text).text);
 }
 
 static void draw_line(struct canvas canvas, int y, const struct scene *scene, const struct rows *rows, int i,
                       bool chosen)
 {
     const struct line *line = &rows->lines[i];
+    if (chosen) draw_character(canvas, 0, y, STYLE_FOCUS, 0x25b6);
     switch (line->kind) {
     case LINE_TIER: draw_tier_row(canvas, y, scene, rows->why[line->tier]); break;
     case LINE_TENANT: draw_tenant_row(canvas, y, scene, &rows->why[line->tier]->tenants[line->number], chosen); break;
@@ -220,7 +212,6 @@ static void draw_list(struct canvas canvas, const struct scene *scene, const str
 
 static void draw_stage(struct canvas canvas, int y, const struct scene *scene, const struct why *why, int stage)
 {
-    char text[FORMAT_ROOM];
     enum units units = scene->state->units;
     int columns = bytes_columns(units) + 2;
     const struct why_plan *plan = &why->stages[stage].plan;
@@ -229,24 +220,22 @@ static void draw_stage(struct canvas canvas, int y, const struct scene *scene, c
     pen_format(&pen, 2, present ? STYLE_STAGE : STYLE_TEXT, "%d ", stage);
     pen_left(&pen, 4, STYLE_STRONG, present ? " now" : "");
     pen_right(&pen, columns, present ? STYLE_STRONG : STYLE_TEXT,
-              format_bytes(text, units, plan->known, plan->peak_bytes));
-    pen_right(&pen, columns, STYLE_TEXT, format_bytes(text, units, plan->known, plan->resting_bytes));
-    pen_right(&pen, columns, STYLE_TEXT, format_bytes(text, units, plan->known, plan->sent_bytes));
+              format_bytes(units, plan->known, plan->peak_bytes).text);
+    pen_right(&pen, columns, STYLE_TEXT, format_bytes(units, plan->known, plan->resting_bytes).text);
+    pen_right(&pen, columns, STYLE_TEXT, format_bytes(units, plan->known, plan->sent_bytes).text);
 }
 
 static void draw_stages(struct canvas canvas, const struct scene *scene, const struct why *why)
 {
-    char text[FORMAT_ROOM], label[LABEL_ROOM];
+    const struct text label = op_text(scene->model, why->schedule, why->peak_op);
     int columns = bytes_columns(scene->state->units) + 2;
-    struct pen pen = pen_at(canvas, 0, 0);
-    pen_heads(&pen, {-6, "stage"}, {columns, "plan: peak"}, {columns, "resting"}, {columns, "sent/step"});
+    draw_heads(canvas, 0, 0, {-6, "stage"}, {columns, "plan: peak"}, {columns, "resting"}, {columns, "sent/step"});
     for (int stage = 0; stage < WHY_STAGES; stage++) draw_stage(canvas, 1 + stage, scene, why, stage);
-    if (op_label(label, scene->model, why->schedule, why->peak_op))
-        draw_format(canvas, 0, 6, STYLE_TEXT, "the plan peaks at %s", label);
+    if (*label.text) draw_format(canvas, 0, 6, STYLE_TEXT, "the plan peaks at %s", label.text);
     else if (why->peak_op < 0) draw_text(canvas, 0, 6, STYLE_TEXT, "as full between steps as in one");
     if (why->measured)
         draw_format(canvas, 0, 7, STYLE_TEXT, "measured peak %s",
-                    format_bytes_bare(text, scene->state->units, why->peak_bytes));
+                    format_bytes_bare(scene->state->units, why->peak_bytes).text);
     else draw_text(canvas, 0, 7, STYLE_DIM, "measured: after its first step");
     if (why->other_version) draw_text(canvas, 0, 8, STYLE_WARN, "planned by another version");
 }
@@ -260,17 +249,16 @@ static void draw_costs(struct canvas canvas, const struct scene *scene)
     struct totals totals;
     struct critical path;
     struct cost costs[COSTS_MAX];
-    char text[512], time[FORMAT_ROOM];
+    char text[512];
     int y = 1;
     if (!step || !step->ended_ns) return;
     totals_of(&totals, scene->history, scene->model, scene->state->rank, step->begun_ns, step->ended_ns, step->step);
     if (!totals.known) return;
-    snprintf(text, sizeof text, "what step %u costs rank %d, largest first", step->step, scene->state->rank);
-    draw_title(canvas, 0, false, text);
+    draw_title(canvas, 0, false, "what step %u costs rank %d, largest first", step->step, scene->state->rank);
     const int count = costs_of(costs, &totals, 1);
     for (int i = 0; i < count && y < canvas.at.rows - 4; i++)
         draw_format(canvas, 1, y++, i < 3 ? STYLE_STRONG : STYLE_TEXT, "%10s %5.1f %%  %s",
-                    format_time_bare(time, costs[i].ns), percent(costs[i].ns, totals.temporal.window_ns), costs[i].text);
+                    format_time_bare(costs[i].ns).text, percent(costs[i].ns, totals.temporal.window_ns), costs[i].text);
     draw_title(canvas, ++y, false, "its critical path, over all ranks");
     if (!critical_path_of(&path, scene->history, step)) return;
     critical_text(text, sizeof text, &path, 1);
@@ -282,12 +270,8 @@ static void draw_costs(struct canvas canvas, const struct scene *scene)
 static void draw_why_title(struct canvas canvas, const struct scene *scene, const struct why *why)
 {
     static const char *const tiers[TIERS] = {"device memory", "host memory", "NVMe tier"};
-    char title[96];
-    if (!why) snprintf(title, sizeof title, "why");
-    else
-        snprintf(title, sizeof title, "the %s of rank %d at its peak, and why", tiers[why->tier],
-                 scene->state->rank);
-    draw_title(canvas, 0, false, title);
+    if (!why) draw_title(canvas, 0, false, "why");
+    else draw_title(canvas, 0, false, "the %s of rank %d at its peak, and why", tiers[why->tier], scene->state->rank);
 }
 
 /* Rows for the list and the stages beside it: all of them where that leaves the details enough. */
@@ -306,7 +290,7 @@ static int list_columns(const struct canvas *canvas, enum units units)
     int amount = bytes_columns(units) + 2, list = 15 + 2 * amount, stages = 6 + 3 * amount;
     const int left = canvas->at.columns - list - 2 - stages;
     if (left < 0) return canvas->at.columns * 42 / 100;
-    return list + (left < SWITCH_COLUMNS ? left : SWITCH_COLUMNS);
+    return list + smaller(left, SWITCH_COLUMNS);
 }
 
 /* What would make another step of it, planned once for each configuration. */
@@ -377,17 +361,13 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
 {
     struct rows rows = rows_of(scene);
     const struct why *why = rows.why[TIER_DEVICE];
-    char title[64], text[512];
-    snprintf(title, sizeof title, "why: rank %d at its peak", scene->state->rank);
-    draw_title(canvas, 0, focused, title);
-    if (!why) {
-        snprintf(text, sizeof text, "n/a: %.200s", rows.err.text);
-        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_DIM, text);
-        return;
-    }
-    say_why(text, sizeof text, why, other_stage(why), scene->state->units);
-    int used =
-        draw_paragraph(canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1), 0, STYLE_TEXT, text);
+    char text[512];
+    draw_title(canvas, 0, focused, "why: rank %d at its peak", scene->state->rank);
+    if (why) say_why(text, sizeof text, why, other_stage(why), scene->state->units);
+    else snprintf(text, sizeof text, "n/a: %.200s", rows.err.text);
+    const struct canvas said = canvas_part(canvas, 1, 1, canvas.at.columns - 2, canvas.at.rows - 1);
+    const int used = draw_paragraph(said, 0, why ? STYLE_TEXT : STYLE_DIM, text);
+    if (!why) return;
     draw_list_head(canvas_part(canvas, 0, 1 + used, canvas.at.columns, 1), scene);
     for (int i = 0; i < rows.line_count && rows.lines[i].kind <= LINE_TENANT; i++)
         draw_line(canvas, 2 + used + i, scene, &rows, i, false);

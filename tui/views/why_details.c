@@ -3,11 +3,10 @@
 #include "engine/base/words.h"
 #include "tui/view/tier_bar.h"
 #include "tui/views/sides.h"
-#include "tui/views/why.h"
 
-static const char *bytes_change(char out[FORMAT_ROOM], enum units units, uint64_t before, uint64_t after)
+static struct text bytes_change(enum units units, uint64_t before, uint64_t after)
 {
-    return sides_difference(out, units, KIND_BYTES, (double)after - (double)before);
+    return sides_difference(units, KIND_BYTES, (double)after - (double)before);
 }
 
 /* ---- a tenant ---- */
@@ -16,9 +15,8 @@ enum { READABLE = 110 }; /* columns: amounts further away from what they are of 
 
 static void draw_term(struct canvas canvas, int y, enum units units, const struct why_term *term)
 {
-    char text[FORMAT_ROOM];
     struct pen pen = pen_at(canvas, 1, y);
-    pen_right(&pen, bytes_columns(units), STYLE_STRONG, format_bytes(text, units, true, term->bytes));
+    pen_right(&pen, bytes_columns(units), STYLE_STRONG, format_bytes(units, true, term->bytes).text);
     int x = draw_text(canvas, pen.x + 2, y, STYLE_TEXT, term->what);
     if (term->formula[0]) draw_format(canvas, x, y, STYLE_DIM, " = %s", term->formula);
 }
@@ -73,7 +71,6 @@ static void draw_command(struct canvas canvas, int y, enum units units, const st
 static bool draw_change(struct canvas canvas, int y, const struct scene *scene, const struct why *why,
                         const struct why_change *change, const enum tier tiers[TIERS], int count)
 {
-    char text[FORMAT_ROOM];
     enum units units = scene->state->units;
     const struct why_plan *now = &why->plan, *then = &change->plan;
     int end = canvas.at.columns - 1, columns = bytes_columns(units) + 2;
@@ -81,12 +78,12 @@ static bool draw_change(struct canvas canvas, int y, const struct scene *scene, 
     char said[SAID_ROOM];
     const bool fits = say_change(said, units, why, change, room);
     draw_words(canvas_part(canvas, 0, y, room, 1), 1, 0, STYLE_TEXT, fits ? said : change->text);
-    draw_right(canvas, end, y, STYLE_TEXT, bytes_change(text, units, now->sent_bytes, then->sent_bytes));
+    draw_right(canvas, end, y, STYLE_TEXT, bytes_change(units, now->sent_bytes, then->sent_bytes).text);
     for (int i = count - 1; i >= 0; i--)
         draw_right(canvas, end -= columns, y, STYLE_TEXT,
-                   bytes_change(text, units, now->tier_peak_bytes[tiers[i]], then->tier_peak_bytes[tiers[i]]));
+                   bytes_change(units, now->tier_peak_bytes[tiers[i]], then->tier_peak_bytes[tiers[i]]).text);
     draw_right(canvas, end - columns, y, then->peak_bytes < now->peak_bytes ? STYLE_GOOD : STYLE_TEXT,
-               bytes_change(text, units, now->peak_bytes, then->peak_bytes));
+               bytes_change(units, now->peak_bytes, then->peak_bytes).text);
     return fits;
 }
 
@@ -118,11 +115,9 @@ static int draw_terms(struct canvas canvas, int y, enum units units, const struc
 void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why, const char *name,
                      const struct why_tenant *tenant)
 {
-    char title[128];
     const int rows = canvas.at.rows;
     int y = 1;
-    snprintf(title, sizeof title, "%s, set by %s", name, tenant->knob);
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "%s, set by %s", name, tenant->knob);
     if (canvas.at.columns > READABLE) canvas = canvas_part(canvas, 0, 0, READABLE, rows);
     if (rows >= tenant->term_count + tenant->change_count + 3) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
     y = draw_terms(canvas, y, scene->state->units, tenant);
@@ -172,11 +167,12 @@ static int draw_categories(struct canvas canvas, enum units units, const struct 
             const struct category_look *look = category_look(c);
             const uint64_t before = change->before.memory[tier].at_peak_bytes[c],
                            after = change->after.memory[tier].at_peak_bytes[c];
-            char name[24];
             if ((before == 0 && after == 0) || (tiers && before == after)) continue;
-            if (tiers) snprintf(name, sizeof name, "%c %s", look->letter, tiers_name(tier));
-            else snprintf(name, sizeof name, "%s", name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name);
-            const struct side_row row = row_of(name, KIND_BYTES, is_known(change, tier), (double)before, (double)after);
+            const struct text name =
+                tiers ? text_of("%c %s", look->letter, tiers_name(tier))
+                      : text_of("%s", name_columns(&canvas) < NAME_COLUMNS ? look->brief : look->name);
+            const struct side_row row =
+                row_of(name.text, KIND_BYTES, is_known(change, tier), (double)before, (double)after);
             sides_draw(canvas, y++, units, &row, STYLE_TEXT);
         }
     return y - 1;
@@ -219,19 +215,16 @@ static void draw_sums(struct canvas canvas, enum units units, const struct why_s
 /* Two tables side by side, or one below the other where amounts are long and the screen is narrow. */
 void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change)
 {
-    char title[160];
     const struct why_side *before = &change->before, *after = &change->after;
     enum units units = scene->state->units;
     if (!before->steps || !after->steps) {
-        snprintf(title, sizeof title, "what changed with step %u", change->step);
-        draw_title(canvas, 0, false, title);
+        draw_title(canvas, 0, false, "what changed with step %u", change->step);
         draw_format(canvas, 1, 1, STYLE_DIM, "n/a: %s",
                     before->steps ? "no step after it has ended yet" : "no step before it is kept");
         return;
     }
-    snprintf(title, sizeof title, "measured in %d step%s before step %u, fullest rank, and %d from there on",
-             before->steps, plural(before->steps), change->step, after->steps);
-    draw_title(canvas, 0, false, title);
+    draw_title(canvas, 0, false, "measured in %d step%s before step %u, fullest rank, and %d from there on",
+               before->steps, plural(before->steps), change->step, after->steps);
     int width = sides_columns(&canvas, units);
     const struct canvas table = canvas_part(canvas, 1, 1, width, canvas.at.rows - 1);
     draw_head(table, units, uses_tiers(change) ? "moved" : "at peak");

@@ -66,7 +66,7 @@ bool board_held(const struct run_rank *rank, enum category category, uint64_t *b
 void board_figures(struct canvas canvas, int y, const struct board *board);
 void board_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
 
-/* large.c: a rank in the form for the back row: a band for each array, as wide as the tile, its height to scale; below them the sum of bytes
+/* tiles.c: a rank in the form for the back row: a band for each array, as wide as the tile, its height to scale; below them the sum of bytes
  * a parameter in large figures. In `rows` rows, with the labels of all columns. */
 void board_bands(struct canvas canvas, int y, int rows, const struct board_rank *of, const struct board *board);
 
@@ -89,11 +89,9 @@ struct board_rows {
 };
 void board_group_units(struct board_rows *out, int rows, const struct board *board);
 
-/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows; of all units
- * together one array, over the whole tile. */
+/* tiles.c: columns of array `array` in a tile, from *from to before *end; the labels, and a rank's tiles, of the rows. */
 void board_span(const struct board *board, int array, int *from, int *end);
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board);
-void board_band(struct canvas canvas, int y, int rows, int array, const struct board_rank *of, const struct board *board);
 void board_tiles(struct canvas canvas, int y, const struct board_rows *rows, const struct board_rank *of,
                  const struct board *board);
 

@@ -1,9 +1,7 @@
 /* Below the tiles: what is on its way between ranks and between tiers, and what is here for a while. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/words.h"
 #include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
@@ -11,8 +9,6 @@
 #include "tui/whiteboard/board.h"
 
 /* ---- packets ---- */
-
-enum { PACKET_ROOM = 160 };
 
 static uint64_t length_ns(const struct span *span)
 {
@@ -28,12 +24,8 @@ static double done_of(const struct board *board, int rank, enum lane lane, int o
     const struct run_lane *of = &board->scene->model->rank[rank].lane[lane];
     const uint64_t shown_ns = board->scene->state->motion_ns, model_ns = board->scene->model->now_ns,
                    now_ns = shown_ns > model_ns ? shown_ns : model_ns;
-    const uint64_t known_ns =
-        length_ns(history_span(history, rank, lane, history_span_of(history, rank, lane, of->step, (uint32_t)op)));
-    const uint64_t before_ns =
-        of->step ? length_ns(history_span(history, rank, lane,
-                                          history_span_of(history, rank, lane, of->step - 1, (uint32_t)op)))
-                 : 0;
+    const uint64_t known_ns = length_ns(span_of_op(history, rank, lane, of->step, op)),
+                   before_ns = of->step ? length_ns(span_of_op(history, rank, lane, of->step - 1, op)) : 0;
     if (!known_ns && !before_ns) return 0.5;
     const double done = (double)(now_ns - of->started_ns) / (double)(known_ns ? known_ns : before_ns),
                  most = known_ns ? 1 : GUESSED_PERCENT / 100.0;
@@ -60,18 +52,18 @@ static struct others others_of(const struct board *board, const struct op *op, i
 }
 
 /* " from 2, 3": what a gather or refresh brings; " to" what a reduction sends. */
-static void write_ends(char out[48], const struct op *op, const struct others *others)
+static struct text ends_text(const struct op *op, const struct others *others)
 {
     const bool brings = op->kind == OP_GATHER || op->kind == OP_REFRESH;
-    snprintf(out, 48, brings ? " from" : op->kind == OP_ALL_REDUCE ? " with" : " to");
-    if (others->count > 4) text_append(out, 48, " %d ranks", others->count);
+    struct text out = text_of(brings ? " from" : op->kind == OP_ALL_REDUCE ? " with" : " to");
+    if (others->count > 4) text_add(&out, " %d ranks", others->count);
     for (int i = 0; i < others->count && others->count <= 4; i++)
-        text_append(out, 48, "%s %d", i ? "," : "", others->rank[i]);
+        text_add(&out, "%s %d", i ? "," : "", others->rank[i]);
+    return out;
 }
 
 /* What an operation moves between a rank and `others`, in so many columns; with the other end, where there are nodes. */
-static void write_packet(char out[PACKET_ROOM], int room, const struct board *board, int number,
-                         const struct others *others)
+static struct text packet_text(int room, const struct board *board, int number, const struct others *others)
 {
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
@@ -79,27 +71,25 @@ static void write_packet(char out[PACKET_ROOM], int room, const struct board *bo
     const int64_t sent = ranks > 1 ? op->sent_bytes * others->count / (ranks - 1) : 0;
     const enum dtype dtype = op->piece_count ? ops->buffers[ops->pieces[op->first_piece].source].dtype : DTYPE_F32;
     const char *blocks = dtype == DTYPE_Q8 ? " int8" : dtype == DTYPE_Q4 ? " int4" : "";
-    char object[OP_TEXT_ROOM], bytes[FORMAT_ROOM], ends[48] = "";
-    op_object(object, board->scene->model, ops, number);
-    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)sent);
-    for (int form = board_links(board) > 1 ? 0 : 1; form < 4; form++) {
-        if (form == 0) write_ends(ends, op, others);
-        else ends[0] = '\0';
-        if (op->kind == OP_AGREE) snprintf(out, PACKET_ROOM, "[agree]");
-        else if (form == 3) snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s)▸" : "[%.40s]▸", object);
+    const struct text of = op_object(board->scene->model, ops, number), with = ends_text(op, others),
+                      sends = format_bytes_bare(board->scene->state->units, (uint64_t)sent);
+    const char *object = of.text, *bytes = sends.text;
+    struct text out = text_of("[agree]");
+    for (int form = board_links(board) > 1 ? 0 : 1; form < 4 && op->kind != OP_AGREE; form++) {
+        const char *ends = form == 0 ? with.text : "";
+        if (form == 3) out = text_of(op->prefetch ? "(%.40s)▸" : "[%.40s]▸", object);
         else if (form == 2)
-            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s, plan %s)▸" : "[%.40s%s, plan %s]▸", object, blocks,
-                     bytes);
+            out = text_of(op->prefetch ? "(%.40s%s, plan %s)▸" : "[%.40s%s, plan %s]▸", object, blocks, bytes);
         else if (op->kind == OP_GATHER)
-            snprintf(out, PACKET_ROOM, op->prefetch ? "(%.40s%s: %d/%d%s, plan %s)▸" : "[! %.40s%s: %d/%d%s, plan %s]▸",
-                     object, blocks, others->count, ranks, ends, bytes);
-        else if (op->kind == OP_REFRESH)
-            snprintf(out, PACKET_ROOM, "[refresh %.40s%s, plan sends %s]▸", object, ends, bytes);
+            out = text_of(op->prefetch ? "(%.40s%s: %d/%d%s, plan %s)▸" : "[! %.40s%s: %d/%d%s, plan %s]▸", object,
+                          blocks, others->count, ranks, ends, bytes);
+        else if (op->kind == OP_REFRESH) out = text_of("[refresh %.40s%s, plan sends %s]▸", object, ends, bytes);
         else
-            snprintf(out, PACKET_ROOM, "[%s %.40s%s%s, plan sends %s]▸",
-                     op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object, blocks, ends, bytes);
-        if (utf8_columns(out) <= room) return;
+            out = text_of("[%s %.40s%s%s, plan sends %s]▸", op->kind == OP_ALL_REDUCE ? "mean of" : "reduce", object,
+                          blocks, ends, bytes);
+        if (utf8_columns(out.text) <= room) break;
     }
+    return out;
 }
 
 /* A packet is coloured by what it holds, its arrow, in column `arrow`, by the operation. */
@@ -121,31 +111,31 @@ static void draw_moving(struct canvas canvas, int x, int y, int room, int rank, 
     const struct schedule *ops = &board->at.plan->ops;
     const bool known = !board->calm && at.plan == board->at.plan && !at.lost;
     const int running = known ? progress_running(&at, LANE_COMM) : -1;
-    char packet[PACKET_ROOM], label[OP_TEXT_ROOM];
     if (running < 0) {
-        if (!board->at.open) snprintf(packet, sizeof packet, " nothing moves between steps ");
-        else snprintf(packet, sizeof packet, " nothing moves to rank %d now ", rank);
-        if (utf8_columns(packet) + 2 <= room && (rank == board->rank || !in_node))
-            draw_text(canvas, x + 2, y, STYLE_DIM, packet);
+        const struct text none =
+            text_of(board->at.open ? " nothing moves to rank %d now " : " nothing moves between steps ", rank);
+        if (utf8_columns(none.text) + 2 <= room && (rank == board->rank || !in_node))
+            draw_text(canvas, x + 2, y, STYLE_DIM, none.text);
         return;
     }
     const struct op *op = &ops->ops[running];
     const struct others others = others_of(board, op, rank, in_node);
-    op_text(label, board->scene->model, board->at.plan, running);
     if (!others.count) {
-        snprintf(packet, sizeof packet,
-                 in_node ? " %.40s goes to other nodes only " : " nothing: %.40s stays in the node ", label);
-        if (utf8_columns(packet) + 2 <= room) draw_text(canvas, x + 2, y, STYLE_DIM, packet);
+        const struct text none =
+            text_of(in_node ? " %.40s goes to other nodes only " : " nothing: %.40s stays in the node ",
+                    op_text(board->scene->model, board->at.plan->number, running).text);
+        if (utf8_columns(none.text) + 2 <= room) draw_text(canvas, x + 2, y, STYLE_DIM, none.text);
         return;
     }
-    write_packet(packet, room - (board->boxed && in_node ? 2 : 0), board, running, &others);
-    const int columns = utf8_columns(packet), free_columns = room > columns ? room - columns : 0;
+    const struct text packet = packet_text(room - (board->boxed && in_node ? 2 : 0), board, running, &others);
+    const int columns = utf8_columns(packet.text), free_columns = room > columns ? room - columns : 0;
     const int begin = x + (int)(done_of(board, rank, LANE_COMM, running) * free_columns);
     const bool blocks = op->piece_count && dtype_is_quantized(ops->buffers[ops->pieces[op->first_piece].source].dtype);
     const enum category of =
         (op->kind == OP_GATHER || op->kind == OP_REFRESH) && !blocks ? CATEGORY_GATHERED : CATEGORY_BUCKETS;
     draw_packet(canvas_part(canvas, 0, 0, x + room, canvas.at.rows), begin, y,
-                op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet, begin + columns - 1, op);
+                op->kind == OP_AGREE ? STYLE_STRONG : category_look((int)of)->style, packet.text, begin + columns - 1,
+                op);
 }
 
 int board_links(const struct board *board)
@@ -198,22 +188,21 @@ bool board_has_transfers(const struct board *board, enum tier below)
 }
 
 /* "▼ bucket 2 290.4 KiB", "▼2 290.4 KiB", "▼2 290 KiB", "▼2": the longest that leaves room to move. */
-static void write_transfer(char out[PACKET_ROOM], int room, const struct board *board, int number)
+static struct text transfer_text(int room, const struct board *board, int number)
 {
     enum { TO_MOVE = 3 };
     const struct schedule *ops = &board->at.plan->ops;
     const struct op *op = &ops->ops[number];
-    char arrow[5], object[OP_TEXT_ROOM], bytes[FORMAT_ROOM];
+    const struct text bytes = format_bytes_bare(board->scene->state->units, (uint64_t)op->bytes);
     const char sign = op->bucket >= 0 ? (char)('0' + op->bucket % 10)
                       : op->unit >= 0 ? board_unit_sign(board, op->unit)
                                       : ' ';
-    utf8_encode(arrow, mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).letter);
-    format_bytes_bare(bytes, board->scene->state->units, (uint64_t)op->bytes);
-    snprintf(out, PACKET_ROOM, "%s %.40s %s", arrow, op_object(object, board->scene->model, ops, number), bytes);
-    if (utf8_columns(out) + TO_MOVE > room) snprintf(out, PACKET_ROOM, "%s%c %s", arrow, sign, bytes);
-    if (utf8_columns(out) > room && strchr(bytes, '.'))
-        snprintf(out, PACKET_ROOM, "%s%c %.3g%s", arrow, sign, strtod(bytes, NULL), strchr(bytes, ' '));
-    if (utf8_columns(out) > room) snprintf(out, PACKET_ROOM, "%s%c", arrow, sign);
+    const struct utf8 arrow = utf8_of(mark_look(mark_of_op(op->kind, op->phase, op->prefetch)).letter);
+    struct text out = text_of("%s %.40s %s", arrow.text, op_object(board->scene->model, ops, number).text, bytes.text);
+    if (utf8_columns(out.text) + TO_MOVE > room) out = text_of("%s%c %s", arrow.text, sign, bytes.text);
+    if (utf8_columns(out.text) > room && strchr(bytes.text, '.'))
+        out = text_of("%s%c %.3g%s", arrow.text, sign, strtod(bytes.text, NULL), strchr(bytes.text, ' '));
+    return utf8_columns(out.text) > room ? text_of("%s%c", arrow.text, sign) : out;
 }
 
 /* Each rank has its own links to the host and to NVMe. Packets go from the left above to the right below, and back; where both ways are in
@@ -232,12 +221,11 @@ void board_transfers(struct canvas canvas, int y, int rows, enum tier below, con
         const int array = board_array_of(op);
         const double done = done_of(board, of->rank, lanes[way], running[way]), depth = way ? 1 - done : done;
         const int row = (int)(depth * rows);
-        char packet[PACKET_ROOM];
-        write_transfer(packet, room, board, running[way]);
-        const int x = of->x + (both && way ? room + 1 : 0) + (int)(depth * (room - utf8_columns(packet)));
-        draw_packet(canvas, x, y + (row < rows ? row : rows - 1),
-                    category_look(array < 0 ? CATEGORY_ACTIVATIONS : (int)board_categories[array])->style, packet, x,
-                    op);
+        const struct text packet = transfer_text(room, board, running[way]);
+        const int x = of->x + (both && way ? room + 1 : 0) + (int)(depth * (room - utf8_columns(packet.text)));
+        draw_packet(canvas, x, y + smaller(row, rows - 1),
+                    category_look(array < 0 ? CATEGORY_ACTIVATIONS : (int)board_categories[array])->style, packet.text,
+                    x, op);
     }
 }
 
@@ -252,7 +240,6 @@ static void draw_nothing(struct canvas canvas, int x, int y)
 static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit, const struct unit_cell *cell, int rank,
                       const struct board *board)
 {
-    const enum style style = category_look(CATEGORY_GATHERED)->style;
     const int ranks = board->shards, shards = columns - 1;
     draw_character(canvas, x, y, STYLE_STRONG, (uint32_t)board_unit_sign(board, unit));
     for (int c = 0; c < shards; c++) {
@@ -260,7 +247,7 @@ static void draw_copy(struct canvas canvas, int x, int y, int columns, int unit,
         const uint32_t sign = cell->parameters != CELL_WHOLE && !own ? 0x2591 : cell->used_by >= 0 ? 0x2593 : 0x2592;
         if (canvas.surface->ascii)
             draw_character(canvas, x + 1 + c, y, STYLE_TEXT, sign == 0x2591 ? ':' : sign == 0x2593 ? '#' : 'L');
-        else draw_shape(canvas, x + 1 + c, y, style, sign);
+        else draw_shape(canvas, x + 1 + c, y, category_look(CATEGORY_GATHERED)->style, sign);
     }
 }
 
@@ -279,13 +266,12 @@ void board_copies(struct canvas canvas, int y, const struct board_rank *of, cons
 /* A bucket: its number, and how full it is; full ones are solid, one in flight is shaded. */
 static void draw_bucket(struct canvas canvas, int x, int y, int columns, int number, const struct filling *filling)
 {
-    const enum style style = category_look(CATEGORY_BUCKETS)->style;
     const int from = draw_format(canvas, x, y, STYLE_STRONG, "%d", number), cells = x + columns - 1 - from;
     const int full = filling->elems ? (int)(filling->filled_elems * cells / filling->elems) : 0;
     for (int c = 0; c < cells; c++) {
         const bool flies = filling->state == BUCKET_IN_FLIGHT, here = flies || c < full;
         if (canvas.surface->ascii) draw_character(canvas, from + c, y, STYLE_TEXT, flies ? '>' : here ? 'B' : '.');
-        else if (here) draw_shape(canvas, from + c, y, style, flies ? 0x2592 : 0x2588);
+        else if (here) draw_shape(canvas, from + c, y, category_look(CATEGORY_BUCKETS)->style, flies ? 0x2592 : 0x2588);
         else draw_character(canvas, from + c, y, STYLE_DIM, 0x00b7);
     }
 }
@@ -314,11 +300,10 @@ void board_saved(struct canvas canvas, int y, const struct board_rank *of, const
     const struct run_instant *shown = board_instant(board, of->rank);
     const struct segment saved = {shown->held_bytes[CATEGORY_ACTIVATIONS], look->letter, look->pattern, look->style};
     const int bar = board->tile - 10;
-    char text[FORMAT_ROOM];
     if (bar > 2 && planned->known && planned->peak_bytes) {
         draw_fill(canvas, of->x, y, bar, STYLE_DIM, 0x00b7);
         draw_bar(canvas, of->x, y, bar, &saved, 1, planned->peak_bytes);
     }
     draw_right(canvas, of->x + board->tile, y, STYLE_TEXT,
-               format_bytes(text, board->scene->state->units, shown->known, saved.value));
+               format_bytes(board->scene->state->units, shown->known, saved.value).text);
 }

@@ -1,5 +1,4 @@
 /* Above the tiles: bytes a parameter, measured and by the formula; the head of each column. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/words.h"
@@ -19,15 +18,14 @@ bool board_held(const struct run_rank *rank, enum category category, uint64_t *b
 }
 
 /* "16", "4 + 12/4": bytes a parameter by the layout. Returns the value. */
-static double write_formula(char out[48], const struct board *board)
+static double write_formula(struct text *out, const struct board *board)
 {
     int whole = 0, sharded = 0;
     const int ranks = board->shards;
     for (int array = 0; array < BOARD_ARRAYS; array++)
         *(board->sharded[array] ? &sharded : &whole) += board->width[array];
-    if (!sharded) snprintf(out, 48, "%d", whole);
-    else if (!whole) snprintf(out, 48, "%d/%d", sharded, ranks);
-    else snprintf(out, 48, "%d + %d/%d", whole, sharded, ranks);
+    if (!sharded) *out = text_of("%d", whole);
+    else *out = whole ? text_of("%d + %d/%d", whole, sharded, ranks) : text_of("%d/%d", sharded, ranks);
     return whole + (double)sharded / ranks;
 }
 
@@ -51,64 +49,62 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
     const int all = board->width[0] + board->width[1] + board->width[2];
     double sum = 0;
     bool all_known = true;
-    char formula[48];
+    struct text formula;
     uint64_t bytes = 0;
     int x = 1;
     for (int array = 0; array < BOARD_ARRAYS; array++) {
-        const struct category_look *look = category_look((int)board_categories[array]);
         const bool known = parameters > 0 && board_held(rank, board_categories[array], &bytes);
-        x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", look->letter);
+        x = draw_format(canvas, x, y, STYLE_STRONG, "%c ", category_look((int)board_categories[array])->letter);
         x = known ? draw_format(canvas, x, y, STYLE_TEXT, "%.2f ", (double)bytes / parameters)
                   : draw_text(canvas, x, y, STYLE_TEXT, "n/a ");
         x = draw_tiers(canvas, x, y, board->tiers[array]);
         if (known) sum += (double)bytes / parameters;
         all_known &= known;
     }
-    const double planned = write_formula(formula, board);
+    const double planned = write_formula(&formula, board);
     if (all_known) x = draw_format(canvas, x, y, STYLE_STRONG, "= %.2f of %d bytes a parameter", sum, all);
     static const enum category passing[] = {CATEGORY_GATHERED, CATEGORY_SECONDARY, CATEGORY_BUCKETS,
                                             CATEGORY_ACTIVATIONS};
     uint64_t all_passing = 0;
-    char letters[8] = "", one_by_one[64] = "";
+    struct text letters = {""}, one_by_one = {""};
     for (size_t i = 0; i < sizeof passing / sizeof *passing && !board->calm && parameters > 0; i++) {
         if (!board_held(rank, passing[i], &bytes) || bytes == 0) continue;
         const char letter = category_look((int)passing[i])->letter;
-        text_append(one_by_one, sizeof one_by_one, " + %c %.2f", letter, (double)bytes / parameters);
-        text_append(letters, sizeof letters, "%s%c", *letters ? "+" : "", letter);
+        text_add(&one_by_one, " + %c %.2f", letter, (double)bytes / parameters);
+        text_add(&letters, "%s%c", *letters.text ? "+" : "", letter);
         all_passing += bytes;
     }
-    char ways[5][128], *way = ways[0], whole[64], brief[64], together[64] = "";
-    if (all_passing) snprintf(together, sizeof together, " + %s %.2f", letters, (double)all_passing / parameters);
-    snprintf(brief, sizeof brief, " (%s)", formula);
-    snprintf(whole, sizeof whole, strchr(formula, '/') ? " (%s ranks = %.2f)" : " (%s)", formula, planned);
-    snprintf(ways[0], sizeof *ways, "%s%s", whole, one_by_one);
-    snprintf(ways[1], sizeof *ways, "%s%s", whole, together);
-    snprintf(ways[2], sizeof *ways, "%s%s", brief, together);
-    snprintf(ways[3], sizeof *ways, "%s", brief);
-    ways[4][0] = '\0';
-    while (x + utf8_columns(way) > canvas.at.columns && *way) way += sizeof *ways; /* the longest that fits whole */
-    draw_text(canvas, x, y, STYLE_TEXT, way);
+    const struct text together =
+        text_of(all_passing ? " + %s %.2f" : "", letters.text, (double)all_passing / parameters);
+    const struct text brief = text_of(" (%s)", formula.text);
+    const struct text whole =
+        text_of(strchr(formula.text, '/') ? " (%s ranks = %.2f)" : " (%s)", formula.text, planned);
+    const struct text ways[] = {text_of("%s%s", whole.text, one_by_one.text),
+                                text_of("%s%s", whole.text, together.text),
+                                text_of("%s%s", brief.text, together.text),
+                                brief,
+                                {""}};
+    const struct text *way = ways;
+    while (x + utf8_columns(way->text) > canvas.at.columns && *way->text) way++; /* the longest that fits whole */
+    draw_text(canvas, x, y, STYLE_TEXT, way->text);
 }
 
 /* "ranks 4-7 ×4", or less of it where `room` columns are less. */
-static void write_group(char out[48], int room, const struct board_rank *of)
+static struct text group_text(int room, const struct board_rank *of)
 {
     static const char *const forms[] = {"ranks %d-%d ×%d", "%d-%d ×%d", "%d-%d"};
-    for (size_t form = 0; form < sizeof forms / sizeof *forms; form++) {
-        snprintf(out, 48, forms[form], of->group.first, of->group.first + of->group.count - 1, of->members);
-        if (utf8_columns(out) <= room) return;
-    }
+    struct text out = {""};
+    for (size_t form = 0; form < sizeof forms / sizeof *forms && (!form || utf8_columns(out.text) > room); form++)
+        out = text_of(forms[form], of->group.first, of->group.first + of->group.count - 1, of->members);
+    return out;
 }
 
 /* "rank 2"; of a replica "rank 2 = 0", with the first rank that holds the same shards, or less of it. */
-static void write_rank(char out[48], int room, int rank, const struct board *board)
+static struct text rank_text(int room, int rank, const struct board *board)
 {
-    static const char *const forms[] = {"rank %d = %d", "%d=%d"};
-    snprintf(out, 48, "rank %d", rank);
-    for (size_t form = 0; rank >= board->shards && form < sizeof forms / sizeof *forms; form++) {
-        snprintf(out, 48, forms[form], rank, rank % board->shards);
-        if (utf8_columns(out) <= room) return;
-    }
+    const struct text out = text_of(rank < board->shards ? "rank %d" : "rank %d = %d", rank, rank % board->shards);
+    const bool fits = rank < board->shards || utf8_columns(out.text) <= room;
+    return fits ? out : text_of("%d=%d", rank, rank % board->shards);
 }
 
 /* The rank or the group, and bytes on the device now: of the group's largest. */
@@ -117,13 +113,12 @@ void board_head(struct canvas canvas, int y, const struct board_rank *of, const 
     const struct run_instant *now = board_instant(board, of->rank);
     const bool alone = of->group.count == 1;
     const int end = of->x + (board->tile > board->column - 1 || !alone ? board->column - 1 : board->tile);
-    char name[48], text[FORMAT_ROOM + 4];
-    format_bytes(text, board->scene->state->units, now->known, now->live_bytes);
-    if (of->unequal) strcat(text, "≠");
-    if (alone) write_rank(name, end - of->x - utf8_columns(text) - 1, of->rank, board);
-    else write_group(name, end - of->x - utf8_columns(text) - 1, of);
-    const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name);
-    if (end - after >= utf8_columns(text)) draw_right(canvas, end, y, STYLE_DIM, text);
+    const struct text held = text_of("%s%s", format_bytes(board->scene->state->units, now->known, now->live_bytes).text,
+                                     of->unequal ? "≠" : "");
+    const int columns = utf8_columns(held.text), room = end - of->x - columns - 1;
+    const struct text name = alone ? rank_text(room, of->rank, board) : group_text(room, of);
+    const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name.text);
+    if (end - after >= columns) draw_right(canvas, end, y, STYLE_DIM, held.text);
     if (board->column - board->tile > 11 && alone)
         draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "P+G+O plan");
 }

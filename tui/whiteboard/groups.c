@@ -28,13 +28,13 @@ void board_group_ranks(struct board *board, int fit)
 {
     const int ranks = board->scene->model->ranks;
     if (ranks <= ALONE_MAX || fit < 2) {
-        board->ranks = fit < ranks ? fit : ranks;
+        board->ranks = smaller(fit, ranks);
         const int page = board->rank / board->ranks * board->ranks;
         const int first = page + board->ranks > ranks ? ranks - board->ranks : page;
         for (int i = 0; i < board->ranks; i++) board->group[i] = (struct board_group){first + i, 1};
         return;
     }
-    const int wanted = board_columns_wanted(board), groups = (fit < wanted ? fit : wanted) - 1;
+    const int wanted = board_columns_wanted(board), groups = smaller(fit, wanted) - 1;
     board->group[0] = (struct board_group){board->rank, 1};
     board->ranks = 1;
     for (int g = 0; g < groups; g++) {
@@ -77,8 +77,7 @@ static void group_units(struct board_rows *out, int rows, int units, int in_use)
 {
     const int ends = rows >= AROUND + 4, window = rows - 2 - 2 * ends, inner = window < AROUND ? 1 : window - 2;
     const int blocks = units - 2 * ends;
-    int at = in_use - ends;
-    at = at < 0 ? 0 : at >= blocks ? blocks - 1 : at;
+    const int at = within(in_use - ends, 0, blocks - 1);
     int first = at == 0 ? 0 : window < AROUND ? at : (at - 1) / inner * inner, end = first + window;
     if (first == 0) end++; /* there is one group only */
     if (end >= blocks) first = blocks - window - 1, end = blocks;

@@ -1,5 +1,4 @@
 /* The legend below the board, of the marks that are on it; and all marks for the help page. */
-#include <stdio.h>
 
 #include "engine/base/words.h"
 #include "tui/draw/output.h"
@@ -78,28 +77,26 @@ static int draw_signs(struct canvas canvas, int end, int y, int rows, const stru
     int x = 1;
     for (int i = 0; i < SIGNS; i++) {
         const struct sign *sign = &signs[i];
-        char text[96], bytes[FORMAT_ROOM];
         if (!is_on(canvas, end, sign, board)) continue;
-        snprintf(text, sizeof text, "%s %s", canvas.surface->ascii ? sign->ascii : sign->shown, sign->brief);
+        struct text text = text_of("%s %s", canvas.surface->ascii ? sign->ascii : sign->shown, sign->brief);
         if (sign->code == BAR_LINE && scale.is_budget)
-            snprintf(text, sizeof text, "%s budget %s", canvas.surface->ascii ? "|" : "┃",
-                     format_bytes_bare(bytes, board->scene->state->units, scale.budget));
-        if (x + utf8_columns(text) > canvas.at.columns && y < last) y++, x = 1;
-        if (x + utf8_columns(text) > canvas.at.columns) continue;
-        x = draw_text(canvas, x, y, STYLE_DIM, text) + (rows > 1 ? 2 : 1);
+            text = text_of("%s budget %s", canvas.surface->ascii ? "|" : "┃",
+                           format_bytes_bare(board->scene->state->units, scale.budget).text);
+        if (x + utf8_columns(text.text) > canvas.at.columns && y < last) y++, x = 1;
+        if (x + utf8_columns(text.text) > canvas.at.columns) continue;
+        x = draw_text(canvas, x, y, STYLE_DIM, text.text) + (rows > 1 ? 2 : 1);
     }
     return last + 1;
 }
 
 void board_legend(struct canvas canvas, int end, int y, int rows, const struct board *board)
 {
-    char marks[240], waits[5];
+    char marks[240];
     y = draw_signs(canvas, end, y, rows > 3 ? rows - 2 : rows > 2 ? rows - 1 : rows, board);
     if (rows > 2)
         draw_words(canvas, 1, y, STYLE_DIM,
                    "P parameters  G gradients  O optimizer  L gathered  B buckets  A activations");
     board_marks(marks, sizeof marks, board);
-    utf8_encode(waits, texture_sign(TEXTURE_PEERS, canvas.surface->ascii));
-    text_append(marks, sizeof marks, " %s slowest", waits);
+    text_append(marks, sizeof marks, " %s slowest", utf8_of(texture_sign(TEXTURE_PEERS, canvas.surface->ascii)).text);
     if (rows > 3) draw_words(canvas, 1, y + 1, STYLE_DIM, marks);
 }

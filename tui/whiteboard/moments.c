@@ -27,22 +27,20 @@ void board_marks(char *out, size_t room, const struct board *board)
     for (int i = 0; i < ops->op_count && used < room; i++) {
         const enum mark mark = mark_of_op(ops->ops[i].kind, ops->ops[i].phase, ops->ops[i].prefetch);
         const struct mark_look look = mark_look(mark);
-        char letter[5];
-        utf8_encode(letter, look.letter);
-        if (!(seen >> mark & 1)) used += (size_t)snprintf(out + used, room - used, " %s %s ", letter, look.name);
+        if (!(seen >> mark & 1))
+            used += (size_t)snprintf(out + used, room - used, " %s %s ", utf8_of(look.letter).text, look.name);
         seen |= UINT64_C(1) << mark;
     }
 }
 
 static void draw_calm(struct canvas canvas, int y, const struct board *board)
 {
-    char time[FORMAT_ROOM];
     struct run_recent recent = {0};
     run_recent(board->scene->model, UINT32_MAX, &recent);
     draw_title(canvas, y, false, "operations");
     draw_format(canvas, 1, y + 1, STYLE_TEXT,
                 "a step takes %s, too short to follow: pause with Space, then step with ,",
-                format_time_bare(time, recent.steps ? recent.total_ns / (uint64_t)recent.steps : 0));
+                format_time_bare(recent.steps ? recent.total_ns / (uint64_t)recent.steps : 0).text);
 }
 
 /* Compute and communication always; of the others, in a small window, those that do something. */
@@ -92,12 +90,10 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
     static const char note[] = " bytes below are the plan's ";
-    char title[96];
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
-    snprintf(title, sizeof title, "step %u by operations, rank %d: moment %d of %d", board->at.step, board->rank,
-             moments_so_far(board), 2 * board->at.plan->ops.op_count);
-    const int x = draw_title(canvas, y, false, title);
+    const int x = draw_title(canvas, y, false, "step %u by operations, rank %d: moment %d of %d", board->at.step,
+                             board->rank, moments_so_far(board), 2 * board->at.plan->ops.op_count);
     if (x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     draw_lanes(canvas, y + 1, rows - 1, board);
     return rows;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
+#include "tui/timeline/timeline.h"
 #include "tui/view/op_text.h"
 #include "tui/whiteboard/board.h"
 
@@ -65,9 +66,9 @@ struct subject {
     bool ended;
 };
 
-static const char *bytes_text(char out[FORMAT_ROOM], const struct subject *of, int64_t bytes)
+static struct text bytes_text(const struct subject *of, int64_t bytes)
 {
-    return format_bytes_bare(out, of->board->scene->state->units, (uint64_t)(bytes > 0 ? bytes : 0));
+    return format_bytes_bare(of->board->scene->state->units, (uint64_t)(bytes > 0 ? bytes : 0));
 }
 
 /* Bytes of the buffers of a category that the operation takes, or gives back. */
@@ -83,35 +84,25 @@ static int64_t effect_bytes(const struct subject *of, enum category category, bo
 }
 
 /* ", while block 0 computes" */
-static void write_beside(char out[96], const struct subject *of)
+static struct text beside_text(const struct subject *of)
 {
     const int running = progress_running(&of->board->at, LANE_COMPUTE);
-    char name[OP_TEXT_ROOM];
-    *out = '\0';
-    if (running >= 0)
-        snprintf(out, 96, ", while %.60s computes",
-                 op_text(name, of->board->scene->model, of->board->at.plan, running));
+    if (running < 0) return (struct text){""};
+    return text_of(", while %.60s computes",
+                   op_text(of->board->scene->model, of->board->at.plan->number, running).text);
 }
 
-static void write_saves(char out[96], const struct subject *of)
-{
-    char bytes[FORMAT_ROOM];
-    const int64_t saved = effect_bytes(of, CATEGORY_ACTIVATIONS, false);
-    *out = '\0';
-    if (saved > 0) snprintf(out, 96, " and saves %s of activations for backward", bytes_text(bytes, of, saved));
-}
-
-static void write_released(char out[96], const struct subject *of)
+static struct text released_text(const struct subject *of)
 {
     static const enum category kinds[] = {CATEGORY_GATHERED, CATEGORY_ACTIVATIONS};
-    char bytes[FORMAT_ROOM];
-    *out = '\0';
+    struct text out = {""};
     for (int k = 0; k < 2; k++) {
         const int64_t given = effect_bytes(of, kinds[k], true);
         if (given <= 0) continue;
-        text_append(out, 96, *out ? " and " : "; it gives back ");
-        text_append(out, 96, k ? "%s of activations" : "the gathered copy (%s)", bytes_text(bytes, of, given));
+        text_add(&out, *out.text ? " and " : "; it gives back ");
+        text_add(&out, k ? "%s of activations" : "the gathered copy (%s)", bytes_text(of, given).text);
     }
+    return out;
 }
 
 /* The operation that uses the unit next, or, of unit -1, computes next; -1: none in this step. */
@@ -124,7 +115,7 @@ static int next_use(const struct subject *of, int unit)
 }
 
 /* "goes into buckets 1 and 2", of the micro-step. */
-static void write_goes(char out[96], const struct subject *of)
+static struct text goes_text(const struct subject *of)
 {
     const struct schedule *ops = &of->board->at.plan->ops;
     int first = -1, last = -1;
@@ -134,9 +125,9 @@ static void write_goes(char out[96], const struct subject *of)
             last = ops->ops[at].bucket;
             if (first < 0) first = last;
         }
-    if (first < 0) snprintf(out, 96, "stays on this rank");
-    else if (first == last) snprintf(out, 96, "goes into bucket %d", first);
-    else snprintf(out, 96, "goes into buckets %d %s %d", first, last > first + 1 ? "to" : "and", last);
+    if (first < 0) return text_of("stays on this rank");
+    if (first == last) return text_of("goes into bucket %d", first);
+    return text_of("goes into buckets %d %s %d", first, last > first + 1 ? "to" : "and", last);
 }
 
 static const char *flush_text(const struct op *op)
@@ -173,20 +164,17 @@ static const struct {
     {"everywhere", {"every rank", "", "all replicas of a shard", "", "", ""}},
 };
 
-/* What a quantization works on, and what becomes of it. */
-static const char *quantizing_word(char out[OP_TEXT_ROOM], const char *word, const struct subject *of)
+static struct text copied_text(const struct subject *of, const char *use)
 {
-    const struct op *op = of->op;
-    char text[OP_TEXT_ROOM];
-    if (!strcmp(word, "blocks")) return op->bucket >= 0 ? "int4" : "int8";
-    if (!strcmp(word, "sender")) return op->bucket >= 0 ? "reductions send" : "the gather sends";
-    snprintf(out, OP_TEXT_ROOM, op->bucket >= 0 ? "%.40s" : "the own shard of %.40s",
-             op_object(text, of->board->scene->model, &of->board->at.plan->ops, of->number));
-    return out;
+    return text_of(of->op->group == GROUP_ACROSS ? "; the ranks of a node exchange their parts next"
+                   : moves_blocks(&of->board->at.plan->ops, of->op)
+                       ? ", as int8 blocks, of which compute makes parameters"
+                       : ", as a copy for %s that its use gives back",
+                   use);
 }
 
 /* The figure that a word in braces stands for. */
-static void write_word(char out[96], const char *word, const struct subject *of)
+static struct text word_text(const char *word, const struct subject *of)
 {
     const struct board *board = of->board;
     const struct run_model *model = board->scene->model;
@@ -194,71 +182,69 @@ static void write_word(char out[96], const char *word, const struct subject *of)
     const struct schedule *ops = &plan->ops;
     const struct op *op = of->op;
     const struct unit_keep *keep = op->unit >= 0 && op->unit < board->units ? &board->keep[op->unit] : NULL;
-    const bool shards = keep && keep->shards_optimizer;
+    const bool shards = keep && keep->shards_optimizer, blocks = moves_blocks(ops, op), bucket = op->bucket >= 0;
+    const int64_t saved = effect_bytes(of, CATEGORY_ACTIVATIONS, false);
     const int next = next_use(of, op->unit), after = next_use(of, -1);
-    char text[OP_TEXT_ROOM];
-    const char *said = "";
-    if (!strcmp(word, "unit")) said = op_object(text, model, ops, of->number);
-    else if (!strcmp(word, "op")) said = op_text(text, model, plan, of->number);
-    else if (!strcmp(word, "bucket")) said = format_count(text, (uint64_t)op->bucket);
-    else if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
-    else if (!strcmp(word, "others")) said = format_count(text, (uint64_t)op_ranks(ops, op) - 1);
-    else if (!strcmp(word, "ranks")) said = format_count(text, (uint64_t)op_ranks(ops, op));
+    const char *use = next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward", *said = "";
+    if (!strcmp(word, "unit")) return op_object(model, ops, of->number);
+    if (!strcmp(word, "op")) return op_text(model, plan->number, of->number);
+    if (!strcmp(word, "bucket")) return format_count((uint64_t)op->bucket);
+    if (!strcmp(word, "others")) return format_count((uint64_t)op_ranks(ops, op) - 1);
+    if (!strcmp(word, "ranks")) return format_count((uint64_t)op_ranks(ops, op));
+    if (!strcmp(word, "samples")) return format_count((uint64_t)ops->B);
+    if (!strcmp(word, "tokens")) return format_count((uint64_t)ops->T);
+    if (!strcmp(word, "sent")) return bytes_text(of, op->sent_bytes);
+    if (!strcmp(word, "bytes")) return bytes_text(of, op->bytes);
+    if (!strcmp(word, "gradient")) return bytes_text(of, keep ? keep->elems * board->width[1] : 0);
+    if (!strcmp(word, "taken")) return bytes_text(of, effect_bytes(of, CATEGORY_GATHERED, false));
+    if (!strcmp(word, "source"))
+        return text_of(bucket ? "%.40s" : "the own shard of %.40s", op_object(model, ops, of->number).text);
+    if (!strcmp(word, "bucket_size")) return format_short((uint64_t)ops->knobs.prefetch_bucket_elems);
+    if (!strcmp(word, "most_live")) return format_short((uint64_t)ops->knobs.max_live_parameters);
+    if (!strcmp(word, "live")) return format_short((uint64_t)gathered_of(&board->at).elems);
+    if (!strcmp(word, "elems") && keep) return format_count((uint64_t)keep->elems);
+    if (!strcmp(word, "own") && keep) return format_count((uint64_t)(shards ? keep->shard_elems : keep->elems));
+    if (!strcmp(word, "user") && next >= 0) return op_text(model, plan->number, next);
+    if (!strcmp(word, "next") && after >= 0) return op_text(model, plan->number, after);
+    if (!strcmp(word, "copied")) return copied_text(of, use);
+    if (!strcmp(word, "goes")) return goes_text(of);
+    if (!strcmp(word, "beside")) return beside_text(of);
+    if (!strcmp(word, "saves"))
+        return text_of(saved > 0 ? " and saves %s of activations for backward" : "", bytes_text(of, saved).text);
+    if (!strcmp(word, "released")) return released_text(of);
+    if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
     else if (!strcmp(word, "shards"))
         said = op->group == GROUP_PARTITION ? "parts of the second copy in the node"
                : op->group == GROUP_NODE    ? "parts that hop 1 has brought"
-               : moves_blocks(ops, op)      ? "shards as int8 blocks"
+               : blocks                     ? "shards as int8 blocks"
                                             : "shards";
-    else if (!strcmp(word, "samples")) said = format_count(text, (uint64_t)ops->B);
-    else if (!strcmp(word, "tokens")) said = format_count(text, (uint64_t)ops->T);
-    else if (!strcmp(word, "sent")) said = bytes_text(text, of, op->sent_bytes);
-    else if (!strcmp(word, "bytes")) said = bytes_text(text, of, op->bytes);
-    else if (!strcmp(word, "gradient")) said = bytes_text(text, of, keep ? keep->elems * board->width[1] : 0);
     else if (!strcmp(word, "flush")) said = flush_text(op);
-    else if (!strcmp(word, "as")) said = moves_blocks(ops, op) ? " as int4 blocks" : "";
-    else if (!strcmp(word, "taken")) said = bytes_text(text, of, effect_bytes(of, CATEGORY_GATHERED, false));
-    else if (!strcmp(word, "source") || !strcmp(word, "blocks") || !strcmp(word, "sender"))
-        said = quantizing_word(text, word, of);
-    else if (!strcmp(word, "bucket_size")) said = format_short(text, (uint64_t)ops->knobs.prefetch_bucket_elems);
-    else if (!strcmp(word, "most_live")) said = format_short(text, (uint64_t)ops->knobs.max_live_parameters);
-    else if (!strcmp(word, "live")) said = format_short(text, (uint64_t)gathered_of(&board->at).elems);
-    else if (!strcmp(word, "elems")) said = keep ? format_count(text, (uint64_t)keep->elems) : "n/a";
-    else if (!strcmp(word, "own"))
-        said = keep ? format_count(text, (uint64_t)(shards ? keep->shard_elems : keep->elems)) : "n/a";
+    else if (!strcmp(word, "as")) said = blocks ? " as int4 blocks" : "";
+    else if (!strcmp(word, "blocks")) said = bucket ? "int4" : "int8";
+    else if (!strcmp(word, "sender")) said = bucket ? "reductions send" : "the gather sends";
+    else if (!strcmp(word, "elems") || !strcmp(word, "own")) said = "n/a";
     else if (!strcmp(word, "kept")) said = shards ? "those whose state it keeps" : "since each keeps all state";
-    else if (!strcmp(word, "use")) said = next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward";
-    else if (!strcmp(word, "user")) said = next < 0 ? "" : op_text(text, model, plan, next);
-    else if (!strcmp(word, "next")) said = after < 0 ? "the update" : op_text(text, model, plan, after);
+    else if (!strcmp(word, "use")) said = use;
+    else if (!strcmp(word, "next")) said = "the update";
     else if (!strcmp(word, "states")) said = op->phase == PHASE_OPTIMIZER ? "optimizer states" : "parameters";
     else if (!strcmp(word, "swapped")) said = op->phase == PHASE_OPTIMIZER ? "the update" : "the next gather";
     for (size_t w = 0; w < sizeof by_group / sizeof *by_group; w++)
         if (!strcmp(word, by_group[w].word)) said = by_group[w].said[op->group];
-    snprintf(out, 96, "%s", said);
-    if (!strcmp(word, "copied"))
-        snprintf(out, 96,
-                 op->group == GROUP_ACROSS ? "; the ranks of a node exchange their parts next"
-                 : moves_blocks(ops, op)   ? ", as int8 blocks, of which compute makes parameters"
-                                           : ", as a copy for %s that its use gives back",
-                 next >= 0 && ops->ops[next].phase == PHASE_FORWARD ? "forward" : "backward");
-    else if (!strcmp(word, "goes")) write_goes(out, of);
-    else if (!strcmp(word, "beside")) write_beside(out, of);
-    else if (!strcmp(word, "saves")) write_saves(out, of);
-    else if (!strcmp(word, "released")) write_released(out, of);
+    return text_of("%s", said);
 }
 
 static void fill_in(char out[SENTENCE_ROOM], const char *text, const struct subject *of)
 {
     size_t used = 0;
     while (*text && used + 1 < SENTENCE_ROOM) {
-        char word[16], figure[96];
+        char word[16];
         const char *end = *text == '{' ? strchr(text, '}') : NULL;
         if (!end || (size_t)(end - text) > sizeof word) {
             out[used++] = *text++;
             continue;
         }
         snprintf(word, sizeof word, "%.*s", (int)(end - text - 1), text + 1);
-        write_word(figure, word, of);
-        used += (size_t)snprintf(out + used, SENTENCE_ROOM - used, "%s", figure);
+        used += (size_t)snprintf(out + used, SENTENCE_ROOM - used, "%s", word_text(word, of).text);
         text = end + 1;
     }
     out[used < SENTENCE_ROOM ? used : SENTENCE_ROOM - 1] = '\0';
@@ -296,23 +282,17 @@ static void add_missing(char out[SENTENCE_ROOM], const struct subject *of)
 static void add_waited(char out[SENTENCE_ROOM], const struct subject *of)
 {
     const struct board *board = of->board;
-    const struct history *history = board->scene->history;
-    const struct span *span =
-        history_span(history, board->rank, of->op->lane,
-                     history_span_of(history, board->rank, of->op->lane, board->at.step, (uint32_t)of->number));
-    char name[OP_TEXT_ROOM];
+    const struct span *span = span_of_op(board->scene->history, board->rank, of->op->lane, board->at.step, of->number);
     if (!span || span->waited_on < 0 || span->started_ns <= span->issued_ns) return;
     text_append(out, SENTENCE_ROOM, " It waited for %.60s.",
-                op_text(name, board->scene->model, board->at.plan, span->waited_on));
+                op_text(board->scene->model, board->at.plan->number, span->waited_on).text);
 }
 
 /* Who takes part, if not all ranks do. */
 static void add_takers(char out[SENTENCE_ROOM], const struct subject *of)
 {
-    char takers[TAKERS_ROOM];
     if (of->op->lane != LANE_COMM || of->op->group == GROUP_WORLD) return;
-    text_append(out, SENTENCE_ROOM, " Group: %s.",
-                takers_text(takers, &of->board->at.plan->ops, of->op, of->board->rank));
+    text_append(out, SENTENCE_ROOM, " Group: %s.", takers_text(&of->board->at.plan->ops, of->op, of->board->rank).text);
 }
 
 /* What quantizing did to the units of the operation, on all ranks, in the newest step that it was measured in. */
@@ -320,21 +300,19 @@ static void add_errors(char out[SENTENCE_ROOM], const struct subject *of)
 {
     const struct run_header *header = &of->board->scene->model->header;
     struct run_quantized sum = {0};
-    char text[QUANTIZED_ROOM];
     for (int u = 0; u < header->unit_count && u < of->board->units; u++)
         if (of->board->worked_on[u]) run_quantized_add(&sum, &header->units[u].quantized[of->op->bucket >= 0]);
-    if (sum.step) text_append(out, SENTENCE_ROOM, " In step %u: %s.", sum.step, quantized_text(text, &sum));
+    if (sum.step) text_append(out, SENTENCE_ROOM, " In step %u: %s.", sum.step, quantized_text(&sum).text);
 }
 
 static void write_rest(char out[SENTENCE_ROOM], const struct board *board)
 {
     const struct run_rank *rank = &board->scene->model->rank[board->rank];
-    char bytes[FORMAT_ROOM];
     uint64_t held = 0;
     for (int tier = 0; tier < TIERS; tier++)
         for (int i = 0; i < BOARD_ARRAYS; i++) held += rank->tier[tier].category[board_categories[i]].live_bytes;
     snprintf(out, SENTENCE_ROOM, "Between steps, at stage %d, rank %d keeps %s: %s.", board->at.plan->stage,
-             board->rank, format_bytes_bare(bytes, board->scene->state->units, held),
+             board->rank, format_bytes_bare(board->scene->state->units, held).text,
              board->sharded[0]   ? "its own shard of parameters, gradients and optimizer state"
              : board->sharded[1] ? "all parameters, and its own shard of gradients and optimizer state"
              : board->sharded[2] ? "all parameters and gradients, and its own shard of optimizer state"

@@ -1,6 +1,5 @@
 /* The whiteboard as a view: which ranks and units are shown, the figures above the tiles, the legend, the keys. */
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/observe/flows.h"
@@ -131,10 +130,9 @@ static void board_rank_init(struct board_rank *of, const struct board *board, in
 
 char board_unit_sign(const struct board *board, int unit)
 {
-    char name[OP_TEXT_ROOM];
-    unit_text(name, board->scene->model, unit);
-    const size_t length = strlen(name);
-    return length && name[length - 1] >= '0' && name[length - 1] <= '9' ? name[length - 1] : name[0];
+    const struct text name = unit_text(board->scene->model, unit);
+    const char last = name.text[strlen(name.text) - (*name.text != '\0')];
+    return last >= '0' && last <= '9' ? last : name.text[0];
 }
 
 /* ---- bars ---- */
@@ -163,32 +161,31 @@ static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of
 /* ---- the whole ---- */
 
 /* "step 812 at 1/260 of its speed; training is at step 1,340" */
-static const char *playing_text(char out[OP_TEXT_ROOM], const struct view_state *state)
+static struct text playing_text(const struct view_state *state)
 {
-    char step[FORMAT_ROOM], newest[FORMAT_ROOM];
-    snprintf(out, OP_TEXT_ROOM, "step %s at 1/%.0f of its speed; training is at step %s",
-             format_count(step, state->last.step), state->last.slowness, format_count(newest, state->last.newest));
-    return out;
+    return text_of("step %s at 1/%.0f of its speed; training is at step %s", format_count(state->last.step).text,
+                   state->last.slowness, format_count(state->last.newest).text);
 }
 
 static void draw_heading(struct canvas canvas, const struct board *board)
 {
-    char title[112], moment[OP_TEXT_ROOM];
-    snprintf(title, sizeof title, "whiteboard: stage %d, %.80s%s", board->at.plan->stage,
-             board->calm                      ? "memory at the fullest instant of a step"
-             : board->scene->state->last.step ? playing_text(moment, board->scene->state)
-                                              : moment_text(moment, board->scene->model, &board->at),
-             board->at.lost ? " (records lost)" : "");
-    const int x = draw_title(canvas, 0, false, title);
+    const int x = draw_title(canvas, 0, false, "whiteboard: stage %d, %.80s%s", board->at.plan->stage,
+                             board->calm                      ? "memory at the fullest instant of a step"
+                             : board->scene->state->last.step ? playing_text(board->scene->state).text
+                                                              : moment_text(board->scene->model, &board->at).text,
+                             board->at.lost ? " (records lost)" : "");
     const int more = board->group[0].count == 1 && board->ranks > 1 && board->group[1].count > 1
                          ? 0
                          : board->scene->model->ranks - board->ranks;
-    const int used =
-        more > 0 ? snprintf(title, sizeof title, more > 1 ? " %d more ranks " : " %d more rank ", more) : 0;
-    snprintf(title + used, sizeof title - (size_t)used, " a tile: %d bytes a parameter ",
-             board->width[0] + board->width[1] + board->width[2]);
-    if (canvas.at.columns - x <= (int)strlen(title) + 2) title[used] = '\0';
-    if (canvas.at.columns - x > (int)strlen(title) + 2) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, title);
+    const struct text left = text_of(more > 1   ? " %d more ranks "
+                                     : more > 0 ? " %d more rank "
+                                                : "",
+                                     more),
+                      whole = text_of("%s a tile: %d bytes a parameter ", left.text,
+                                      board->width[0] + board->width[1] + board->width[2]);
+    const int room = canvas.at.columns - x - 2;
+    const char *note = room > (int)strlen(whole.text) ? whole.text : left.text;
+    if (room > (int)strlen(note)) draw_right(canvas, canvas.at.columns - 1, 0, STYLE_DIM, note);
 }
 
 /* How the rows of the canvas are shared: what is below the tiles has a fixed number of rows; units get the rest. A small canvas, such
@@ -199,11 +196,6 @@ struct rows {
     int lanes, legend;
     struct board_rows tiles;
 };
-
-static int within(int value, int least, int most)
-{
-    return value < least ? least : value > most ? most : value;
-}
 
 static void share_few_rows(struct rows *share, int room, const struct board *board)
 {
@@ -296,11 +288,10 @@ static void draw_box_name(struct canvas canvas, int x, int room, int column, con
     const int node = board->scene->model->header.ranks_per_node, first = group->first / node,
               last = (group->first + group->count - 1) / node,
               nodes = board->shards % node == 0 ? board->shards / node : INT_MAX; /* of a shard group */
-    char name[64];
-    snprintf(name, sizeof name, " node %d, replicas of node %d ", first, first % nodes);
-    if (first < nodes || (int)strlen(name) > room) snprintf(name, sizeof name, " node %d ", first);
-    if (first != last) snprintf(name, sizeof name, " nodes %d-%d ", first, last);
-    if ((int)strlen(name) <= room) draw_text(canvas, x, board->above - 2, STYLE_TEXT, name);
+    struct text name = text_of(" node %d, replicas of node %d ", first, first % nodes);
+    if (first < nodes || (int)strlen(name.text) > room) name = text_of(" node %d ", first);
+    if (first != last) name = text_of(" nodes %d-%d ", first, last);
+    if ((int)strlen(name.text) <= room) draw_text(canvas, x, board->above - 2, STYLE_TEXT, name.text);
 }
 
 /* The ranks of a node stand in a box, whose lower edge is its link (desk.c), in row `end`. Where rows are few, there is a line between
