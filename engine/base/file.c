@@ -7,11 +7,13 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/words.h"
 
 enum { PIPE_TICK_MS = 10, LINKS_MAX = 8, PIECE_BYTES = 1 << 16 };
 
@@ -135,8 +137,7 @@ FILE *file_open_named_stream(const char *path, int flags)
 
 bool file_ends_in(const char *name, const char *ending)
 {
-    const size_t length = strlen(name), tail = strlen(ending);
-    return *name != '.' && length > tail && strcmp(name + length - tail, ending) == 0;
+    return *name && *name != '.' && text_ends_in(name + 1, ending);
 }
 
 const char *file_why(int cause)
@@ -168,6 +169,63 @@ bool file_put(int fd, const void *bytes, size_t count)
         if (put == 0) errno = ENOSPC;
         if (put <= 0) return false;
         done += (size_t)put;
+    }
+    return true;
+}
+
+bool file_number(const char *path, const char *format, uint64_t *value)
+{
+    char line[160];
+    FILE *file = fopen(path, "re");
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, format, value) == 1;
+    if (file) fclose(file);
+    return found;
+}
+
+/* ---- with a descriptor ---- */
+
+union control {
+    struct cmsghdr header;
+    char room[CMSG_SPACE(sizeof(int))];
+};
+
+bool file_send(int to, const void *bytes, size_t count, int passed)
+{
+    union control control = {.header.cmsg_len = 0};
+    struct iovec vector = {(void *)(uintptr_t)bytes, count};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+    if (passed >= 0) {
+        message.msg_control = control.room;
+        message.msg_controllen = sizeof control.room;
+        control.header = (struct cmsghdr){CMSG_LEN(sizeof passed), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(&control.header), &passed, sizeof passed);
+    }
+    while (vector.iov_len) {
+        const ssize_t sent = sendmsg(to, &message, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR) continue;
+        if (sent <= 0) return false;
+        vector = (struct iovec){(char *)vector.iov_base + sent, vector.iov_len - (size_t)sent};
+        message.msg_controllen = 0;
+    }
+    return true;
+}
+
+bool file_receive(int from, void *bytes, size_t count, int *passed)
+{
+    union control control = {.header.cmsg_len = 0};
+    struct iovec vector = {bytes, count};
+    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = passed ? control.room : NULL};
+    if (passed) *passed = -1;
+    while (vector.iov_len) {
+        message.msg_controllen = passed && *passed < 0 ? sizeof control.room : 0;
+        const ssize_t got = recvmsg(from, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        const struct cmsghdr *with = CMSG_FIRSTHDR(&message);
+        if (with && with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS)
+            memcpy(passed, CMSG_DATA(with), sizeof *passed);
+        vector = (struct iovec){(char *)vector.iov_base + got, vector.iov_len - (size_t)got};
     }
     return true;
 }

@@ -48,6 +48,15 @@ bool file_ends_in(const char *name, const char *ending);
 size_t file_get(int fd, void *out, size_t count, uint64_t offset);
 bool file_put(int fd, const void *bytes, size_t count);
 
+/* The number that a line of a short file has where it matches `format` (SCNu64). False: there is none. */
+bool file_number(const char *path, const char *format, uint64_t *value);
+
+/* Over a connected Unix socket: file_send() sends bytes, with the first of them the descriptor `passed` (-1: none), which
+ * stays the caller's. file_receive() receives `count` bytes and, in *passed, such a descriptor; -1: none came. passed NULL: none is
+ * wanted. False: failed, or cut short. */
+bool file_send(int to, const void *bytes, size_t count, int passed);
+bool file_receive(int from, void *bytes, size_t count, int *passed);
+
 /* The message for an errno of file_open_named(). */
 const char *file_why(int cause);
 

@@ -1,11 +1,15 @@
-/* Appends formatted text in an array, and prints text broken between words at 80 columns. */
+/* Appends formatted text in an array, compares the ends of texts, and prints text broken between words at 80 columns. */
 #pragma once
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 /* Appends formatted text to the string in `text`, cut to `room` bytes in all. */
 void text_append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* Whether a text ends with `ending`, or is it. */
+bool text_ends_in(const char *text, const char *ending);
 
 /* Within a function that takes arguments for `format`: formats them into `out`. */
 #define FORMAT_ARGUMENTS(out, room, format)                                                                            \

@@ -12,12 +12,148 @@
 #include <unistd.h>
 
 #include "engine/base/wire.h"
+#include "engine/base/words.h"
 #include "engine/checkpoint/crc32c.h"
 #include "engine/checkpoint/folder.h"
 #include "engine/checkpoint/reader.h"
 #include "engine/checkpoint/retile.h"
 
 enum { MANIFEST_MOST_BYTES = 16 << 20 };
+
+/* ---- the index: the ranges of all shards, sorted by unit, array and first element. Elements are found by binary search, and holes or
+ * overlaps are found before training begins. ---- */
+
+struct index_piece { struct shard_range range; int shard; };
+struct index { struct index_piece *pieces; size_t count; };
+
+static bool range_is_good(const struct model *model, const struct shard_head *head, const struct shard_range *range)
+{
+    if (range->unit >= (uint32_t)model->unit_count || range->array >= STATE_ARRAYS) return false;
+    const int64_t elems = model->units[range->unit].elems;
+    return range->first >= 0 && range->elems > 0 && range->first < elems && range->elems <= elems - range->first &&
+           range->offset % sizeof(float) == 0 && range->offset <= head->value_bytes &&
+           (uint64_t)range->elems <= (head->value_bytes - range->offset) / sizeof(float);
+}
+
+/* Adds the ranges of a shard's table. STATUS_INPUT: a range is outside the model or the shard; the text does not name the file. */
+static int index_add(struct index *index, const struct model *model, int shard, const struct shard_head *head,
+                     const uint8_t *table, struct error *err)
+{
+    if (head->ranges == 0) return STATUS_OK;
+    struct index_piece *pieces = realloc(index->pieces, (index->count + head->ranges) * sizeof *pieces);
+    if (!pieces) return error_set(err, STATUS_RUN, "no memory for the ranges of a checkpoint");
+    index->pieces = pieces;
+    for (uint32_t r = 0; r < head->ranges; r++) {
+        struct index_piece *piece = &pieces[index->count++];
+        piece->shard = shard;
+        shard_range_read(&piece->range, table + (size_t)r * RANGE_BYTES);
+        if (!range_is_good(model, head, &piece->range))
+            return error_set(err, STATUS_INPUT, "a range in its table is not of this model");
+    }
+    return STATUS_OK;
+}
+
+/* ---- order ---- */
+
+static int compare(const struct shard_range *a, uint32_t unit, uint32_t array, int64_t first)
+{
+    if (a->unit != unit) return a->unit < unit ? -1 : 1;
+    if (a->array != array) return a->array < array ? -1 : 1;
+    return a->first < first ? -1 : a->first > first;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct shard_range *first = &((const struct index_piece *)a)->range,
+                             *second = &((const struct index_piece *)b)->range;
+    return compare(first, second->unit, second->array, second->first);
+}
+
+/* The last piece that begins at or before an element; -1: none does. */
+static ssize_t piece_at(const struct index *index, int unit, enum state_array array, int64_t first)
+{
+    size_t low = 0, high = index->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (compare(&index->pieces[middle].range, (uint32_t)unit, array, first) <= 0) low = middle + 1;
+        else high = middle;
+    }
+    return (ssize_t)low - 1;
+}
+
+/* The piece that holds an element of a complete index. The next pieces hold the elements after it. */
+static const struct index_piece *index_find(const struct index *index, int unit, enum state_array array, int64_t first)
+{
+    return &index->pieces[piece_at(index, unit, array, first)];
+}
+
+/* ---- is all there? ---- */
+
+static const char *array_name(const struct model *model, enum state_array array)
+{
+    if (array == STATE_WEIGHTS) return "weights";
+    return array == STATE_PENDING ? "pending gradients" : optimizer_table[model->optimizer].state[array - STATE_1];
+}
+
+static int check_array(const struct index *index, const struct checkpoint_info *info, int unit, enum state_array array,
+                       struct error *err)
+{
+    const struct unit *of = &info->model.units[unit];
+    int64_t next = 0;
+    for (size_t p = (size_t)(piece_at(index, unit, array, -1) + 1); next < of->elems; p++) {
+        const struct shard_range *range = p < index->count ? &index->pieces[p].range : NULL;
+        const bool there = range && range->unit == (uint32_t)unit && range->array == array;
+        const bool twice = there && range->first < next;
+        if (!there || range->first != next)
+            return error_set(err, STATUS_INPUT, "%.300s: element %lld of the %s of %s is in %s", info->folder,
+                             (long long)(twice ? range->first : next), array_name(&info->model, array), of->name,
+                             twice ? "two shards" : "no shard");
+        next += range->elems;
+    }
+    return STATUS_OK;
+}
+
+/* Call it after all shards are added: sorts the ranges and sets info->has. STATUS_INPUT: the weights or some of the
+ * optimizer's states are missing, or an array does not have every element exactly once. */
+static int index_complete(struct index *index, struct checkpoint_info *info, struct error *err)
+{
+    const struct optimizer_info *optimizer = &optimizer_table[info->model.optimizer];
+    if (index->count) qsort(index->pieces, index->count, sizeof *index->pieces, by_place);
+    info->has[STATE_WEIGHTS] = true;
+    for (size_t p = 0; p < index->count; p++) info->has[index->pieces[p].range.array] = true;
+    for (int a = STATE_1; a < STATE_ARRAYS; a++)
+        if (info->has[a] !=
+            (a == STATE_PENDING ? info->progress.pending : info->has[STATE_1] && a - STATE_1 < optimizer->states))
+            return error_set(err, STATUS_INPUT, "%.300s: its arrays are not those that %s keeps", info->folder,
+                             optimizer->name);
+    for (int u = 0; u < info->model.unit_count; u++)
+        for (int a = 0; a < STATE_ARRAYS; a++) {
+            int status = info->has[a] ? check_array(index, info, u, (enum state_array)a, err) : STATUS_OK;
+            if (status) return status;
+        }
+    return STATUS_OK;
+}
+
+/* Describes the contents of a block of a shard for the user: its first range ("weights of block 3"), and "and more" if needed. */
+enum { INDEX_NAME_BYTES = 80 };
+static void index_name_block(const struct index *index, const struct model *model, int shard, int64_t block,
+                             char text[INDEX_NAME_BYTES])
+{
+    const uint64_t from = (uint64_t)block * BLOCK_BYTES;
+    int found = 0;
+    strcpy(text, "nothing but padding");
+    for (size_t p = 0; p < index->count && found < 2; p++) {
+        const struct shard_range *range = &index->pieces[p].range;
+        const uint64_t end = range->offset + (uint64_t)range->elems * sizeof(float);
+        if (index->pieces[p].shard != shard || end <= from || range->offset >= from + BLOCK_BYTES) continue;
+        if (found++) strcat(text, " and more");
+        else
+            snprintf(text, INDEX_NAME_BYTES - 10, "%s of %s", array_name(model, (enum state_array)range->array),
+                     model->units[range->unit].name);
+    }
+}
+
+/* ---- one of them ---- */
 
 struct checkpoint {
     struct checkpoint_info info;
@@ -27,6 +163,7 @@ struct checkpoint {
     struct index index;
     struct reader reader;
     struct retile retile; /* of its source */
+    bool weights_only;    /* its source gives no states */
 };
 
 /* ---- which one ---- */
@@ -44,8 +181,7 @@ static const char *those_that_stand(char text[200], const char *dir)
     struct checkpoint_tag tags[4];
     int count = checkpoint_tags(dir, tags, 4);
     *text = '\0';
-    for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), 200 - strlen(text), "%s%.40s", i ? ", " : "; there are ", tags[i].tag);
+    for (int i = 0; i < count; i++) text_append(text, 200, "%s%.40s", i ? ", " : "; there are ", tags[i].tag);
     return text;
 }
 
@@ -107,12 +243,10 @@ static int take_table(struct checkpoint *checkpoint, int s, const uint8_t *table
 {
     struct shard_table *shard = &checkpoint->shards[s];
     const uint8_t *at = table + (size_t)shard->head.ranges * RANGE_BYTES;
-    if (crc32c(0, table, shard_table_bytes(&shard->head)) != shard->head.table_crc) {
-        char why[120];
-        snprintf(why, sizeof why, "its table is damaged (bytes %" PRIu64 " to the end); use another tag",
-                 shard->head.table_offset);
-        return bad_shard(shard, why, err);
-    }
+    if (crc32c(0, table, shard_table_bytes(&shard->head)) != shard->head.table_crc)
+        return error_set(err, STATUS_INPUT,
+                         "cannot use %.350s: its table is damaged (bytes %" PRIu64 " to the end); use another tag",
+                         shard->path, shard->head.table_offset);
     shard->crcs = malloc((size_t)shard->head.blocks * sizeof *shard->crcs + 1);
     if (!shard->crcs) return error_set(err, STATUS_RUN, "no memory for the table of a shard");
     for (uint32_t b = 0; b < shard->head.blocks; b++) at = get_u32(at, &shard->crcs[b]);
@@ -129,12 +263,10 @@ static int read_table(struct checkpoint *checkpoint, int s, int fd, struct error
     uint8_t page[SHARD_HEAD_BYTES];
     struct stat found;
     if (fstat(fd, &found) != 0) return bad_shard(shard, strerror(errno), err);
-    if (!S_ISREG(found.st_mode) || (uint64_t)found.st_size != expected->bytes) {
-        char why[120];
-        snprintf(why, sizeof why, "it has %lld bytes and should have %" PRIu64 "; use another tag",
-                 (long long)found.st_size, expected->bytes);
-        return bad_shard(shard, why, err);
-    }
+    if (!S_ISREG(found.st_mode) || (uint64_t)found.st_size != expected->bytes)
+        return error_set(err, STATUS_INPUT,
+                         "cannot use %.350s: it has %lld bytes and should have %" PRIu64 "; use another tag",
+                         shard->path, (long long)found.st_size, expected->bytes);
     if (pread(fd, page, sizeof page, 0) != (ssize_t)sizeof page) return bad_shard(shard, "it ends early", err);
     const char *why = shard_head_read(&shard->head, page, expected->bytes);
     if (!why && (shard->head.crc != expected->crc || shard->head.shard != (uint32_t)s ||
@@ -252,10 +384,10 @@ int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *, ui
     for (int s = 0; s < checkpoint->info.shards; s++) {
         const struct shard_table *shard = &checkpoint->shards[s];
         for (uint64_t at = 0; at < shard->head.value_bytes; at += BUFFER_BYTES) {
-            int status = reader_check(&checkpoint->reader, shard, (int64_t)(at / BUFFER_BYTES), err);
+            const uint64_t left = shard->head.value_bytes - at, bytes = left < BUFFER_BYTES ? left : BUFFER_BYTES;
+            int status = reader_get(&checkpoint->reader, shard, at, bytes, NULL, err);
             if (status) return explain(checkpoint, s, status, err);
-            uint64_t left = shard->head.value_bytes - at;
-            done += left < BUFFER_BYTES ? left : BUFFER_BYTES;
+            done += bytes;
             if (progress) progress(user, done, all);
         }
     }
@@ -264,16 +396,12 @@ int checkpoint_verify(struct checkpoint *checkpoint, void (*progress)(void *, ui
 
 /* ---- as where a rank's state comes from: does it fit? ---- */
 
-static int read_all(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
-                    struct error *err)
+static int read_state(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
+                      struct error *err)
 {
-    return checkpoint_read(user, unit, array, first, elems, out, err);
-}
-
-static int read_weights(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out,
-                        struct error *err)
-{
-    if (array == STATE_WEIGHTS) return checkpoint_read(user, unit, array, first, elems, out, err);
+    struct checkpoint *checkpoint = user;
+    if (array == STATE_WEIGHTS || !checkpoint->weights_only)
+        return checkpoint_read(checkpoint, unit, array, first, elems, out, err);
     memset(out, 0, (size_t)elems * sizeof *out);
     return STATUS_OK;
 }
@@ -320,7 +448,8 @@ int checkpoint_source(struct state_source *source, struct checkpoint *checkpoint
     const struct checkpoint_info *info = &checkpoint->info;
     int status = check_model(info, model, err);
     if (!status && !weights_only) status = check_training(info, model, err);
-    *source = (struct state_source){.user = checkpoint, .read = weights_only ? read_weights : read_all, .lend = lend};
+    checkpoint->weights_only = weights_only;
+    *source = (struct state_source){.user = checkpoint, .read = read_state, .lend = lend};
     if (!weights_only) source->progress = info->progress;
     retile_source(&checkpoint->retile, source, &info->model, model);
     return status;

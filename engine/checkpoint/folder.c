@@ -12,6 +12,7 @@
 
 #include "engine/base/bytes.h"
 #include "engine/base/file.h"
+#include "engine/base/words.h"
 
 /* ---- names ---- */
 
@@ -38,12 +39,6 @@ void folder_partial(char path[PATH_BYTES], const struct checkpoint_target *targe
 void folder_shard(char path[PATH_BYTES], const char *folder, int shard, int shards, const char *suffix)
 {
     snprintf(path, PATH_BYTES, "%.4200s/shard-%d-of-%d%s", folder, shard, shards, suffix);
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    size_t length = strlen(name), tail = strlen(end);
-    return length > tail && strcmp(name + length - tail, end) == 0;
 }
 
 /* ---- files ---- */
@@ -117,11 +112,8 @@ char *folder_read(const char *path, size_t most, struct error *err)
                       : (uint64_t)found.st_size > most ? "too long"
                                                        : NULL;
     char *text = why ? NULL : malloc((size_t)found.st_size + 1);
-    size_t length = 0;
-    ssize_t got = 1;
-    while (text && got > 0 && length < (size_t)found.st_size)
-        if ((got = read(fd, text + length, (size_t)found.st_size - length)) > 0) length += (size_t)got;
-    if (text && got < 0) why = strerror(errno), free(text), text = NULL;
+    const size_t length = text ? file_get(fd, text, (size_t)found.st_size, 0) : 0;
+    if (text && length < (size_t)found.st_size && errno != ENODATA) why = strerror(errno), free(text), text = NULL;
     if (text) text[length] = '\0';
     else error_set(err, STATUS_INPUT, "cannot read %.300s: %s", path, why ? why : "no memory");
     if (fd >= 0) close(fd);
@@ -242,8 +234,9 @@ void folder_sweep(const char *dir)
     for (struct dirent *entry; folder && (entry = readdir(folder));) {
         if (entry->d_name[0] != '.') continue;
         join(path, dir, "", entry->d_name, "");
-        if (ends_with(entry->d_name, ".replaced")) give_name_back(dir, entry->d_name);
-        else if (ends_with(entry->d_name, ".partial") || ends_with(entry->d_name, ".old")) folder_remove(path);
+        if (text_ends_in(entry->d_name + 1, ".replaced")) give_name_back(dir, entry->d_name);
+        else if (text_ends_in(entry->d_name + 1, ".partial") || text_ends_in(entry->d_name + 1, ".old"))
+            folder_remove(path);
     }
     if (folder) closedir(folder);
     folder_drop_latest(dir);

@@ -95,14 +95,8 @@ int reader_get(struct reader *reader, const struct shard_table *shard, uint64_t 
         const size_t within = (size_t)((offset + done) % BUFFER_BYTES), left = BUFFER_BYTES - within;
         const size_t part = bytes - done < left ? bytes - done : left;
         status = need(reader, number, err);
-        if (!status) memcpy((char *)out + done, reader->buffers + number % 2 * BUFFER_BYTES + within, part);
+        if (!status && out) memcpy((char *)out + done, reader->buffers + number % 2 * BUFFER_BYTES + within, part);
         done += part;
     }
     return status;
-}
-
-int reader_check(struct reader *reader, const struct shard_table *shard, int64_t number, struct error *err)
-{
-    int status = turn_to(reader, shard, err);
-    return status ? status : need(reader, number, err);
 }

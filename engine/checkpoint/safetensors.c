@@ -1,4 +1,4 @@
-/* The safetensors format: maps the tensors of a file, or of several with an index (tensor_list.h), to those of a model. Shapes do
+/* The safetensors format: maps the tensors of a file, or of several with an index (tensor_list.c), to those of a model. Shapes do
  * not give the number of heads: zerolab's files have it in their metadata, transformers' in a config.json beside them. */
 #include <errno.h>
 #include <stdio.h>
@@ -7,17 +7,17 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/wire.h"
+#include "engine/base/words.h"
 #include "engine/checkpoint/folder.h"
-#include "engine/checkpoint/tensor_list.h"
+#include "engine/checkpoint/weights_parts.h"
 
 enum { ALIGN_BYTES = 8 };
 
 static bool is_index(const char *path)
 {
-    static const char ending[] = ".safetensors.index.json";
-    const size_t length = strlen(path), tail = sizeof ending - 1;
-    return length >= tail && strcmp(path + length - tail, ending) == 0;
+    return text_ends_in(path, ".safetensors.index.json");
 }
 
 bool safetensors_is(const char *path, const uint8_t first[16], uint64_t bytes)
@@ -31,7 +31,7 @@ bool safetensors_is(const char *path, const uint8_t first[16], uint64_t bytes)
 
 static int heads_of(const cJSON *json)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, "n_head");
+    const cJSON *item = json_get(json, "n_head");
     double heads = cJSON_IsString(item)   ? strtod(item->valuestring, NULL)
                    : cJSON_IsNumber(item) ? item->valuedouble
                                           : 0;
@@ -41,7 +41,7 @@ static int heads_of(const cJSON *json)
 /* Refuses settings of a config.json with which a GPT-2 computes another function than zerolab's. */
 static int check_architecture(const cJSON *json, struct error *err)
 {
-    const char *activation = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "activation_function"));
+    const char *activation = json_get_text(json, "activation_function");
     static const struct {
         const char *key;
         bool value;
@@ -49,13 +49,13 @@ static int check_architecture(const cJSON *json, struct error *err)
                     {"scale_attn_by_inverse_layer_idx", false},
                     {"add_cross_attention", false},
                     {"tie_word_embeddings", true}};
-    const cJSON *epsilon = cJSON_GetObjectItemCaseSensitive(json, "layer_norm_epsilon");
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, "model_type"));
+    const cJSON *epsilon = json_get(json, "layer_norm_epsilon");
+    const char *type = json_get_text(json, "model_type");
     if (type && strcmp(type, "gpt2") != 0)
         return error_set(err, STATUS_INPUT, "the config.json beside it says model_type %.40s; only gpt2 is there",
                          type);
     for (size_t c = 0; c < sizeof computed / sizeof *computed; c++) {
-        const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, computed[c].key);
+        const cJSON *item = json_get(json, computed[c].key);
         if (cJSON_IsBool(item) && cJSON_IsTrue(item) != computed[c].value)
             return error_set(err, STATUS_INPUT, "the config.json beside it says %s %s; only %s is there",
                              computed[c].key, computed[c].value ? "false" : "true",
@@ -79,8 +79,7 @@ static int find_heads(const struct tensor_list *list, const char *path, int *hea
     char *text = folder_read(beside, 1 << 20, NULL);
     cJSON *json = text ? cJSON_Parse(text) : NULL;
     *heads = 0;
-    for (int f = 0; f < list->file_count && !*heads; f++)
-        *heads = heads_of(cJSON_GetObjectItemCaseSensitive(list->headers[f], "__metadata__"));
+    for (int f = 0; f < list->file_count && !*heads; f++) *heads = heads_of(json_get(list->headers[f], "__metadata__"));
     if (!*heads) *heads = heads_of(json);
     int status = json ? check_architecture(json, err) : STATUS_OK;
     cJSON_Delete(json);
@@ -187,13 +186,8 @@ static int check_head(const struct tensor_list *list, const char *path, struct e
 /* Tensors that transformers' GPT-2 saves beside its weights: masks, and the head, which check_head() checks. */
 static bool is_known(const char *name)
 {
-    static const char *const endings[] = {".attn.bias", ".attn.masked_bias", "lm_head.weight"};
-    const size_t length = strlen(name);
-    for (size_t e = 0; e < sizeof endings / sizeof *endings; e++) {
-        const size_t ending = strlen(endings[e]);
-        if (length >= ending && strcmp(name + length - ending, endings[e]) == 0) return true;
-    }
-    return false;
+    return text_ends_in(name, ".attn.bias") || text_ends_in(name, ".attn.masked_bias") ||
+           text_ends_in(name, "lm_head.weight");
 }
 
 /* A tensor that has no place in the model would be lost: a block behind a missing one, or another architecture's. */

@@ -1,4 +1,4 @@
-#include "engine/checkpoint/tensor_list.h"
+#include "engine/checkpoint/weights_parts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
+#include "engine/base/json.h"
 #include "engine/base/wire.h"
 
 enum { HEADERS_BYTES_MAX = 4 << 20, INDEX_BYTES_MAX = 4 << 20, TENSORS_MAX = 100000, FILES_MAX = 1000 };
@@ -46,13 +47,13 @@ static bool sizes_agree(const struct tensor_entry *entry)
 
 static int read_entry(struct tensor_entry *entry, const cJSON *item, struct error *err)
 {
-    const cJSON *range = cJSON_GetObjectItemCaseSensitive(item, "data_offsets");
-    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(item, "dtype"));
+    const cJSON *range = json_get(item, "data_offsets");
+    const char *dtype = json_get_text(item, "dtype");
     *entry = (struct tensor_entry){.name = item->string};
     for (int d = 0; dtype && d < 3; d++)
         if (strcmp(dtype, safetensors_dtypes[d]) == 0) entry->dtype = (enum dtype)d, entry->known_dtype = true;
-    bool good = dtype && read_shape(entry, cJSON_GetObjectItemCaseSensitive(item, "shape")) &&
-                cJSON_GetArraySize(range) == 2 && whole(cJSON_GetArrayItem(range, 0), &entry->begin) &&
+    bool good = dtype && read_shape(entry, json_get(item, "shape")) && cJSON_GetArraySize(range) == 2 &&
+                whole(cJSON_GetArrayItem(range, 0), &entry->begin) &&
                 whole(cJSON_GetArrayItem(range, 1), &entry->end) && entry->begin <= entry->end &&
                 (!entry->known_dtype || sizes_agree(entry));
     return good ? STATUS_OK : error_set(err, STATUS_INPUT, "its header is damaged at \"%.80s\"", item->string);
@@ -101,6 +102,17 @@ static int add_entries(struct tensor_list *list, int file, uint64_t data, uint64
     return check_ranges(entries + from, list->count - from, data, bytes, err);
 }
 
+/* Text that is not JSON gives NULL. */
+static int read_json(cJSON **json, int fd, uint64_t offset, uint64_t bytes, struct error *err)
+{
+    char *text = malloc(bytes + 1);
+    if (!text) return error_set(err, STATUS_RUN, "no memory for JSON of %llu bytes", (unsigned long long)bytes);
+    const bool read = file_get(fd, text, bytes, (off_t)offset) == bytes;
+    if (read) *json = cJSON_ParseWithLength(text, bytes);
+    free(text);
+    return read ? STATUS_OK : error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
+}
+
 static int add_file(struct tensor_list *list, int file, int fd, uint64_t bytes, struct error *err)
 {
     uint8_t first[8];
@@ -116,13 +128,8 @@ static int add_file(struct tensor_list *list, int file, int fd, uint64_t bytes, 
     if (list->header_bytes > HEADERS_BYTES_MAX)
         return error_set(err, STATUS_INPUT, "headers have %llu bytes with its own, at most %d are read",
                          (unsigned long long)list->header_bytes, HEADERS_BYTES_MAX);
-    char *text = malloc(length + 1);
-    if (!text) return error_set(err, STATUS_RUN, "no memory for a header of %llu bytes", (unsigned long long)length);
-    bool read = file_get(fd, text, length, 8) == length;
-    if (read) list->headers[file] = cJSON_ParseWithLength(text, length);
-    free(text);
-    return read ? add_entries(list, file, 8 + length, bytes, err)
-                : error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
+    int status = read_json(&list->headers[file], fd, 8, length, err);
+    return status ? status : add_entries(list, file, 8 + length, bytes, err);
 }
 
 /* ---- all of them ---- */
@@ -265,14 +272,10 @@ int tensor_list_read_index(struct tensor_list *list, int fd, uint64_t bytes, con
     if (bytes > INDEX_BYTES_MAX)
         return error_set(err, STATUS_INPUT, "has %llu bytes, of an index at most %d are read",
                          (unsigned long long)bytes, INDEX_BYTES_MAX);
-    char *text = malloc(bytes + 1);
-    if (!text) return error_set(err, STATUS_RUN, "no memory for an index of %llu bytes", (unsigned long long)bytes);
-    bool read = file_get(fd, text, bytes, 0) == bytes;
-    cJSON *json = read ? cJSON_ParseWithLength(text, bytes) : NULL;
-    free(text);
-    if (!read) return error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "weight_map");
-    int status = list_files(list, map, path, err);
+    cJSON *json = NULL;
+    int status = read_json(&json, fd, 0, bytes, err);
+    const cJSON *map = json_get(json, "weight_map");
+    if (!status) status = list_files(list, map, path, err);
     if (!status) status = read_files(list, err);
     if (!status) status = check_map(list, map, err);
     cJSON_Delete(json);

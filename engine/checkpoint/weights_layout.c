@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/words.h"
 #include "engine/checkpoint/weights_parts.h"
 
 const struct weight_row weight_rows[WEIGHT_ROWS] = {
@@ -34,12 +35,8 @@ bool weights_format_named(const char *name, enum weights_format *format)
 
 bool weights_format_of_path(const char *path, enum weights_format *format)
 {
-    const size_t length = strlen(path);
-    for (int f = 0; f < WEIGHTS_FORMATS; f++) {
-        const size_t ending = strlen(weights_formats[f].ending);
-        if (length > ending && strcmp(path + length - ending, weights_formats[f].ending) == 0)
-            return *format = (enum weights_format)f, true;
-    }
+    for (int f = 0; f < WEIGHTS_FORMATS; f++)
+        if (*path && text_ends_in(path + 1, weights_formats[f].ending)) return *format = (enum weights_format)f, true;
     return false;
 }
 
@@ -54,13 +51,10 @@ static bool possible(const struct config_model *shape)
 static void name_shape(struct config_model *shape)
 {
     static const char *const names[] = {"nano", "teach", "micro", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"};
+    int sizes[2];
     strcpy(shape->name, "custom");
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-        const struct config_model *known = config_model_named(names[n]);
-        if (known->layers == shape->layers && known->hidden == shape->hidden && known->heads == shape->heads &&
-            known->context == shape->context && known->vocabulary == shape->vocabulary)
-            strcpy(shape->name, names[n]);
-    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        if (!model_difference(config_model_named(names[n]), shape, sizes)) strcpy(shape->name, names[n]);
 }
 
 int weights_layout_init(struct weights_layout *layout, const struct config_model *shape, enum dtype dtype,
@@ -118,15 +112,4 @@ int weights_open_file(const char *path, uint64_t *bytes, struct error *err)
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode)) return *bytes = (uint64_t)about.st_size, fd;
     close(fd);
     return error_set(err, STATUS_INPUT, "is not a file"), -1;
-}
-
-bool weights_pwrite(int fd, const void *from, size_t bytes, uint64_t offset)
-{
-    for (const char *at = from; bytes > 0;) {
-        ssize_t put = pwrite(fd, at, bytes, (off_t)offset);
-        if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
-        at += put, bytes -= (size_t)put, offset += (uint64_t)put;
-    }
-    return true;
 }

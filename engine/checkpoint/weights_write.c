@@ -13,7 +13,7 @@
 
 struct output {
     struct state_source source;
-    struct retile *retile; /* where the model is tiled, as no file is; else NULL */
+    struct retile retile; /* where the model is tiled, as no file is */
     struct weights_layout layout;
     struct kernels *kernels; /* casts */
     char *partial;
@@ -44,8 +44,8 @@ static int put(struct output *output, const struct weights_place *place, int64_t
         if (place->dtype == DTYPE_F16 && check_range(values + done, part, err)) return err ? err->status : STATUS_RUN;
         if (place->dtype != DTYPE_F32)
             kernels_cast(output->kernels, place->dtype, output->lent.raw, DTYPE_F32, raw, part), raw = output->lent.raw;
-        if (!weights_pwrite(output->fd, raw, (size_t)(part * width),
-                            place->offset + (uint64_t)((first + done) * width)))
+        if (lseek(output->fd, (off_t)place->offset + (first + done) * width, SEEK_SET) < 0 ||
+            !file_put(output->fd, raw, (size_t)(part * width)))
             return error_set(err, STATUS_RUN, "cannot write %.300s: %s", output->partial, strerror(errno));
     }
     return STATUS_OK;
@@ -101,8 +101,7 @@ static int prepare(struct output *output, const struct weights_format_info *form
     output->fd = file_create(output->partial, 0);
     if (output->fd < 0)
         return error_set(err, STATUS_USAGE, "cannot write %.300s: %s", output->partial, strerror(errno));
-    if (ftruncate(output->fd, (off_t)output->layout.bytes) != 0 ||
-        !weights_pwrite(output->fd, head->at, head->count, 0))
+    if (ftruncate(output->fd, (off_t)output->layout.bytes) != 0 || !file_put(output->fd, head->at, head->count))
         return error_set(err, STATUS_RUN, "cannot write %.300s: %s", output->partial, strerror(errno));
     return STATUS_OK;
 }
@@ -122,18 +121,7 @@ static void release(struct output *output, bool failed)
     if (failed && output->partial) unlink(output->partial);
     if (output->kernels) kernels_free(output->kernels);
     weights_layout_release(&output->layout);
-    free(output->retile);
     free(output->partial);
-}
-
-/* The source by the units of the layout. */
-static int untile(struct output *output, const struct model *model, struct error *err)
-{
-    if (!model_tiled(model)) return STATUS_OK;
-    output->retile = malloc(sizeof *output->retile);
-    if (!output->retile) return error_set(err, STATUS_RUN, "no memory to write weights");
-    retile_source(output->retile, &output->source, model, &output->layout.model);
-    return STATUS_OK;
 }
 
 int weights_write(const struct weights_target *target, const struct model *model, const struct state_source *source,
@@ -149,7 +137,7 @@ int weights_write(const struct weights_target *target, const struct model *model
     weights_divide(&output.lent, target->buffers);
     int status = output.partial ? weights_layout_init(&output.layout, &model->shape, target->dtype, err)
                                 : error_set(err, STATUS_RUN, "no memory to write weights");
-    if (!status) status = untile(&output, model, err);
+    if (!status) retile_source(&output.retile, &output.source, model, &output.layout.model);
     if (!status) status = prepare(&output, format, &head, err);
     if (!status) status = write_tensors(&output, err);
     if (!status) status = conclude(&output, target->path, err);

@@ -28,7 +28,7 @@ static bool look_at(struct run_model *model, const struct rundir_found *run)
     char path[96];
     bool answers = false;
     snprintf(path, sizeof path, "%s/socket", run->path);
-    if (source_watch_socket(&source, path, NULL)) return false;
+    if (source_open_socket(&source, path, true, NULL)) return false;
     const uint64_t deadline_ns = clock_ns() + PATIENCE_MS * 1000000u;
     for (uint64_t now_ns; (now_ns = clock_ns()) < deadline_ns;) {
         const enum source_result result = source_next(source, &record);
@@ -134,7 +134,7 @@ int front_open_run(struct source **source, const char *name, bool watches, struc
     int status = choose(&chosen, found, rundir_list(found, RUNS_MAX), name, stdout, err);
     if (status) return status;
     snprintf(path, sizeof path, "%s/socket", chosen->path);
-    status = (watches ? source_watch_socket : source_open_socket)(source, path, err);
+    status = source_open_socket(source, path, watches, err);
     if (status) return status;
     status = await_answer(*source, chosen, err);
     if (status) source_close(*source), *source = NULL;

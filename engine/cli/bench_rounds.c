@@ -333,7 +333,7 @@ static int start_writers(struct bench *bench, struct error *err)
 static int open_bench(struct bench *bench, struct error *err)
 {
     const struct config *config = bench->config;
-    int status = rundir_create(&bench->dir, err);
+    int status = rundir_create(&bench->dir, false, err);
     bench->over_fd = eventfd(0, EFD_CLOEXEC);
     bench->ranks = calloc((size_t)config->topology.ranks, sizeof *bench->ranks);
     if (!status && (!bench->ranks || bench->over_fd < 0)) status = error_set(err, STATUS_RUN, "no memory for ranks");

@@ -22,7 +22,7 @@ static int watch(struct source **watched, const struct session *session, struct 
     enum { PATIENCE_MS = 30000 };
     char path[96];
     rundir_path(&session->dir, "socket", path, sizeof path);
-    int status = source_watch_socket(watched, path, err);
+    int status = source_open_socket(watched, path, true, err);
     if (status || source_want_all(*watched, err)) return STATUS_RUN;
     struct pollfd greeted = {.fd = source_fd(*watched), .events = POLLIN};
     if (poll(&greeted, 1, PATIENCE_MS) == 1) return STATUS_OK;
@@ -92,7 +92,7 @@ static void stop_run(struct session *session, struct source *watched)
     char path[96];
     struct source *source;
     rundir_path(&session->dir, "socket", path, sizeof path);
-    if (source_open_socket(&source, path, NULL)) {
+    if (source_open_socket(&source, path, false, NULL)) {
         relauncher_kill(&session->relauncher);
         return;
     }

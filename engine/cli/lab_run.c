@@ -23,7 +23,7 @@ static int open_saves(struct lab_saves *saves, const struct lab *lab, struct err
 {
     *saves = (struct lab_saves){.dir.lock_fd = -1};
     if (!lab_saves(lab)) return STATUS_OK;
-    int status = rundir_create_lab(&saves->dir, err);
+    int status = rundir_create(&saves->dir, true, err);
     if (!status) snprintf(saves->path_set, sizeof saves->path_set, "checkpoint.path=\"%s\"", saves->dir.path);
     return status;
 }

@@ -74,7 +74,7 @@ int session_start(struct session *session, struct error *err)
         options = (struct run_model_options){.steps = RUN_STEPS_KEPT, .on_step_dropped = keep_step, .user = session};
     session->model = run_model_new(&options);
     if (!session->model) return error_set(err, STATUS_RUN, "no memory for the model of the run");
-    int status = rundir_create(&session->dir, err);
+    int status = rundir_create(&session->dir, false, err);
     if (!status && session_saves(session)) status = save_claims_take(&session->dir, session->config.checkpoint.path, err);
     if (!status) status = spec_write(&session->spec, &session->dir, SPEC_FILE, err);
     if (!status) status = relauncher_begin(&session->relauncher, &session->dir, &session->spec, &session->config,

@@ -12,9 +12,9 @@
  * same order.
  *
  *     struct comm *comm;                                     // every rank:
- *     comm_group_create + comm_open_thread, or comm_group_create_shared + comm_open_process, or comm_open_mpi(&comm, ...)
+ *     comm_group_create + comm_open_thread or comm_open_process, or comm_open_mpi(&comm, ...)
  *     comm_attach(comm, memory)                              // peers map each other's symmetric segment
- *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, ranges, n, 0, true, &stat, err)
+ *     comm_reduce_scatter(comm, DTYPE_BF16, DTYPE_BF16, ranges, n, false, true, &stat, err)
  *     comm_close(comm)
  *
  * Only one thread of a rank may be inside a collective at a time: during a step its communication lane, between steps the rank's own
@@ -48,13 +48,9 @@ struct comm_range {
     void *destination; /* local: every rank's copy (gather; may be the source itself), the owner's result (reduce; may be its source) */
 };
 
-enum comm_flags {
-    COMM_ACCUMULATE = 1, /* reduce: destination += result, rounded once more */
-};
-
 struct comm_stat {
-    uint64_t sent_bytes[2]; /* by link (LINK_INTRA, LINK_INTER): bytes of this rank that other ranks copied or reduced */
-    uint64_t link_ns[2];    /* by link: time in which this rank brought others' bytes over it; 0 with devices: not measured */
+    uint64_t sent_bytes[LINKS]; /* by link (here LINK_INTRA and LINK_INTER): bytes of this rank that other ranks copied or reduced */
+    uint64_t link_ns[LINKS];    /* by link: time in which this rank brought others' bytes over it; 0 with devices: not measured */
     uint64_t peers_ns;      /* time spent waiting for other ranks; with device meetings, comm_waited() sets it */
     uint64_t arrival_ns;    /* the part of peers_ns until all ranks had arrived and data could move */
     uint64_t meeting;       /* number of the first device meeting in this collective ... */
@@ -76,15 +72,15 @@ int comm_leader_of(const struct comm *comm, int machine);
  * lanes that wake each other on one core left 4 % of it to other programs, and a live view stood still. */
 void comm_bind_cores(const struct comm *comm, int threads);
 
-/* Ranks as threads of one process. Each thread opens its rank once. Free the group after all ranks are closed. */
+/* Ranks that one process starts. As threads of it, each opens its rank once; the group is freed after all ranks are
+ * closed. */
 int comm_group_create(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
 void comm_group_free(struct comm_group *group);
 int comm_open_thread(struct comm **out, struct comm_group *group, int rank, struct error *err);
 
-/* Ranks as child processes: the process that makes the group forks, and each child opens its rank. Opening is
- * collective, because the ranks exchange their process ids. Afterwards the child may free its copy of the group at any
- * time. The parent calls comm_group_fail() when a rank dies: it ends all waits of all ranks with that reason. */
-int comm_group_create_shared(struct comm_group **out, int ranks, int ranks_per_node, struct error *err);
+/* As child processes: the process that makes the group forks, and each child opens its rank. Opening is collective,
+ * because the ranks exchange their process ids. Afterwards the child may free its copy of the group at any time. The
+ * parent calls comm_group_fail() when a rank dies: it ends all waits of all ranks with that reason. */
 int comm_open_process(struct comm **out, struct comm_group *group, int rank, struct error *err);
 void comm_group_fail(struct comm_group *group, const struct error *reason);
 
@@ -145,7 +141,7 @@ bool comm_side_sent(struct comm *comm);
  * A meeting is a barrier inside a collective. With come() and meet() the devices keep the barrier among themselves, and no thread
  * waits for a device: each rank calls come(), which records how far its stream has come; then the threads of all ranks meet; then
  * each rank calls meet(), which makes its stream wait for what the others recorded. mover_finish() afterwards waits for the other
- * ranks' streams as well; meet.c says why that ends. come NULL: a thread waits for its own device before it meets the others.
+ * ranks' streams as well; collective.c says why that ends. come NULL: a thread waits for its own device before it meets the others.
  * Meetings have numbers below COMM_MEETINGS, used in turn and alike on all ranks. waited() says how long a rank's stream waited in a
  * meeting that is over. */
 enum { COMM_MEETINGS = 64, COMM_MEETINGS_EACH = 3 /* in one collective, at most */ };
@@ -189,8 +185,9 @@ void comm_set_group(struct comm *comm, const struct process_group *group);
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool healthy, struct comm_stat *stat, struct error *err);
 /* STATUS_USAGE: a partition of so many ranks has ranks of two nodes, which the error names. */
 int comm_partitions(const struct comm *comm, int partition, struct error *err);
-/* Sources are in `dtype`, the owners' results in `to`. kernels_reduce() describes the rounding. */
-int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, int flags, bool healthy, struct comm_stat *stat, struct error *err);
+/* Sources are in `dtype`, the owners' results in `to`. accumulate: destination += result, rounded once more. kernels_reduce() describes
+ * the rounding. */
+int comm_reduce_scatter(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, bool accumulate, bool healthy, struct comm_stat *stat, struct error *err);
 /* Reduces every range to its owner, then gathers: afterwards all ranks hold the same bits at `source` (in place;
  * destination is ignored). */
 int comm_all_reduce(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool healthy, struct comm_stat *stat, struct error *err);

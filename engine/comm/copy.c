@@ -1,5 +1,5 @@
 /* Streaming copies with stores of 64 bytes (AVX-512) or 32 bytes (AVX2). */
-#include "engine/comm/copy.h"
+#include "engine/comm/internal.h"
 
 #include <stdbool.h>
 #include <stdint.h>

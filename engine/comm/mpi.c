@@ -200,17 +200,12 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
     struct comm *comm;
     struct error failure = {0};
     int status = start_mpi(wire, err);
-    if (status) {
-        wire_release(wire);
-        return status;
+    if (!status) {
+        MPI_Comm_rank(wire->world, &layout.rank);
+        MPI_Comm_size(wire->world, &layout.ranks);
+        status = comm_new(&comm, &layout, err);
     }
-    MPI_Comm_rank(wire->world, &layout.rank);
-    MPI_Comm_size(wire->world, &layout.ranks);
-    status = comm_new(&comm, &layout, err);
-    if (status) {
-        wire_release(wire);
-        return status;
-    }
+    if (status) return wire_release(wire), status;
     comm->wire_state = wire;
     comm->close_backend = close_process;
     meet_peers(comm, ranks_per_node, &failure);

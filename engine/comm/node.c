@@ -1,5 +1,5 @@
 /* The barrier, the failure and the liveness checks of a node block. */
-#include "engine/comm/node.h"
+#include "engine/comm/internal.h"
 
 #include <errno.h>
 #include <poll.h>

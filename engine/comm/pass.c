@@ -32,48 +32,54 @@ static unsigned char *own_source(const struct comm *comm, const struct comm_rang
     return comm->base[comm->layout.rank] + range->source;
 }
 
-/* ---- gathers -------------------------------------------------------------------------------------------------------------- */
+/* ---- gathers, and sums of the library ---- */
 
-/* Whether every rank owns one range, all ranges have one size, and their destinations are contiguous in rank order. */
-static bool is_even(const struct comm *comm, const struct comm_range *ranges, int count, bool in_place, uint64_t bytes)
+/* Whether every rank owns one range, all ranges have one size, and their places are contiguous in rank order. */
+static bool is_even(const struct comm *comm, const struct collective *c, uint64_t bytes)
 {
-    if (count != comm->layout.ranks) return false;
-    const unsigned char *first = comm_place(comm, &ranges[0], in_place);
-    for (int i = 0; i < count; i++)
-        if (ranges[i].owner != i || ranges[i].elems != ranges[0].elems ||
-            comm_place(comm, &ranges[i], in_place) != first + (uint64_t)i * bytes)
+    if (c->count != comm->layout.ranks) return false;
+    const unsigned char *first = comm_place(comm, c, &c->ranges[0]);
+    for (int i = 0; i < c->count; i++)
+        if (c->ranges[i].owner != i || c->ranges[i].elems != c->ranges[0].elems ||
+            comm_place(comm, c, &c->ranges[i]) != first + (uint64_t)i * bytes)
             return false;
     return true;
 }
 
-int pass_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place)
+/* One transfer of all ranges where they are even, else one of each: between the sources and the places. */
+static int add_ranges(struct comm *comm, const struct collective *c, enum transfer_way all, enum transfer_way one)
 {
-    const uint64_t width = (uint64_t)dtype_bytes(dtype);
-    const uint64_t each = count ? (uint64_t)ranges[0].elems * width : 0;
-    const bool even = is_even(comm, ranges, count, in_place, each);
+    const uint64_t width = (uint64_t)dtype_bytes(c->dtype), each = c->count ? (uint64_t)c->ranges[0].elems * width : 0;
+    const struct comm_range *own = &c->ranges[comm->layout.rank], *first = &c->ranges[0];
+    if (is_even(comm, c, each)) {
+        const bool gathers = all == TRANSFER_GATHER;
+        return add(comm, (struct transfer){all, 0, own_source(comm, gathers ? own : first),
+                                           comm_place(comm, c, gathers ? first : own), each, c->dtype});
+    }
     int status = STATUS_OK;
-    if (even)
-        status = add(comm, (struct transfer){TRANSFER_GATHER, 0, own_source(comm, &ranges[comm->layout.rank]),
-                                             comm_place(comm, &ranges[0], in_place), each, dtype});
-    for (int i = 0; i < count && !even && !status; i++)
-        status = add(comm, (struct transfer){TRANSFER_BROADCAST, ranges[i].owner, own_source(comm, &ranges[i]),
-                                             comm_place(comm, &ranges[i], in_place), (uint64_t)ranges[i].elems * width,
-                                             dtype});
-    for (int i = 0; i < count; i++)
-        for (int r = 0; ranges[i].owner == comm->layout.rank && r < comm->layout.ranks; r++)
+    for (int i = 0; i < c->count && !status; i++)
+        status = add(comm, (struct transfer){one, c->ranges[i].owner, own_source(comm, &c->ranges[i]),
+                                             comm_place(comm, c, &c->ranges[i]), (uint64_t)c->ranges[i].elems * width,
+                                             c->dtype});
+    return status;
+}
+
+int pass_gather(struct comm *comm, const struct collective *c)
+{
+    int status = add_ranges(comm, c, TRANSFER_GATHER, TRANSFER_BROADCAST);
+    for (int i = 0; i < c->count; i++)
+        for (int r = 0; c->ranges[i].owner == comm->layout.rank && r < comm->layout.ranks; r++)
             if (r != comm->layout.rank)
-                comm_count_sent(comm, comm->layout.rank, comm_link(comm, r), (uint64_t)ranges[i].elems * width);
+                comm_count_sent(comm, comm->layout.rank, comm_link(comm, r),
+                                (uint64_t)(c->ranges[i].elems * dtype_bytes(c->dtype)));
     return status ? status : go(comm);
 }
 
-/* ---- reductions ----------------------------------------------------------------------------------------------------------- */
+/* ---- reductions ---- */
 
 struct reduction {
     struct comm *comm;
-    enum dtype dtype, to;
-    const struct comm_range *ranges;
-    int count;
-    bool in_place, accumulate;
+    const struct collective *all;
     uint64_t width, strip_bytes;
 };
 
@@ -92,11 +98,12 @@ struct chunk {
 /* The owner's next chunk that fits into the strip in this round; *used counts the strip's bytes in use. */
 static bool next_chunk(const struct reduction *r, int owner, struct place *place, uint64_t *used, struct chunk *chunk)
 {
-    while (place->range < r->count &&
-           (r->ranges[place->range].owner != owner || place->first >= r->ranges[place->range].elems))
+    const struct comm_range *ranges = r->all->ranges;
+    while (place->range < r->all->count &&
+           (ranges[place->range].owner != owner || place->first >= ranges[place->range].elems))
         *place = (struct place){place->range + 1, 0};
-    if (place->range == r->count || *used >= r->strip_bytes) return false;
-    const struct comm_range *range = &r->ranges[place->range];
+    if (place->range == r->all->count || *used >= r->strip_bytes) return false;
+    const struct comm_range *range = &ranges[place->range];
     const int64_t rest = range->elems - place->first, fit = (int64_t)((r->strip_bytes - *used) / r->width);
     *chunk = (struct chunk){range, place->first, rest < fit ? rest : fit, *used};
     place->first += chunk->elems;
@@ -117,9 +124,8 @@ static int receive_from_all(const struct reduction *r, const struct chunk *chunk
     int status = STATUS_OK;
     for (int peer = 0; peer < r->comm->layout.ranks && !status; peer++)
         if (peer != r->comm->layout.rank)
-            status =
-                add(r->comm,
-                    (struct transfer){TRANSFER_RECEIVE, peer, NULL, strip_of(r, peer) + chunk->at, bytes, r->dtype});
+            status = add(r->comm, (struct transfer){TRANSFER_RECEIVE, peer, NULL, strip_of(r, peer) + chunk->at, bytes,
+                                                    r->all->dtype});
     return status;
 }
 
@@ -130,7 +136,7 @@ static int send_to_owner(const struct reduction *r, const struct chunk *chunk)
     const uint64_t bytes = (uint64_t)chunk->elems * r->width;
     const unsigned char *from = own_source(comm, chunk->range) + (uint64_t)chunk->first * r->width;
     comm_count_sent(comm, comm->layout.rank, comm_link(comm, owner), bytes);
-    return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes, r->dtype});
+    return add(comm, (struct transfer){TRANSFER_SEND, owner, from, NULL, bytes, r->all->dtype});
 }
 
 /* Lists this rank's sends and receives of a round; sets *moved if there are any chunks. */
@@ -150,68 +156,45 @@ static int list_round(const struct reduction *r, struct place *places, bool *mov
 static int add_up(const struct reduction *r, const struct chunk *chunk)
 {
     struct comm *comm = r->comm;
-    const struct comm_device_ops *device_ops = comm->device_ops;
     const void *sources[comm->layout.ranks];
-    struct error own;
     for (int peer = 0; peer < comm->layout.ranks; peer++)
         sources[peer] = peer == comm->layout.rank ? own_source(comm, chunk->range) + (uint64_t)chunk->first * r->width
                                                   : strip_of(r, peer) + chunk->at;
     unsigned char *destination =
-        comm_place(comm, chunk->range, r->in_place) + chunk->first * (int64_t)dtype_bytes(r->to);
-    int status = device_ops->reduce(device_ops->user, r->dtype, r->to, destination, sources, comm->layout.ranks,
-                                    &comm->factors, chunk->elems, r->accumulate, &own);
-    return status ? comm_failed(comm, &own) : STATUS_OK;
-}
-
-/* ---- sums of the library ---- */
-
-static int finish_sum(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *range, bool in_place,
-                      bool accumulate)
-{
-    const struct comm_device_ops *device_ops = comm->device_ops;
-    const void *sum = own_source(comm, range);
-    struct error own;
-    return device_ops->reduce(device_ops->user, dtype, to, comm_place(comm, range, in_place), &sum, 1, &comm->factors,
-                              range->elems, accumulate, &own)
-               ? comm_failed(comm, &own)
-               : STATUS_OK;
+        comm_place(comm, r->all, chunk->range) + chunk->first * (int64_t)dtype_bytes(r->all->to);
+    return comm_reduce_on_device(comm, r->all, destination, sources, comm->layout.ranks, chunk->elems);
 }
 
 /* The sum takes the place of the owner's source. Factors come after it. */
-static int sum_by_library(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count,
-                          bool in_place, bool accumulate)
+static int sum_by_library(struct comm *comm, const struct collective *c)
 {
     const int rank = comm->layout.rank;
-    const uint64_t width = (uint64_t)dtype_bytes(dtype), each = count ? (uint64_t)ranges[0].elems * width : 0;
-    const bool even = is_even(comm, ranges, count, true, each);
-    int status = STATUS_OK;
-    if (even)
-        status = add(comm, (struct transfer){TRANSFER_SUM_RANGES, 0, own_source(comm, &ranges[0]),
-                                             own_source(comm, &ranges[rank]), each, dtype});
-    for (int i = 0; i < count && !even && !status; i++)
-        status = add(comm, (struct transfer){TRANSFER_SUM, ranges[i].owner, own_source(comm, &ranges[i]),
-                                             own_source(comm, &ranges[i]), (uint64_t)ranges[i].elems * width, dtype});
-    for (int i = 0; i < count; i++)
-        if (ranges[i].owner != rank)
-            comm_count_sent(comm, rank, comm_link(comm, ranges[i].owner), (uint64_t)ranges[i].elems * width);
+    struct collective sums = *c;
+    sums.in_place = true;
+    int status = add_ranges(comm, &sums, TRANSFER_SUM_RANGES, TRANSFER_SUM);
+    for (int i = 0; i < c->count; i++)
+        if (c->ranges[i].owner != rank)
+            comm_count_sent(comm, rank, comm_link(comm, c->ranges[i].owner),
+                            (uint64_t)(c->ranges[i].elems * dtype_bytes(c->dtype)));
     if (!status) status = go(comm);
-    for (int i = 0; i < count && !status; i++)
-        if (ranges[i].owner == rank) status = finish_sum(comm, dtype, to, &ranges[i], in_place, accumulate);
+    for (int i = 0; i < c->count && !status; i++) {
+        const struct comm_range *range = &c->ranges[i];
+        const void *sum = own_source(comm, range);
+        if (range->owner == rank)
+            status = comm_reduce_on_device(comm, c, comm_place(comm, c, range), &sum, 1, range->elems);
+    }
     return status;
 }
 
-int pass_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count,
-                bool in_place, bool accumulate)
+int pass_reduce(struct comm *comm, const struct collective *c)
 {
     const int ranks = comm->layout.ranks;
-    if (comm->device_ops->adds) return sum_by_library(comm, dtype, to, ranges, count, in_place, accumulate);
-    struct reduction r = {comm, dtype, to, ranges, count, in_place, accumulate, (uint64_t)dtype_bytes(dtype), 0};
+    if (comm->device_ops->adds) return sum_by_library(comm, c);
+    struct reduction r = {comm, c, (uint64_t)dtype_bytes(c->dtype), 0};
     r.strip_bytes =
         ranks > 1 ? comm->room_bytes / (uint64_t)(ranks - 1) / TRANSFER_ALIGN * TRANSFER_ALIGN : UINT64_MAX / 4;
-    if (r.strip_bytes == 0) {
-        node_fail(comm->node, "a reduction has no room for what arrives; this is a bug");
-        return STATUS_RUN;
-    }
+    if (r.strip_bytes == 0)
+        return node_fail(comm->node, "a reduction has no room for what arrives; this is a bug"), STATUS_RUN;
     struct place places[ranks], mine = {0};
     for (int owner = 0; owner < ranks; owner++) places[owner] = (struct place){0};
     for (bool moved = true; moved;) {

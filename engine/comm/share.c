@@ -56,8 +56,8 @@ static int map_offers(struct comm *comm, enum comm_call call, struct offer mine,
 
 int comm_attach(struct comm *comm, struct memory *memory, struct error *err)
 {
-    struct offer mine = {memory_symmetric_fd(memory), memory_symmetric_base(memory)};
-    comm->segment_bytes = memory_symmetric_bytes(memory);
+    struct offer mine = {memory_symmetric(memory)->fd, memory_symmetric(memory)->base};
+    comm->segment_bytes = memory_symmetric(memory)->bytes;
     const struct comm_device_ops *device_ops = comm->device_ops;
     if (device_ops && device_ops->attach &&
         device_ops->attach(device_ops->user, comm, mine.address, comm->segment_bytes, comm->base, err))

@@ -126,12 +126,12 @@ static int exchange(struct comm *comm, size_t payload_bytes)
     for (int n = 0; n < comm->layout.nodes && !status; n++) {
         const int count = n == comm->layout.node ? 0 : members_on(comm, n, &first);
         if (!count) continue;
-        status = wire_check(comm, WIRE_CALL(wire, MPI_Irecv(&wire->in[first], (int)(size * (size_t)count), MPI_BYTE,
-                                                            first, WIRE_MESSAGE, wire->world, &wire->request[posted])));
+        status = WIRE_TRY(comm, MPI_Irecv(&wire->in[first], (int)(size * (size_t)count), MPI_BYTE, first, WIRE_MESSAGE,
+                                          wire->world, &wire->request[posted]));
         if (!status) posted++;
         if (!status)
-            status = wire_check(comm, WIRE_CALL(wire, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, first,
-                                                                WIRE_MESSAGE, wire->world, &wire->request[posted])));
+            status = WIRE_TRY(comm, MPI_Isend(wire->out, (int)own_bytes, MPI_BYTE, first, WIRE_MESSAGE, wire->world,
+                                              &wire->request[posted]));
         if (!status) posted++;
     }
     if (status) wire_drop(wire, wire->request, posted);

@@ -53,11 +53,12 @@ static inline int wire_leave(struct wire *wire, int result)
 int wire_open(struct comm *comm, struct error *err);
 void wire_release(struct wire *wire);
 
-int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place);
-int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count, bool in_place, bool accumulate);
+int wire_gather(struct comm *comm, const struct collective *c);
+int wire_reduce(struct comm *comm, const struct collective *c);
 
 /* Returns 0 for MPI_SUCCESS; else fails the node with MPI's message and returns STATUS_RUN. */
 int wire_check(struct comm *comm, int mpi_status);
+#define WIRE_TRY(comm, call) wire_check(comm, WIRE_CALL((comm)->wire_state, call))
 
 /* Looks for failures, then sleeps until the requests should be tested again. STATUS_RUN: the run has failed. The caller
  * zeroes `patience` when a request has finished. */

@@ -17,10 +17,7 @@ enum { WINDOW = 8 };
 struct move {
     struct comm *comm;
     struct wire *wire;
-    enum dtype dtype, to; /* of the sources; of the results of a reduction */
-    const struct comm_range *ranges;
-    int count;
-    bool in_place, accumulate;
+    const struct collective *all;
     bool used; /* there was something to send or to receive */
     int64_t chunk_elems;
     struct patience patience;
@@ -41,8 +38,8 @@ struct cursor {
 static bool next_chunk(const struct move *move, struct cursor *at, bool owned, struct chunk *chunk)
 {
     const struct comm_layout *layout = &move->comm->layout;
-    for (; at->range < move->count; *at = (struct cursor){at->range + 1, 0}) {
-        const struct comm_range *range = &move->ranges[at->range];
+    for (; at->range < move->all->count; *at = (struct cursor){at->range + 1, 0}) {
+        const struct comm_range *range = &move->all->ranges[at->range];
         bool ours = range->owner == layout->rank, far = move->comm->peer[range->owner].node != layout->node;
         if ((owned ? !ours : !far) || at->first >= range->elems) continue;
         int64_t rest = range->elems - at->first;
@@ -84,17 +81,16 @@ static int post(struct move *move, const struct stream *stream, int peer, MPI_Re
     const struct chunk *chunk = &stream->chunk;
     struct comm *comm = move->comm;
     move->used = true;
-    int64_t offset = dtype_array_bytes(move->dtype, chunk->first), bytes = dtype_array_bytes(move->dtype, chunk->elems);
+    const int64_t offset = dtype_array_bytes(move->all->dtype, chunk->first),
+                  bytes = dtype_array_bytes(move->all->dtype, chunk->elems);
     if (!stream->sends) {
-        unsigned char *to = comm_place(comm, chunk->range, move->in_place);
+        unsigned char *to = comm_place(comm, move->all, chunk->range);
         to = to ? to + offset : move->wire->unwanted + (request - stream->request) * move->wire->chunk_bytes;
-        return wire_check(comm, WIRE_CALL(move->wire, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
-                                                                move->wire->world, request)));
+        return WIRE_TRY(comm, MPI_Irecv(to, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
     }
     const unsigned char *from = comm->base[comm->layout.rank] + chunk->range->source + offset;
     comm_count_sent(comm, comm->layout.rank, LINK_INTER, (uint64_t)bytes);
-    return wire_check(comm, WIRE_CALL(move->wire, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA,
-                                                            move->wire->world, request)));
+    return WIRE_TRY(comm, MPI_Isend(from, (int)bytes, MPI_BYTE, peer, WIRE_DATA, move->wire->world, request));
 }
 
 static int no_memory(struct comm *comm)
@@ -108,9 +104,7 @@ static int stream_advance(struct move *move, struct stream *stream, bool *moved)
 {
     int done = 0, index[WINDOW], peer;
     if (stream->live) {
-        int status =
-            wire_check(move->comm,
-                       WIRE_CALL(move->wire, MPI_Testsome(WINDOW, stream->request, &done, index, MPI_STATUSES_IGNORE)));
+        int status = WIRE_TRY(move->comm, MPI_Testsome(WINDOW, stream->request, &done, index, MPI_STATUSES_IGNORE));
         if (status) return status;
     }
     if (done > 0) stream->live -= done;
@@ -153,41 +147,34 @@ static void note_far_members(struct comm *comm)
     }
 }
 
-static struct move move_of(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place,
-                           bool accumulate)
+static struct move move_of(struct comm *comm, const struct collective *c)
 {
+    const int64_t blocks = comm->wire_state->chunk_bytes / dtype_bytes(c->dtype);
     note_far_members(comm);
-    return (struct move){
-        .comm = comm,
-        .wire = comm->wire_state,
-        .dtype = dtype,
-        .ranges = ranges,
-        .count = count,
-        .in_place = in_place,
-        .accumulate = accumulate,
-        .chunk_elems =
-            comm->wire_state->chunk_bytes / dtype_bytes(dtype) * (dtype_is_quantized(dtype) ? QUANT_BLOCK : 1),
-    };
+    return (struct move){.comm = comm,
+                         .wire = comm->wire_state,
+                         .all = c,
+                         .chunk_elems = blocks * (dtype_is_quantized(c->dtype) ? QUANT_BLOCK : 1)};
 }
 
 /* Where ranges go that this rank does not need, so that their owners can send the same to all. */
-static int make_unwanted(struct comm *comm, const struct comm_range *ranges, int count, bool in_place)
+static int make_unwanted(struct comm *comm, const struct collective *c)
 {
     struct wire *wire = comm->wire_state;
-    for (int i = 0; i < count && !in_place && !wire->unwanted; i++) {
-        if (ranges[i].destination) continue;
+    for (int i = 0; i < c->count && !c->in_place && !wire->unwanted; i++) {
+        if (c->ranges[i].destination) continue;
         wire->unwanted = malloc((size_t)WINDOW * (size_t)wire->chunk_bytes);
         if (!wire->unwanted) return no_memory(comm);
     }
     return 0;
 }
 
-int wire_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool in_place)
+int wire_gather(struct comm *comm, const struct collective *c)
 {
-    struct move move = move_of(comm, dtype, ranges, count, in_place, false);
+    struct move move = move_of(comm, c);
     struct stream out = stream_of(true, true), in = stream_of(false, false);
     const uint64_t since_ns = clock_ns();
-    int status = make_unwanted(comm, ranges, count, in_place);
+    int status = make_unwanted(comm, c);
     while (!status && !(stream_over(&out) && stream_over(&in))) {
         bool moved = false;
         status = stream_advance(&move, &out, &moved);
@@ -229,11 +216,9 @@ static int group_begin(struct move *move, struct groups *groups)
     int status = 0;
     for (int f = 0; f < move->wire->far_now_count; f++) request[f] = MPI_REQUEST_NULL;
     for (int f = 0; f < move->wire->far_now_count && !status; f++)
-        status =
-            wire_check(move->comm, WIRE_CALL(move->wire, MPI_Irecv(group_chunk(move, groups->begun, f),
-                                                                   (int)dtype_array_bytes(move->dtype, chunk->elems),
-                                                                   MPI_BYTE, move->wire->far_now[f], WIRE_DATA,
-                                                                   move->wire->world, &request[f])));
+        status = WIRE_TRY(move->comm, MPI_Irecv(group_chunk(move, groups->begun, f),
+                                                (int)dtype_array_bytes(move->all->dtype, chunk->elems), MPI_BYTE,
+                                                move->wire->far_now[f], WIRE_DATA, move->wire->world, &request[f]));
     groups->begun++;
     return status;
 }
@@ -244,7 +229,7 @@ static void group_reduce(struct move *move, const struct groups *groups)
     const struct chunk *chunk = &groups->chunk[groups->finished % WIRE_GROUPS];
     const int members = comm->members.count;
     const void *sources[members];
-    int64_t offset = dtype_array_bytes(move->dtype, chunk->first);
+    int64_t offset = dtype_array_bytes(move->all->dtype, chunk->first);
     for (int m = 0, f = 0; m < members; m++) {
         const int r = member_rank(&comm->members, m);
         if (comm->peer[r].node != comm->layout.node) {
@@ -253,13 +238,13 @@ static void group_reduce(struct move *move, const struct groups *groups)
         }
         sources[m] = comm->base[r] + chunk->range->source + offset;
         if (r != comm->layout.rank)
-            comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->dtype, chunk->elems));
+            comm_count_sent(comm, r, LINK_INTRA, (uint64_t)dtype_array_bytes(move->all->dtype, chunk->elems));
     }
     unsigned char *destination =
-        comm_place(comm, chunk->range, move->in_place) + dtype_array_bytes(move->to, chunk->first);
+        comm_place(comm, move->all, chunk->range) + dtype_array_bytes(move->all->to, chunk->first);
     const uint64_t since_ns = clock_ns();
-    kernels_reduce(move->dtype, move->to, destination, sources, members, &comm->factors, chunk->elems,
-                   move->accumulate);
+    kernels_reduce(move->all->dtype, move->all->to, destination, sources, members, &comm->factors, chunk->elems,
+                   move->all->accumulate);
     comm_share_time(comm, clock_ns() - since_ns);
 }
 
@@ -271,9 +256,8 @@ static int groups_advance(struct move *move, struct groups *groups, bool *moved)
         status = group_begin(move, groups);
     }
     if (status || groups->finished == groups->begun) return status;
-    status = wire_check(
-        move->comm, WIRE_CALL(move->wire, MPI_Testall(move->wire->far_now_count, group_requests(move, groups->finished),
-                                                      &done, MPI_STATUSES_IGNORE)));
+    status = WIRE_TRY(move->comm, MPI_Testall(move->wire->far_now_count, group_requests(move, groups->finished), &done,
+                                              MPI_STATUSES_IGNORE));
     if (status || !done) return status;
     group_reduce(move, groups);
     groups->finished++;
@@ -291,11 +275,9 @@ static int make_chunks(struct comm *comm)
     return 0;
 }
 
-int wire_reduce(struct comm *comm, enum dtype dtype, enum dtype to, const struct comm_range *ranges, int count,
-                bool in_place, bool accumulate)
+int wire_reduce(struct comm *comm, const struct collective *c)
 {
-    struct move move = move_of(comm, dtype, ranges, count, in_place, accumulate);
-    move.to = to;
+    struct move move = move_of(comm, c);
     struct stream out = stream_of(false, true);
     struct groups groups = {0};
     const uint64_t before_ns[2] = {comm->link_ns[LINK_INTRA], comm->link_ns[LINK_INTER]}, since_ns = clock_ns();

@@ -155,7 +155,7 @@ struct config_logs {
     } flops;
 };
 
-/* DeepSpeed's files of losses and learning rates (engine/train/csv_monitor.h). */
+/* DeepSpeed's files of losses and learning rates (engine/train/csv_monitor.c). */
 struct config_csv_monitor { bool enabled; char output_path[4096], job_name[256]; };
 
 enum { RUN_RANKS_MOST = 64 }; /* of a run; a plan has as many as topology.ranks permits */

@@ -115,16 +115,14 @@ static void set_places(struct gpu *gpu, const struct seat *seats)
     }
 }
 
-static int open_device(struct gpu *gpu, int number, struct error *err)
+/* Opens the GPU, if this process has not yet. */
+static int take_seat(struct gpu *gpu, struct seat *seat, int machine, int number, struct error *err)
 {
-    if (gpu->devices[number]) return STATUS_OK;
-    return device_open(&gpu->devices[number], number, err);
-}
-
-static void take_seat(const struct gpu *gpu, struct seat *seat, int machine, int number)
-{
+    int status = gpu->devices[number] ? STATUS_OK : device_open(&gpu->devices[number], number, err);
+    if (status) return status;
     *seat = (struct seat){.machine = machine, .gpu = number};
     memcpy(seat->bus, device_info(gpu->devices[number])->bus, sizeof seat->bus);
+    return STATUS_OK;
 }
 
 /* All ranks are threads of this process. */
@@ -132,10 +130,7 @@ static int seat_threads(struct gpu *gpu, const struct config *config, struct sea
 {
     const int ranks = gpu->rank_count, gpus = gpus_for(config, ranks, device_count());
     int status = STATUS_OK;
-    for (int r = 0; r < ranks && !status; r++) {
-        status = open_device(gpu, gpu_of(r, ranks, gpus), err);
-        if (!status) take_seat(gpu, &seats[r], 0, gpu_of(r, ranks, gpus));
-    }
+    for (int r = 0; r < ranks && !status; r++) status = take_seat(gpu, &seats[r], 0, gpu_of(r, ranks, gpus), err);
     return status;
 }
 
@@ -149,11 +144,9 @@ static int seat_process(struct gpu *gpu, const struct config *config, struct com
     const int present = device_count(), gpus = gpus_for(config, here, present), number = gpu_of(rank - first, here, gpus);
     if (present == 0) return no_gpu(err);
     if (gpus > present) return too_many(gpus, present, err);
-    int status = open_device(gpu, number, err);
-    if (status) return status;
     struct seat own;
-    take_seat(gpu, &own, machine, number);
-    return comm_exchange(comm, &own, seats, sizeof own, NULL, err);
+    int status = take_seat(gpu, &own, machine, number, err);
+    return status ? status : comm_exchange(comm, &own, seats, sizeof own, NULL, err);
 }
 
 /* ---- how ranks on several GPUs reach each other ---- */

@@ -49,13 +49,6 @@ static int reach(void *user, int mark, uint64_t *at_ns, struct error *err)
     return status ? status : device_event_time(lane->marks[mark], at_ns, NULL, err);
 }
 
-static int open_marks(struct gpu_lane *lane, struct error *err)
-{
-    int status = STATUS_OK;
-    for (int m = 0; m < LANE_MARKS && !status; m++) status = device_event_create(&lane->marks[m], lane->rank->on, err);
-    return status;
-}
-
 int gpu_lanes_open(struct gpu_rank *rank, struct error *err)
 {
     int status = STATUS_OK;
@@ -68,7 +61,7 @@ int gpu_lanes_open(struct gpu_rank *rank, struct error *err)
         rank->device.movers[l] = &lane->mover;
         rank->device.streams[l] = &lane->ahead;
         status = device_stream_create(&lane->stream, rank->on, lane_name((enum lane)l), err);
-        if (!status) status = open_marks(lane, err);
+        for (int m = 0; m < LANE_MARKS && !status; m++) status = device_event_create(&lane->marks[m], rank->on, err);
     }
     return status;
 }

@@ -12,18 +12,13 @@ struct device_range *gpu_pages_range(struct gpu_pages *own, const void *base)
     return NULL;
 }
 
-static bool holds(const struct device_range *range, const unsigned char *at)
-{
-    return range->base && at >= range->base && at < range->base + range->bytes;
-}
-
 /* The range that holds an address. Symmetric categories lie one after another in one range; *from is the address's offset in it. */
 static struct device_range *range_around(struct gpu_pages *own, const unsigned char *at, uint64_t *from)
 {
-    int r = 0;
-    while (!holds(&own->range[r], at)) r++;
-    *from = (uint64_t)(at - own->range[r].base);
-    return &own->range[r];
+    struct device_range *range = own->range;
+    while (!range->base || at < range->base || at >= range->base + range->bytes) range++;
+    *from = (uint64_t)(at - range->base);
+    return range;
 }
 
 static void *reserve(void *user, uint64_t bytes, struct error *err)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/file.h"
 #include "engine/base/rng.h"
 #include "engine/comm/comm.h"
 #include "engine/device/gpu_parts.h"
@@ -48,33 +49,19 @@ static bool is_own_user(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == geteuid();
 }
 
-static bool send_answer(int to, const struct answer *answer, int fd)
-{
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control = {.header.cmsg_len = 0};
-    struct iovec text = {(void *)answer, sizeof *answer};
-    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = control.room;
-        message.msg_controllen = sizeof control.room;
-        control.header = (struct cmsghdr){CMSG_LEN(sizeof fd), SOL_SOCKET, SCM_RIGHTS};
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof fd);
-    }
-    return sendmsg(to, &message, MSG_NOSIGNAL) == sizeof *answer;
-}
-
 /* The question is an offset in the segment; UINT64_MAX asks for the table. */
 static bool answer_one(struct gpu_share *share, int to, uint64_t at)
 {
     struct answer answer = {0};
     struct error why;
     int fd = -1;
-    if (at == UINT64_MAX) return send_answer(to, &answer, share->table_fd);
+    if (at == UINT64_MAX) return file_send(to, &answer, sizeof answer, share->table_fd);
     pthread_mutex_lock(&share->lock);
     if (share->range && device_range_piece(share->range, at, &answer.first, &answer.end) &&
         device_range_export(share->range, answer.first, &fd, &why) == STATUS_OK)
         answer.number = atomic_load(&share->table->number[answer.first / device_info(share->range->device)->granularity]);
     pthread_mutex_unlock(&share->lock);
-    const bool sent = send_answer(to, &answer, fd);
+    const bool sent = file_send(to, &answer, sizeof answer, fd);
     if (fd >= 0) close(fd);
     return sent;
 }
@@ -92,16 +79,13 @@ static void *answer_all(void *user)
 
 /* ---- other ranks' pieces ---- */
 
+/* Returns the descriptor that comes with the answer; -1: none. */
 static int ask(const struct sockaddr_un *door, uint64_t at, struct answer *answer)
 {
-    union { struct cmsghdr header; char room[CMSG_SPACE(sizeof(int))]; } control;
-    struct iovec text = {answer, sizeof *answer};
-    struct msghdr message = {.msg_iov = &text, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof control.room};
     const int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int fd = -1;
-    if (to >= 0 && connect(to, (const struct sockaddr *)door, sizeof *door) == 0 && send(to, &at, sizeof at, MSG_NOSIGNAL) == sizeof at &&
-        recvmsg(to, &message, MSG_CMSG_CLOEXEC) == sizeof *answer && message.msg_controllen)
-        memcpy(&fd, CMSG_DATA(&control.header), sizeof fd);
+    if (to >= 0 && connect(to, (const struct sockaddr *)door, sizeof *door) == 0 && file_send(to, &at, sizeof at, -1))
+        file_receive(to, answer, sizeof *answer, &fd);
     if (to >= 0) close(to);
     return fd;
 }

@@ -69,7 +69,7 @@ static int measure_moves(struct comm *comm, struct figures *figures, struct erro
         ranges[r] = (struct comm_range){
             .owner = r,
             .elems = MOVE_BYTES / 4,
-            .source = memory_symmetric_offset(memory, CATEGORY_PARAMETERS) + (uint64_t)r * MOVE_BYTES,
+            .source = memory_symmetric(memory)->offset[CATEGORY_PARAMETERS] + (uint64_t)r * MOVE_BYTES,
             .destination = (char *)memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0) + (size_t)r * MOVE_BYTES};
     for (int i = 0; i < MOVES && !status; i++) {
         const uint64_t began_ns = clock_ns();

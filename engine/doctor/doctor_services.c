@@ -24,7 +24,7 @@ void look_run_folder(struct finding *finding)
 {
     struct rundir dir;
     struct error err;
-    if (rundir_create(&dir, &err))
+    if (rundir_create(&dir, false, &err))
         return doctor_bad(finding, "make XDG_RUNTIME_DIR or /tmp a folder that you may write to", "%.200s", err.text);
     doctor_good(finding, "%.*s", (int)(strrchr(dir.path, '/') - dir.path), dir.path);
     rundir_close(&dir, true);

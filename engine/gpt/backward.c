@@ -13,32 +13,6 @@
 #include "engine/gpt/gpt.h"
 #include "kernels/kernels.h"
 
-/* The arguments of every part of a backward use. */
-struct pass {
-    struct kernels *kernels;
-    enum dtype dtype;
-    const struct gpt_tensors *weights, *gradient;
-    bool accumulate;
-    int64_t N, C, F; /* F: hidden width of the MLP, or of a tile */
-    struct slots slots[SAVED_KINDS];
-};
-
-static struct pass pass_of(const struct gpt *gpt, const struct gpt_call *c)
-{
-    struct pass pass = {
-        gpt->kernels,  gpt->model->dtype,        &c->parameters,           &c->gradient,
-        c->accumulate, (int64_t)gpt->B * gpt->T, gpt->model->shape.hidden, activation_hidden(gpt->model),
-        .slots = {{0}}};
-    for (int saved = 0; saved < SAVED_KINDS; saved++)
-        pass.slots[saved] = slots_of(gpt, (enum saved_buffer)saved, c->saved.buffer[saved]);
-    return pass;
-}
-
-static void *saved_at(const struct pass *p, enum saved_buffer saved, int number)
-{
-    return slot(&p->slots[saved], number);
-}
-
 struct linear {
     enum tensor_id weight, bias;
     int64_t out, in;
@@ -46,7 +20,7 @@ struct linear {
 };
 
 /* For y = x w^T + b: gradients of w and b. */
-static int linear_weights(const struct pass *p, const struct linear *linear, const void *dy, const void *x,
+static int linear_weights(const struct gpt_pass *p, const struct linear *linear, const void *dy, const void *x,
                           struct error *err)
 {
     if (p->gradient->at[linear->bias] && !linear->bias_done) /* only the first tile has proj's bias */
@@ -57,8 +31,8 @@ static int linear_weights(const struct pass *p, const struct linear *linear, con
 }
 
 /* The same, then the gradient of x, which may overwrite x. */
-static int linear_backward(const struct pass *p, const struct linear *linear, void *dx, const void *dy, const void *x,
-                           struct error *err)
+static int linear_backward(const struct gpt_pass *p, const struct linear *linear, void *dx, const void *dy,
+                           const void *x, struct error *err)
 {
     int status = linear_weights(p, linear, dy, x, err);
     if (status) return status;
@@ -67,8 +41,9 @@ static int linear_backward(const struct pass *p, const struct linear *linear, vo
 }
 
 /* Writes, or adds, the gradient of the norm's input x to dresidual; dsum: gradient of the bias in x, or NULL. */
-static void norm_backward(const struct pass *p, enum tensor_id weight, enum tensor_id bias, void *dsum, const void *dy,
-                          const void *x, const float *mean, const float *rstd, void *dresidual, bool add)
+static void norm_backward(const struct gpt_pass *p, enum tensor_id weight, enum tensor_id bias, void *dsum,
+                          const void *dy, const void *x, const float *mean, const float *rstd, void *dresidual,
+                          bool add)
 {
     kernels_norm_backward_both(p->kernels, p->dtype, dresidual, add, p->gradient->at[weight], p->gradient->at[bias],
                                dsum, p->accumulate, dy, x, mean, rstd, p->weights->at[weight], p->N, p->C);
@@ -76,7 +51,7 @@ static void norm_backward(const struct pass *p, enum tensor_id weight, enum tens
 
 /* Backward of an MLP or a tile: the gradient of its input, ln2 out, overwrites dnormed (which may be ln2) or is added to it. gelu
  * becomes the gradient of fc out. */
-static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu, const void *hidden, void *dnormed,
+static int mlp_backward(const struct gpt_pass *p, const void *dresidual, void *gelu, const void *hidden, void *dnormed,
                         bool add, struct error *err)
 {
     const int64_t F = p->F;
@@ -92,7 +67,7 @@ static int mlp_backward(const struct pass *p, const void *dresidual, void *gelu,
                                          p->C, err);
 }
 
-static int attention_backward(const struct pass *p, const struct attention_shape *shape, const void *input,
+static int attention_backward(const struct gpt_pass *p, const struct attention_shape *shape, const void *input,
                               void *dresidual, void *datt, void *dqkv, void *scratch, struct error *err)
 {
     const struct linear qkv = {TENSOR_QKV_W, TENSOR_QKV_B, 3 * p->C, p->C, false},
@@ -109,63 +84,57 @@ static int attention_backward(const struct pass *p, const struct attention_shape
     return STATUS_OK;
 }
 
-static int block_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
+static int block_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, c);
-    const struct attention_shape shape = {gpt->B, gpt->T, (int)pass.C, gpt->model->shape.heads};
-    const bool tiled = model_tiled(gpt->model);
+    const struct attention_shape shape = {p->gpt->B, p->gpt->T, (int)p->C, p->gpt->model->shape.heads};
+    const bool tiled = model_tiled(p->gpt->model);
     char *work = c->scratch;
-    void *dnorm = tiled ? c->normed : saved_at(&pass, SAVED_MLP, MLP_LN2);
+    void *dnorm = tiled ? c->normed : saved_at(p, SAVED_MLP, MLP_LN2);
     int status = tiled ? STATUS_OK
-                       : mlp_backward(&pass, c->residual, saved_at(&pass, SAVED_MLP, MLP_GELU),
-                                      saved_at(&pass, SAVED_MLP, MLP_FC), dnorm, false, err);
+                       : mlp_backward(p, c->residual, saved_at(p, SAVED_MLP, MLP_GELU), saved_at(p, SAVED_MLP, MLP_FC),
+                                      dnorm, false, err);
     if (status) return status;
-    norm_backward(&pass, TENSOR_LN2_W, TENSOR_LN2_B, c->gradient.at[TENSOR_ATTPROJ_B], dnorm,
-                  saved_at(&pass, SAVED_MLP, MLP_MID), saved_at(&pass, SAVED_MLP, MLP_LN2_MEAN),
-                  saved_at(&pass, SAVED_MLP, MLP_LN2_RSTD), c->residual, true);
-    void *datt = tiled ? c->normed : saved_at(&pass, SAVED_MLP, MLP_GELU),
-         *dqkv = tiled ? work : saved_at(&pass, SAVED_MLP, MLP_FC);
-    return attention_backward(&pass, &shape, c->input, c->residual, datt, dqkv,
-                              work + scratch_qkv_bytes(gpt->model, gpt->B, gpt->T), err);
+    norm_backward(p, TENSOR_LN2_W, TENSOR_LN2_B, c->gradient.at[TENSOR_ATTPROJ_B], dnorm,
+                  saved_at(p, SAVED_MLP, MLP_MID), saved_at(p, SAVED_MLP, MLP_LN2_MEAN),
+                  saved_at(p, SAVED_MLP, MLP_LN2_RSTD), c->residual, true);
+    void *datt = tiled ? c->normed : saved_at(p, SAVED_MLP, MLP_GELU),
+         *dqkv = tiled ? work : saved_at(p, SAVED_MLP, MLP_FC);
+    return attention_backward(p, &shape, c->input, c->residual, datt, dqkv,
+                              work + scratch_qkv_bytes(p->gpt->model, p->gpt->B, p->gpt->T), err);
 }
 
-static int tile_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
+static int tile_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, c);
-    return mlp_backward(&pass, c->residual, saved_at(&pass, SAVED_HIDDEN, HIDDEN_GELU),
-                        saved_at(&pass, SAVED_HIDDEN, HIDDEN_FC), c->normed, c->add, err);
+    return mlp_backward(p, c->residual, saved_at(p, SAVED_HIDDEN, HIDDEN_GELU), saved_at(p, SAVED_HIDDEN, HIDDEN_FC),
+                        c->normed, c->add, err);
 }
 
-static int final_norm_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
+static int final_norm_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
 {
     (void)err;
-    const struct pass pass = pass_of(gpt, c);
-    norm_backward(&pass, TENSOR_LNF_W, TENSOR_LNF_B, NULL, c->residual, c->input, saved_at(&pass, SAVED_NORM, NORM_MEAN),
-                  saved_at(&pass, SAVED_NORM, NORM_RSTD), c->residual, false);
+    norm_backward(p, TENSOR_LNF_W, TENSOR_LNF_B, NULL, c->residual, c->input, saved_at(p, SAVED_NORM, NORM_MEAN),
+                  saved_at(p, SAVED_NORM, NORM_RSTD), c->residual, false);
     return STATUS_OK;
 }
 
-static int head_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
+static int head_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
 {
-    const struct pass pass = pass_of(gpt, c);
-    const int64_t V = gpt->model->shape.vocabulary, row = logits_row(gpt->model);
-    const void *dlogits = saved_at(&pass, SAVED_HEAD, HEAD_LOGITS);
-    int status = kernels_logits_backward_weight(pass.kernels, pass.dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
-                                                dlogits, c->input, pass.N, V, pass.C, row, err);
+    const int64_t V = p->gpt->model->shape.vocabulary, row = logits_row(p->gpt->model);
+    const void *dlogits = saved_at(p, SAVED_HEAD, HEAD_LOGITS);
+    int status = kernels_logits_backward_weight(p->kernels, p->dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
+                                                dlogits, c->input, p->N, V, p->C, row, err);
     if (status) return status;
-    return kernels_logits_backward_input(pass.kernels, pass.dtype, c->residual, dlogits, c->parameters.at[TENSOR_WTE],
-                                         pass.N, V, pass.C, row, err);
+    return kernels_logits_backward_input(p->kernels, p->dtype, c->residual, dlogits, c->parameters.at[TENSOR_WTE], p->N,
+                                         V, p->C, row, err);
 }
 
-static int embed_backward(const struct gpt *gpt, const struct gpt_call *c, struct error *err)
+static int embed_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
 {
     (void)err;
-    const int64_t N = (int64_t)gpt->B * gpt->T, C = gpt->model->shape.hidden;
-    const enum dtype dtype = gpt->model->dtype;
-    kernels_embed_backward_tokens(gpt->kernels, dtype, c->gradient.at[TENSOR_WTE], c->residual, c->tokens, N, C,
+    kernels_embed_backward_tokens(p->kernels, p->dtype, c->gradient.at[TENSOR_WTE], c->residual, c->tokens, p->N, p->C,
                                   c->scratch);
-    kernels_embed_backward_positions(gpt->kernels, dtype, c->gradient.at[TENSOR_WPE], c->accumulate, c->residual,
-                                     gpt->model->shape.context, N, gpt->T, C);
+    kernels_embed_backward_positions(p->kernels, p->dtype, c->gradient.at[TENSOR_WPE], c->accumulate, c->residual,
+                                     p->gpt->model->shape.context, p->N, p->gpt->T, p->C);
     return STATUS_OK;
 }
 

@@ -5,21 +5,30 @@
 
 int gpt_run(const struct gpt *gpt, const struct gpt_call *call, struct error *err)
 {
-    return (call->kind == OP_BACKWARD ? gpt_backward : gpt_forward)[call->use->number](gpt, call, err);
-}
-
-struct slots slots_of(const struct gpt *gpt, enum saved_buffer saved, void *at)
-{
-    struct slots slots = {.base = at};
-    architecture_gpt2.layout(&slots.layout, gpt->model, (int)saved, gpt->B, gpt->T);
-    return slots;
+    const struct model *model = gpt->model;
+    struct gpt_pass pass = {gpt,
+                            gpt->kernels,
+                            model->dtype,
+                            &call->parameters,
+                            &call->gradient,
+                            call->accumulate,
+                            (int64_t)gpt->B * gpt->T,
+                            model->shape.hidden,
+                            activation_hidden(model),
+                            .saved = {{0}}};
+    for (int kind = 0; kind < SAVED_KINDS; kind++) {
+        pass.saved[kind].base = call->saved.buffer[kind];
+        architecture_gpt2.layout(&pass.saved[kind].layout, model, kind, gpt->B, gpt->T);
+    }
+    return (call->kind == OP_BACKWARD ? gpt_backward : gpt_forward)[call->use->number](&pass, call, err);
 }
 
 const void *gpt_logits(const struct gpt *gpt, const struct gpt_saved *head, int position)
 {
-    const struct slots slots = slots_of(gpt, SAVED_HEAD, head->buffer[SAVED_HEAD]);
-    const char *logits = slot(&slots, HEAD_LOGITS);
-    return logits + position * logits_row(gpt->model) * dtype_bytes(gpt->model->dtype);
+    struct activation_layout layout;
+    architecture_gpt2.layout(&layout, gpt->model, SAVED_HEAD, gpt->B, gpt->T);
+    return (const char *)head->buffer[SAVED_HEAD] + layout.offset[HEAD_LOGITS] +
+           position * logits_row(gpt->model) * dtype_bytes(gpt->model->dtype);
 }
 
 void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split,

@@ -67,16 +67,7 @@ struct gpt_call {
     void *scratch;            /* architecture.scratch_bytes() of this use; NULL: it needs none */
 };
 
-typedef int gpt_use(const struct gpt *gpt, const struct gpt_call *call, struct error *err);
-gpt_use gpt_run;
-
-/* The slots of the buffer at `at`. slot(): the address of one. */
-struct slots { char *base; struct activation_layout layout; };
-struct slots slots_of(const struct gpt *gpt, enum saved_buffer saved, void *at);
-static inline void *slot(const struct slots *slots, int number)
-{
-    return slots->base + slots->layout.offset[number];
-}
+int gpt_run(const struct gpt *gpt, const struct gpt_call *call, struct error *err);
 
 /* The logits in HEAD's buffer for the token after token `position` of the first sequence: [vocabulary], in the model's dtype. */
 const void *gpt_logits(const struct gpt *gpt, const struct gpt_saved *head, int position);
@@ -85,5 +76,22 @@ const void *gpt_logits(const struct gpt *gpt, const struct gpt_saved *head, int 
  * (seed, tensor, index), so any rank can make any shard. */
 void gpt_initial_values(const struct model *model, int unit, uint64_t seed, int64_t first, int64_t count, float *values);
 
+/* What every function of a use needs, made by gpt_run(). */
+struct gpt_pass {
+    const struct gpt *gpt;
+    struct kernels *kernels;
+    enum dtype dtype;
+    const struct gpt_tensors *weights, *gradient;
+    bool accumulate;
+    int64_t N, C, F; /* F: hidden width of the MLP, or of a tile */
+    struct { char *base; struct activation_layout layout; } saved[SAVED_KINDS];
+};
+
+static inline void *saved_at(const struct gpt_pass *p, enum saved_buffer saved, int slot)
+{
+    return p->saved[saved].base + p->saved[saved].layout.offset[slot];
+}
+
 /* By number of the use; forward.c and backward.c define them. */
+typedef int gpt_use(const struct gpt_pass *pass, const struct gpt_call *call, struct error *err);
 extern gpt_use *const gpt_forward[USES], *const gpt_backward[USES];

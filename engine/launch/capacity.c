@@ -1,32 +1,22 @@
 #include "engine/launch/capacity.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
+#include "engine/base/file.h"
 #include "engine/base/grouped.h"
 #include "engine/device/gpu.h"
 #include "engine/plan/setup.h"
 #include "kernels/cuda/device.h"
 
-static bool read_number(const char *path, const char *format, uint64_t *value)
-{
-    char line[160];
-    FILE *file = fopen(path, "re");
-    bool found = false;
-    while (file && !found && fgets(line, sizeof line, file)) found = sscanf(line, format, value) == 1;
-    if (file) fclose(file);
-    return found;
-}
-
 /* The less of the machine's available memory and the rest of this container's limit. */
 uint64_t capacity_available_bytes(void)
 {
     uint64_t available = UINT64_MAX, kib, limit, used;
-    if (read_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
-    if (read_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) &&
-        read_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
+    if (file_number("/proc/meminfo", "MemAvailable: %" SCNu64 " kB", &kib)) available = kib * 1024;
+    if (file_number("/sys/fs/cgroup/memory.max", "%" SCNu64, &limit) &&
+        file_number("/sys/fs/cgroup/memory.current", "%" SCNu64, &used)) {
         uint64_t left = limit > used ? limit - used : 0;
         if (left < available) available = left;
     }

@@ -2,9 +2,6 @@
  * environment. Functions of text alone; place.c (engine/cli) asks the system. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "engine/base/error.h"
 
 enum { HOSTS_MAX = 64, HOST_NAME_BYTES = 64, HOSTS_TEXT_BYTES = HOSTS_MAX * (HOST_NAME_BYTES + 8) };

@@ -259,8 +259,7 @@ int engine_end(struct engine *engine, int grace_ms, char **out, struct error *er
     reap(engine, 0);
     reap_orphans();
     char *printed = capture_finish(engine->capture);
-    int status = forced ? failure_explain_forced(printed, err)
-                        : failure_explain(left ? 0 : engine->wait_status, printed, engine->launcher->name, err);
+    int status = failure_explain(left ? 0 : engine->wait_status, printed, forced ? NULL : engine->launcher->name, err);
     if (out) *out = printed;
     else free(printed);
     if (engine->home_fd >= 0) close(engine->home_fd);
@@ -344,8 +343,10 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
 {
     if (!printed) printed = "";
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
-    const char *line;
+    const char *line = own_line(printed);
     if (explain_host(printed, err) || explain_killed_rank(printed, err)) return STATUS_RUN;
+    if (!launcher && line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
+    if (!launcher) return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");
     if ((line = sanitizer_line(printed))) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
     if (WIFSIGNALED(wait_status))
         return error_set(err, STATUS_RUN, "%s was ended by signal %d (%s)", launcher, WTERMSIG(wait_status),
@@ -356,13 +357,4 @@ int failure_explain(int wait_status, const char *printed, const char *launcher, 
     if ((line = last_line(printed)))
         return error_set(err, STATUS_RUN, "%s ended with status %d: %.*s", launcher, code, line_length(line), line);
     return error_set(err, STATUS_RUN, "%s ended with status %d and said nothing", launcher, code);
-}
-
-int failure_explain_forced(const char *printed, struct error *err)
-{
-    if (!printed) printed = "";
-    if (explain_host(printed, err) || explain_killed_rank(printed, err)) return STATUS_RUN;
-    const char *line = own_line(printed);
-    if (line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
-    return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");
 }

@@ -61,9 +61,6 @@ int engine_end(struct engine *engine, int grace_ms, char **printed, struct error
 
 /* From what a dead engine left behind (its wait status and all that it printed) to one clear line. */
 
-/* launcher: the process that was started, "mpirun" or "the engine". Sets err and returns its status; STATUS_OK and an
- * untouched err when nothing indicates a failure. */
+/* launcher: the process that was started, "mpirun" or "the engine"; NULL: processes were ended by force, and the wait status
+ * says nothing. Sets err and returns its status; STATUS_OK and an untouched err when nothing indicates a failure. */
 int failure_explain(int wait_status, const char *printed, const char *launcher, struct error *err);
-
-/* The same for processes that were ended by force, whose wait status says nothing. */
-int failure_explain_forced(const char *printed, struct error *err);

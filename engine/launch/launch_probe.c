@@ -17,10 +17,9 @@ enum { RANKS = 2 };
 /* Each rank sends its number to all others, and prints hello only when it has heard from every rank. */
 static int say_hello(struct comm *comm, struct error *err)
 {
-    struct comm_stat stat;
     int everybody[64] = {0};
     const struct comm_layout *layout = comm_layout(comm);
-    int status = comm_exchange(comm, &layout->rank, everybody, sizeof *everybody, &stat, err);
+    int status = comm_exchange(comm, &layout->rank, everybody, sizeof *everybody, NULL, err);
     for (int r = 0; !status && r < layout->ranks; r++)
         if (everybody[r] != r) status = error_set(err, STATUS_RUN, "rank %d calls itself %d", r, everybody[r]);
     if (!status) printf("hello from rank %d of %d\n", layout->rank, layout->ranks), fflush(stdout);
@@ -100,7 +99,7 @@ int launch_try(const struct launch_trial *trial, char **printed, struct error *e
     struct engine *engine;
     struct rundir dir;
     *printed = NULL;
-    int status = rundir_create(&dir, err);
+    int status = rundir_create(&dir, false, err);
     if (status) return status;
     const struct launch_order order = {trial->launcher, "--worker-hello", trial->hello, &dir, &spec, &config};
     status = engine_launch(&engine, &order, &log, err);

@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char prefix[] = "zerolab-", of_lab[] = "-lab";
+static const char prefix[] = "zerolab-", lab_ending[] = "-lab";
 
 /* Whether the path is a folder (no link), belongs to this user and is closed to all others. */
 static bool is_private(const char *path)
@@ -93,14 +93,6 @@ static bool is_stale(const char *folder, pid_t pid)
     return stale;
 }
 
-/* Removes /tmp/zerolab-UID with the last run; $XDG_RUNTIME_DIR belongs to the system and stays. */
-static void remove_empty_base(void)
-{
-    char own[64];
-    own_base(own, sizeof own);
-    rmdir(own);
-}
-
 typedef void visit(void *user, const char *path, pid_t pid);
 
 static void each_folder(visit *visitor, void *user)
@@ -112,7 +104,7 @@ static void each_folder(visit *visitor, void *user)
         char path[80], *end;
         if (strncmp(entry->d_name, prefix, sizeof prefix - 1) != 0) continue;
         long pid = strtol(entry->d_name + sizeof prefix - 1, &end, 10);
-        if (pid <= 0 || (*end && strcmp(end, of_lab) != 0) ||
+        if (pid <= 0 || (*end && strcmp(end, lab_ending) != 0) ||
             snprintf(path, sizeof path, "%s/%s", base, entry->d_name) >= (int)sizeof path)
             continue;
         if (is_private(path)) visitor(user, path, (pid_t)pid);
@@ -142,7 +134,7 @@ static int take_lock(struct rundir *dir, int flags, struct error *err)
 }
 
 /* Tries twice, because another run that ends may have removed the empty folder of all runs in between. */
-static int create(struct rundir *dir, const char *ending, struct error *err)
+int rundir_create(struct rundir *dir, bool of_lab, struct error *err)
 {
     char base[64];
     dir->lock_fd = -1;
@@ -151,22 +143,12 @@ static int create(struct rundir *dir, const char *ending, struct error *err)
         int status = base_folder(base, sizeof base, true, err);
         if (status) return status;
         if (attempt == 0) rundir_sweep();
-        snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), ending);
+        snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), of_lab ? lab_ending : "");
         if (mkdir(dir->path, 0700) == 0) return take_lock(dir, O_CREAT, err);
     }
     int status = error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
     dir->path[0] = '\0';
     return status;
-}
-
-int rundir_create(struct rundir *dir, struct error *err)
-{
-    return create(dir, "", err);
-}
-
-int rundir_create_lab(struct rundir *dir, struct error *err)
-{
-    return create(dir, of_lab, err);
 }
 
 int rundir_join(struct rundir *dir, const char *path, struct error *err)
@@ -178,8 +160,10 @@ int rundir_join(struct rundir *dir, const char *path, struct error *err)
 void rundir_close(struct rundir *dir, bool remove)
 {
     if (remove && dir->path[0]) {
+        char own[64];
         remove_tree(dir->path);
-        remove_empty_base();
+        own_base(own, sizeof own);
+        rmdir(own); /* goes with the last run; $XDG_RUNTIME_DIR belongs to the system and stays */
     }
     if (dir->lock_fd >= 0) close(dir->lock_fd);
     dir->lock_fd = -1;

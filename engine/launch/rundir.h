@@ -21,12 +21,9 @@ struct rundir {
     int lock_fd; /* close-on-exec; -1: not held */
 };
 
-/* Makes this process's own folder, mode 0700, after removing stale ones. STATUS_RUN. */
-int rundir_create(struct rundir *dir, struct error *err);
-
-/* A second folder of this process, zerolab-PID-lab, for files that outlive the runs of a lab. It holds no run; stale
- * ones are removed likewise. */
-int rundir_create_lab(struct rundir *dir, struct error *err);
+/* Makes this process's own folder, mode 0700, after removing stale ones. STATUS_RUN. of_lab: a second one, zerolab-PID-lab, for
+ * files that outlive the runs of a lab; it holds no run. */
+int rundir_create(struct rundir *dir, bool of_lab, struct error *err);
 
 /* Called by an engine process: takes a shared lock on the front end's folder, so that it is not stale. STATUS_RUN. */
 int rundir_join(struct rundir *dir, const char *path, struct error *err);

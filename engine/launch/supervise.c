@@ -51,17 +51,9 @@ static void end_badly(struct supervisor *s, const struct error *reason)
 
 static void kill_all(struct supervisor *s)
 {
-    if (!s->reason.status)
-        error_set(&s->reason, STATUS_RUN, "the ranks were told to end, did not, and were killed");
+    if (!s->reason.status) error_set(&s->reason, STATUS_RUN, "the ranks were told to end, did not, and were killed");
     for (int r = 0; r < s->ranks; r++)
         if (s->pid[r]) kill(s->pid[r], SIGKILL);
-}
-
-/* A front end that asks wants a quick end. If it died, the run has time to finish its step and to save. */
-static void pass_on(struct supervisor *s, int number)
-{
-    if (s->pid[0]) kill(s->pid[0], number);
-    end_within(s, getppid() == s->starter ? SUPERVISE_GRACE_MS : SUPERVISE_LAST_MS);
 }
 
 static void start(struct supervisor *s, const sigset_t *before, supervise_live *live, void *user)
@@ -107,14 +99,17 @@ static void sleep_until_news(struct supervisor *s, const sigset_t *news)
     if (s->kill_ns && s->kill_ns <= now_ns) kill_all(s);
     else if (s->kill_ns) limit.tv_sec = 0, limit.tv_nsec = 100000000;
     const int number = sigtimedwait(news, NULL, &limit);
-    if (number == SIGTERM || number == SIGINT) pass_on(s, number);
+    if (number != SIGTERM && number != SIGINT) return;
+    if (s->pid[0]) kill(s->pid[0], number);
+    /* A front end that asks wants a quick end. If it died, the run has time to finish its step and to save. */
+    end_within(s, getppid() == s->starter ? SUPERVISE_GRACE_MS : SUPERVISE_LAST_MS);
 }
 
 int supervise(int ranks, int ranks_per_node, supervise_live *live, void *user, struct error *err)
 {
     struct supervisor s = {.ranks = ranks, .starter = getppid()};
     sigset_t news, before;
-    int status = comm_group_create_shared(&s.group, ranks, ranks_per_node, err);
+    int status = comm_group_create(&s.group, ranks, ranks_per_node, err);
     if (status) return status;
     sigemptyset(&news);
     sigaddset(&news, SIGCHLD);

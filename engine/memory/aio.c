@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <libaio.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,14 +46,7 @@ struct aio {
     struct aio_failure failure;         /* the first failure of the batch, */
     uint64_t error_offset, error_bytes; /* and the block that failed */
     struct aio_fault fault;
-    struct {
-        _Atomic uint64_t bytes, blocks, latency_ns, longest_ns, busy_ns;
-        _Atomic uint64_t in_flight, deepest;
-    } flow;
-    struct {
-        _Atomic uint64_t longest_ns, deepest;
-    } most;               /* of the current batch */
-    struct aio_flow last; /* of the last finished batch */
+    struct aio_flow flow, last; /* of all batches; of the current or last one, without in_flight */
 };
 
 /* ---- opening ---- */
@@ -194,32 +186,34 @@ static void put_idle(struct worker *worker, struct slot *slot)
     worker->idle[worker->idle_count++] = slot;
 }
 
-static void raise_to(_Atomic uint64_t *value, uint64_t least)
+static void count_arrival(struct aio_flow *flow, uint64_t moved, uint64_t took_ns)
 {
-    uint64_t seen = atomic_load(value);
-    while (seen < least && !atomic_compare_exchange_weak(value, &seen, least)) continue;
+    flow->bytes += moved;
+    flow->blocks++;
+    flow->latency_ns += took_ns;
+    if (took_ns > flow->longest_ns) flow->longest_ns = took_ns;
 }
 
-static void count_arrival(struct aio *aio, const struct slot *slot, uint64_t moved)
+/* Counts `more` blocks in flight, and that there were so many at once; returns how many there are. */
+static uint32_t count_flying(struct aio *aio, int more, uint32_t at_once)
 {
-    const uint64_t took = clock_ns() - slot->submitted_ns;
-    atomic_fetch_sub(&aio->flow.in_flight, 1);
-    atomic_fetch_add(&aio->flow.bytes, moved);
-    atomic_fetch_add(&aio->flow.blocks, 1);
-    atomic_fetch_add(&aio->flow.latency_ns, took);
-    raise_to(&aio->most.longest_ns, took);
+    pthread_mutex_lock(&aio->lock);
+    const uint32_t now = aio->flow.in_flight += (uint32_t)more;
+    if (at_once > aio->last.deepest) aio->last.deepest = at_once;
+    if (at_once > aio->flow.deepest) aio->flow.deepest = at_once;
+    pthread_mutex_unlock(&aio->lock);
+    return now;
 }
 
 /* Submits the first `count` ready blocks; returns how many the system took, or -errno. Blocks count as in flight, and their
  * latency begins, before the call, because io_submit() itself may take long. */
 static int hand_over(struct worker *worker, int count)
 {
-    struct aio *aio = worker->aio;
-    const uint64_t now = clock_ns(), before = atomic_fetch_add(&aio->flow.in_flight, (uint64_t)count);
+    const uint64_t now = clock_ns();
     for (int i = 0; i < count; i++) ((struct slot *)worker->ready[i])->submitted_ns = now;
+    const uint32_t before = count_flying(worker->aio, count, 0) - (uint32_t)count;
     const int status = io_submit(worker->context, count, worker->ready), taken = status > 0 ? status : 0;
-    atomic_fetch_sub(&aio->flow.in_flight, (uint64_t)(count - taken));
-    raise_to(&aio->most.deepest, before + (uint64_t)taken);
+    count_flying(worker->aio, taken - count, before + (uint32_t)taken);
     return status;
 }
 
@@ -247,17 +241,13 @@ static void submit(struct worker *worker)
 }
 
 /* The result of a request: `moved`, or the fault that a test has injected. */
-static long injected(struct aio *aio, long moved)
+static long injected(struct aio_fault *fault, long moved)
 {
-    pthread_mutex_lock(&aio->lock);
-    struct aio_fault *fault = &aio->fault;
     const bool now = fault->block == 1;
     if (now && fault->more) fault->more--;
     else if (fault->block) fault->block--;
-    if (now && fault->error_number) moved = -fault->error_number;
-    else if (now && moved > AIO_ALIGN_BYTES) moved = moved / 2 / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES;
-    pthread_mutex_unlock(&aio->lock);
-    return moved;
+    if (now && fault->error_number) return -fault->error_number;
+    return now && moved > AIO_ALIGN_BYTES ? moved / 2 / AIO_ALIGN_BYTES * AIO_ALIGN_BYTES : moved;
 }
 
 /* A short read that is not a number of whole pages has reached the end of the file. */
@@ -269,13 +259,16 @@ static bool met_end(const struct aio *aio, uint64_t moved)
 static void arrive(struct worker *worker, struct slot *slot, long result)
 {
     struct aio *aio = worker->aio;
-    result = injected(aio, result);
-    uint64_t moved = result > 0 ? (uint64_t)result : 0;
-    if (result >= 0 && moved < slot->bytes && met_end(aio, moved)) {
-        memset(slot->memory + moved, 0, slot->bytes - moved);
-        moved = slot->bytes;
-    }
-    count_arrival(aio, slot, moved);
+    const uint64_t took_ns = clock_ns() - slot->submitted_ns;
+    pthread_mutex_lock(&aio->lock);
+    result = injected(&aio->fault, result);
+    const uint64_t got = result > 0 ? (uint64_t)result : 0;
+    const uint64_t moved = result >= 0 && got < slot->bytes && met_end(aio, got) ? slot->bytes : got;
+    aio->flow.in_flight--;
+    count_arrival(&aio->flow, moved, took_ns);
+    count_arrival(&aio->last, moved, took_ns);
+    pthread_mutex_unlock(&aio->lock);
+    memset(slot->memory + got, 0, moved - got);
     if (result < 0) fail(aio, (int)-result, slot);
     else if (moved == 0) fail(aio, ENOSPC, slot); /* nothing was written, and no reason given */
     else if (moved < slot->bytes) {
@@ -336,44 +329,29 @@ static void begin_batch(struct aio *aio, enum aio_direction direction, const str
     aio->span = 0;
     aio->at = 0;
     aio->failure = (struct aio_failure){0, -1};
-    atomic_store(&aio->most.longest_ns, 0);
-    atomic_store(&aio->most.deepest, 0);
+    aio->last = (struct aio_flow){0};
     aio->working = aio->started;
     aio->batch++;
     pthread_cond_broadcast(&aio->changed);
     pthread_mutex_unlock(&aio->lock);
 }
 
-static void end_batch(struct aio *aio)
+static void end_batch(struct aio *aio, uint64_t begun_ns)
 {
     pthread_mutex_lock(&aio->lock);
     while (aio->working) pthread_cond_wait(&aio->changed, &aio->lock);
+    aio->last.busy_ns = clock_ns() - begun_ns;
+    aio->flow.busy_ns += aio->last.busy_ns;
     pthread_mutex_unlock(&aio->lock);
-}
-
-static void count_batch(struct aio *aio, const struct aio_flow *before, uint64_t busy_ns)
-{
-    const struct aio_flow after = aio_flow(aio);
-    aio->last = (struct aio_flow){.bytes = after.bytes - before->bytes,
-                                  .blocks = after.blocks - before->blocks,
-                                  .latency_ns = after.latency_ns - before->latency_ns,
-                                  .longest_ns = atomic_load(&aio->most.longest_ns),
-                                  .busy_ns = busy_ns,
-                                  .deepest = (uint32_t)atomic_load(&aio->most.deepest)};
-    atomic_fetch_add(&aio->flow.busy_ns, busy_ns);
-    raise_to(&aio->flow.longest_ns, aio->last.longest_ns);
-    raise_to(&aio->flow.deepest, aio->last.deepest);
 }
 
 int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count,
              struct aio_failure *failure, struct error *err)
 {
-    const uint64_t begun = clock_ns();
-    const struct aio_flow before = aio_flow(aio);
+    const uint64_t begun_ns = clock_ns();
     begin_batch(aio, direction, spans, count);
     pump(&aio->workers[0]);
-    end_batch(aio);
-    count_batch(aio, &before, clock_ns() - begun);
+    end_batch(aio, begun_ns);
     if (failure) *failure = aio->failure;
     if (!aio->failure.error_number) return STATUS_OK;
     return error_set(err, STATUS_RUN, "%s %llu bytes at %llu failed: %s", direction == AIO_READ ? "reading" : "writing",
@@ -381,15 +359,12 @@ int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_spa
                      strerror(aio->failure.error_number));
 }
 
-struct aio_flow aio_flow(const struct aio *aio)
+struct aio_flow aio_flow(struct aio *aio)
 {
-    return (struct aio_flow){.bytes = atomic_load(&aio->flow.bytes),
-                             .blocks = atomic_load(&aio->flow.blocks),
-                             .latency_ns = atomic_load(&aio->flow.latency_ns),
-                             .longest_ns = atomic_load(&aio->flow.longest_ns),
-                             .busy_ns = atomic_load(&aio->flow.busy_ns),
-                             .in_flight = (uint32_t)atomic_load(&aio->flow.in_flight),
-                             .deepest = (uint32_t)atomic_load(&aio->flow.deepest)};
+    pthread_mutex_lock(&aio->lock);
+    const struct aio_flow flow = aio->flow;
+    pthread_mutex_unlock(&aio->lock);
+    return flow;
 }
 
 struct aio_flow aio_last_flow(const struct aio *aio)
@@ -399,12 +374,7 @@ struct aio_flow aio_last_flow(const struct aio *aio)
 
 void aio_restart_flow(struct aio *aio)
 {
-    atomic_store(&aio->flow.bytes, 0);
-    atomic_store(&aio->flow.blocks, 0);
-    atomic_store(&aio->flow.latency_ns, 0);
-    atomic_store(&aio->flow.longest_ns, 0);
-    atomic_store(&aio->flow.busy_ns, 0);
-    atomic_store(&aio->flow.deepest, 0);
+    aio->flow = (struct aio_flow){0};
 }
 
 void aio_inject(struct aio *aio, struct aio_fault fault)

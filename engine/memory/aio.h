@@ -47,7 +47,7 @@ struct aio_failure { int error_number, fd; };
 int aio_move(struct aio *aio, enum aio_direction direction, const struct aio_span *spans, int count, struct aio_failure *failure, struct error *err);
 
 /* Totals since aio_open() or aio_restart_flow(). From any thread. */
-struct aio_flow aio_flow(const struct aio *aio);
+struct aio_flow aio_flow(struct aio *aio);
 /* The last aio_move() alone. Only from the thread that called it. */
 struct aio_flow aio_last_flow(const struct aio *aio);
 void aio_restart_flow(struct aio *aio); /* counts from 0 again; no aio_move() may be running */

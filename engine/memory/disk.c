@@ -100,12 +100,12 @@ int disk_measure(struct disk *disk, const struct disk_job *job, double seconds, 
     int status = STATUS_OK;
     for (int d = 0; d < AIO_DIRECTIONS; d++) status |= prepare(&lanes[d], disk, job, d);
     if (status) error_set(err, status, "no memory to measure with; 64 MiB a direction are needed");
-    storage_restart_flows(disk->storage);
+    for (int d = 0; d < AIO_DIRECTIONS; d++) aio_restart_flow(storage_aio(disk->storage, d));
     const uint64_t begun = clock_ns();
     if (!status) status = run_lanes(lanes, seconds, err);
     rate->seconds = (double)(clock_ns() - begun) * 1e-9;
     for (int d = 0; d < AIO_DIRECTIONS; d++) {
-        rate->flow[d] = storage_flow(disk->storage, d);
+        rate->flow[d] = aio_flow(storage_aio(disk->storage, d));
         free(lanes[d].memory), free(lanes[d].spans);
     }
     return status;

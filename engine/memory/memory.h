@@ -77,13 +77,14 @@ uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum cat
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 
-/* The symmetric segment: its descriptor (-1: device memory, visible to threads of this process only), its size, and the offset
- * at which a shared category starts in it. */
-int memory_symmetric_fd(const struct memory *memory);
-uint64_t memory_symmetric_bytes(const struct memory *memory);
-uint64_t memory_symmetric_offset(const struct memory *memory, enum category category);
-bool memory_is_symmetric(enum category category); /* always */
-void *memory_symmetric_base(const struct memory *memory);
+/* The symmetric segment, which other ranks read and write. */
+struct memory_symmetric {
+    int fd;                      /* -1: device memory, visible to threads of this process only */
+    unsigned char *base;
+    uint64_t bytes;
+    uint64_t offset[CATEGORIES]; /* at which a shared category starts */
+};
+const struct memory_symmetric *memory_symmetric(const struct memory *memory);
 
 void memory_snapshot(const struct memory *memory, struct memory_snapshot *snapshot);
 

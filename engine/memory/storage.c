@@ -243,22 +243,7 @@ bool storage_was_full(const struct storage *storage, enum aio_direction directio
     return storage->last_errno[direction] == ENOSPC || storage->last_errno[direction] == EDQUOT;
 }
 
-struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction)
+struct aio *storage_aio(const struct storage *storage, enum aio_direction direction)
 {
-    return aio_flow(storage->aio[direction]);
-}
-
-struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction)
-{
-    return aio_last_flow(storage->aio[direction]);
-}
-
-void storage_restart_flows(struct storage *storage)
-{
-    for (int d = 0; d < AIO_DIRECTIONS; d++) aio_restart_flow(storage->aio[d]);
-}
-
-void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault)
-{
-    aio_inject(storage->aio[direction], fault);
+    return storage->aio[direction];
 }

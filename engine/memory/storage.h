@@ -53,7 +53,5 @@ int storage_move(struct storage *storage, enum aio_direction direction, const st
  * happens only where the file system cannot reserve, or writes overwritten data to new blocks. Only from the thread that moved. */
 bool storage_was_full(const struct storage *storage, enum aio_direction direction);
 
-struct aio_flow storage_flow(const struct storage *storage, enum aio_direction direction); /* from any thread */
-struct aio_flow storage_last_flow(const struct storage *storage, enum aio_direction direction); /* of the last storage_move(), by its caller */
-void storage_restart_flows(struct storage *storage); /* counts from 0 again; no transfer may be running */
-void storage_inject(struct storage *storage, enum aio_direction direction, struct aio_fault fault); /* for tests */
+/* What moves in a direction, for its counts (aio.h). */
+struct aio *storage_aio(const struct storage *storage, enum aio_direction direction);

@@ -16,10 +16,12 @@ enum { RANKS = TRACE_RANK_ALL + 1 };
 /* State of the counting beside the counts. */
 struct walk {
     struct trace_check *check;
-    uint32_t *step_open;    /* by rank: the step begun and not ended, or 0 */
-    bool *seen;             /* by rank, in this part */
+    struct walk_rank {
+        int64_t ops_open;
+        uint32_t step_open; /* the step begun and not ended, or 0 */
+        bool seen;          /* in this part */
+    } *rank;
     uint32_t ranks_told;    /* by this part's header; 0: not told */
-    int64_t *ops_open;      /* by rank */
     struct bytes schedules; /* uint32_t numbers of the schedules seen: a handful */
     uint64_t before_ns;
 };
@@ -29,6 +31,11 @@ static bool has_schedule(const struct walk *walk, uint32_t schedule)
     for (size_t at = 0; at < walk->schedules.count; at += sizeof schedule)
         if (!memcmp(walk->schedules.at + at, &schedule, sizeof schedule)) return true;
     return false;
+}
+
+static void note_schedule(struct walk *walk, uint32_t schedule)
+{
+    if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
 }
 
 static struct trace_check_part *present_part(struct trace_check *check)
@@ -42,7 +49,7 @@ static void count_missing(struct walk *walk)
     struct trace_check *check = walk->check;
     uint32_t missing = 0, first = 0;
     for (uint32_t rank = 0; rank < walk->ranks_told && present_part(check)->first_step; rank++) {
-        if (walk->seen[rank]) continue;
+        if (walk->rank[rank].seen) continue;
         if (!missing++) first = rank;
     }
     if (missing <= check->ranks_missing) return;
@@ -67,14 +74,15 @@ static void count_header(struct walk *walk, struct trace_text header)
     if (check->parts) count_missing(walk);
     walk->ranks_told = ranks_in(header, &check->simulated);
     if (check->parts == TRACE_CHECK_PARTS) return;
-    if (check->parts++) memset(walk->seen, 0, RANKS * sizeof *walk->seen);
+    for (int rank = 0; rank < RANKS && check->parts; rank++) walk->rank[rank].seen = false;
+    check->parts++;
 }
 
 static void count_rank(struct walk *walk, uint16_t rank)
 {
     struct trace_check_part *part = present_part(walk->check);
-    if (rank == TRACE_RANK_ALL || walk->seen[rank]) return;
-    walk->seen[rank] = true;
+    if (rank == TRACE_RANK_ALL || walk->rank[rank].seen) return;
+    walk->rank[rank].seen = true;
     if (++part->ranks > walk->check->ranks) walk->check->ranks = part->ranks;
 }
 
@@ -82,8 +90,8 @@ static void count_step_begin(struct walk *walk, uint16_t rank, uint32_t step)
 {
     struct trace_check *check = walk->check;
     check->steps++;
-    check->steps_unfinished += walk->step_open[rank] != 0;
-    walk->step_open[rank] = step;
+    check->steps_unfinished += walk->rank[rank].step_open != 0;
+    walk->rank[rank].step_open = step;
     if (!check->first_step || step < check->first_step) check->first_step = step;
     if (step > check->last_step) check->last_step = step;
     struct trace_check_part *part = present_part(check);
@@ -101,25 +109,19 @@ static bool is_limit(struct trace_text json)
 static void count_by_kind(struct walk *walk, const struct trace_record *record)
 {
     struct trace_check *check = walk->check;
-    uint32_t schedule;
+    struct walk_rank *rank = &walk->rank[record->rank];
     switch ((unsigned)record->kind) {
     case TRACE_RUN: count_header(walk, record->run.json); break;
-    case TRACE_SCHEDULE:
-        schedule = record->schedule.schedule;
-        if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
-        break;
-    case TRACE_OPERATION:
-        schedule = TRACE_OBSERVED;
-        if (!has_schedule(walk, schedule)) bytes_append(&walk->schedules, &schedule, sizeof schedule);
-        break;
+    case TRACE_SCHEDULE: note_schedule(walk, record->schedule.schedule); break;
+    case TRACE_OPERATION: note_schedule(walk, TRACE_OBSERVED); break;
     case TRACE_STEP_BEGIN: count_step_begin(walk, record->rank, record->step_begin.step); break;
     case TRACE_STEP_END:
-        walk->step_open[record->rank] = 0;
+        rank->step_open = 0;
         check->losses += !isnan(record->step_end.loss);
         break;
-    case TRACE_OP_BEGIN: walk->ops_open[record->rank]++; break;
+    case TRACE_OP_BEGIN: rank->ops_open++; break;
     case TRACE_OP_END:
-        walk->ops_open[record->rank]--;
+        rank->ops_open--;
         check->ops_homeless += !has_schedule(walk, record->op_end.schedule);
         break;
     case TRACE_HOST:
@@ -158,9 +160,9 @@ static void count(struct walk *walk, const struct trace_record *record)
 static void conclude(struct walk *walk)
 {
     struct trace_check *check = walk->check;
-    for (int rank = 0; rank <= TRACE_RANK_ALL; rank++) {
-        check->steps_unfinished += walk->step_open[rank] != 0;
-        if (walk->ops_open[rank] > 0) check->ops_open += (uint64_t)walk->ops_open[rank];
+    for (const struct walk_rank *rank = walk->rank; rank < walk->rank + RANKS; rank++) {
+        check->steps_unfinished += rank->step_open != 0;
+        if (rank->ops_open > 0) check->ops_open += (uint64_t)rank->ops_open;
     }
     count_missing(walk);
     const uint64_t *has = check->by_kind;
@@ -190,11 +192,8 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
     *check = (struct trace_check){0};
     int status = source_open_file(&source, path, err);
     if (status) return status;
-    struct walk walk = {.check = check,
-                        .step_open = calloc(RANKS, sizeof *walk.step_open),
-                        .seen = calloc(RANKS, sizeof *walk.seen),
-                        .ops_open = calloc(RANKS, sizeof *walk.ops_open)};
-    if (walk.step_open && walk.seen && walk.ops_open) {
+    struct walk walk = {.check = check, .rank = calloc(RANKS, sizeof *walk.rank)};
+    if (walk.rank) {
         struct trace_record record;
         enum source_result result;
         while ((result = source_next(source, &record)) == SOURCE_RECORD) count(&walk, &record);
@@ -206,9 +205,7 @@ int trace_check(struct trace_check *check, const char *path, struct error *err)
         status = error_set(err, STATUS_RUN, "no memory to check %s", path);
     }
     source_close(source);
-    free(walk.step_open);
-    free(walk.seen);
-    free(walk.ops_open);
+    free(walk.rank);
     bytes_release(&walk.schedules);
     return status;
 }
@@ -229,7 +226,7 @@ bool trace_has_end(const char *path)
     bool ended = false;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode)) return true;
     if (source_open_file(&source, path, NULL)) return false;
-    if (source_seek_step(source, UINT32_MAX, NULL) == STATUS_OK)
+    if (source_resume_step(source, SOURCE_LAST_STEP, NULL) == STATUS_OK)
         while (source_next(source, &record) == SOURCE_RECORD) ended |= record.kind == TRACE_END;
     source_close(source);
     return ended;

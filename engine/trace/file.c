@@ -217,18 +217,13 @@ static bool seal_index(struct bytes *entries, uint64_t offset, struct bytes *out
     return done;
 }
 
-static int write_index(struct trace_file *file, struct error *err)
-{
-    file->sealed.count = 0;
-    const bool done = seal_index(&file->index, file->written, &file->sealed);
-    return done ? write_all(file, file->sealed.at, file->sealed.count, err) : 0; /* readers work without it */
-}
-
 static int finish(struct trace_file *file, bool with_index, struct error *err)
 {
     if (!file) return 0;
     int status = flush(file, err);
-    if (file->fd >= 0 && !status && with_index) status = write_index(file, err);
+    file->sealed.count = 0;
+    if (file->fd >= 0 && !status && with_index && seal_index(&file->index, file->written, &file->sealed))
+        status = write_all(file, file->sealed.at, file->sealed.count, err); /* readers work without it */
     if (file->fd >= 0 && close(file->fd) != 0 && !status)
         status = error_set(err, STATUS_RUN, "cannot finish trace %s: %s", file->path, strerror(errno));
     chunk_release(&file->chunk);

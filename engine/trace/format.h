@@ -61,7 +61,7 @@ enum stream_flag {
 
 enum chunk_flag {
     CHUNK_KEYFRAME = 1, /* starts with the first STEP_BEGIN of its step, from any rank; later steps may follow in it */
-    CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...): a seek reads them too */
+    CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...) */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
     CHUNK_NEWS = 16,  /* records since the state before this one that a reader folds in any case */

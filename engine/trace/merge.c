@@ -1,7 +1,6 @@
-/* See merge.h. */
 #include "engine/trace/merge.h"
 
-#include <pthread.h>
+#include <signal.h>
 
 static const uint64_t stream_patience_ns = 3000000000u;
 
@@ -100,20 +99,12 @@ uint64_t merge_cut(const struct merge *merge)
     return merge->cut_ns;
 }
 
-/* A ring's losses are later than the records it kept: it was full when it lost them, and has been drained now. */
-static void hold_gap(struct merged_ring *from, uint64_t now_ns)
-{
-    const struct trace_record gap = trace_gap(from->rank, from->lost, from->since_ns, now_ns);
-    if (trace_append(&from->held, &gap)) from->lost = 0;
-}
-
 /* Leaves a stream out, or takes it back. A GAP without a number of records begins what is unknown, another one ends it. */
 static void watch_stream(struct merge *merge, struct merged_ring *from, uint64_t now_ns, bool everything)
 {
     const bool late = from->whole_ns != UINT64_MAX && (everything || from->whole_ns + stream_patience_ns < now_ns);
-    const struct trace_record gap =
-        late ? trace_gap(TRACE_RANK_ALL, 0, merge->cut_ns, merge->cut_ns)
-             : trace_gap(TRACE_RANK_ALL, from->lost, from->since_ns, merge->cut_ns);
+    const struct trace_record gap = late ? trace_gap(TRACE_RANK_ALL, 0, merge->cut_ns, merge->cut_ns)
+                                         : trace_gap(TRACE_RANK_ALL, from->lost, from->since_ns, merge->cut_ns);
     if (late && !from->left) {
         if (!from->lost) from->since_ns = from->whole_ns;
         from->left = trace_append(&from->held, &gap);
@@ -136,7 +127,9 @@ static void collect(struct merged_ring *from, uint64_t now_ns)
         if (drained >= TRACE_HEAD_BYTES) from->rank = trace_peek(at).rank;
         from->held.count += drained;
     }
-    if (from->lost) hold_gap(from, now_ns);
+    /* Its losses are later than the records it kept: it was full when it lost them, and has been drained now. */
+    const struct trace_record gap = trace_gap(from->rank, from->lost, from->since_ns, now_ns);
+    if (from->lost && trace_append(&from->held, &gap)) from->lost = 0;
 }
 
 /* Notes the head of a ring's oldest record, if there is a well-formed one; damaged bytes (a stray store into shared memory)
@@ -161,13 +154,6 @@ static size_t find_oldest(const struct merge *merge)
     return oldest;
 }
 
-static void close_ring(struct merge *merge, size_t place)
-{
-    struct merged_ring **at = merge->open + place;
-    merge->open_count--;
-    memmove(at, at + 1, (merge->open_count - place) * sizeof *at);
-}
-
 /* A record stamped while rings are collected is newer than `now`, and an older one may still come: it is held back. A
  * record newer by more than a pass has another clock, and is released at once. */
 static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool everything, struct bytes *batch)
@@ -179,7 +165,9 @@ static void release(struct merge *merge, uint64_t cut, uint64_t now_ns, bool eve
         if (!everything && from->next.time_ns >= cut && from->next.time_ns <= soon_ns) break;
         if (!bytes_append(batch, from->held.at + from->at, from->next.bytes)) break;
         from->at += from->next.bytes;
-        if (!peek(from)) close_ring(merge, place);
+        if (peek(from)) continue;
+        struct merged_ring **at = merge->open + place;
+        memmove(at, at + 1, (--merge->open_count - place) * sizeof *at);
     }
 }
 
@@ -203,4 +191,14 @@ void merge_pass(struct merge *merge, uint64_t now_ns, bool everything, struct by
         bytes_drop(&merge->rings[i].held, merge->rings[i].at);
         merge->rings[i].at = 0;
     }
+}
+
+bool merge_start_thread(pthread_t *thread, void *(*run)(void *user), void *user)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(thread, NULL, run, user) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }

@@ -3,6 +3,8 @@
  * come: that is why the newest ~20 ms are held back. */
 #pragma once
 
+#include <pthread.h>
+
 #include "engine/base/bytes.h"
 #include "engine/trace/ring.h"
 
@@ -26,6 +28,10 @@ void merge_whole_until(struct merge *merge, int stream, uint64_t time_ns);
 
 /* All records before this time have been released. */
 uint64_t merge_cut(const struct merge *merge);
+
+/* Starts the thread that calls merge_pass(). Signals are for other threads; a file at its size limit then fails with an error
+ * instead of killing the run (SIGXFSZ). False: it cannot be started. */
+bool merge_start_thread(pthread_t *thread, void *(*run)(void *user), void *user);
 
 /* Collects, then appends whole records to *batch in time order; records with equal times
  * keep the order of their rings. `everything`: release all (the run's end). */

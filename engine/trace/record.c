@@ -46,31 +46,30 @@ static const struct kind *kind_of(unsigned kind)
         break;                                                                                                         \
     }
 
-#define TEXT_u8(field)
-#define TEXT_u16(field)
-#define TEXT_u32(field)
-#define TEXT_u64(field)
-#define TEXT_i64(field)
-#define TEXT_f32(field)
-#define TEXT_f64(field)
-#define TEXT_time(field)
-#define TEXT_text(field) return of->field;
-
-static struct trace_text text_of(const struct trace_record *record)
+/* The field of type text, which is outside the fixed part; NULL: the kind has none. */
+static struct trace_text *text_of(const struct trace_record *record)
 {
     switch ((unsigned)record->kind) {
-#define F(type, field, help) TEXT_##type(field)
+#define F(type, field, help) \
+    if (BYTES_##type == 0) return (struct trace_text *)(void *)(uintptr_t)&of->field;
 #include "engine/trace/kinds.def"
 #undef F
     }
-    return (struct trace_text){NULL, 0};
+    return NULL;
 }
 
 #define put_time put_u64
+#define get_time get_u64
 
 static uint8_t *put_text(uint8_t *at, struct trace_text text)
 {
-    (void)text; /* comes after the fixed part */
+    (void)text;
+    return at;
+}
+
+static const uint8_t *get_text(const uint8_t *at, struct trace_text *text)
+{
+    (void)text;
     return at;
 }
 
@@ -86,12 +85,14 @@ static uint8_t *put_fields(uint8_t *at, const struct trace_record *record)
 
 size_t trace_encoded_bytes(const struct trace_record *record)
 {
-    return kind_of(record->kind)->fixed_bytes + text_of(record).bytes;
+    const struct trace_text *text = text_of(record);
+    return kind_of(record->kind)->fixed_bytes + (text ? text->bytes : 0);
 }
 
 size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text)
 {
-    *text = text_of(record);
+    const struct trace_text *after = text_of(record);
+    *text = after ? *after : (struct trace_text){NULL, 0};
     size_t fixed = kind_of(record->kind)->fixed_bytes;
     uint8_t *at = out;
     at = put_u32(at, (uint32_t)(fixed + text->bytes));
@@ -110,26 +111,17 @@ size_t trace_encode(const struct trace_record *record, void *out)
     return fixed + text.bytes;
 }
 
-/* text takes what is left of the record. */
-#define GET_u8(target)   at = get_u8(at, &target);
-#define GET_u16(target)  at = get_u16(at, &target);
-#define GET_u32(target)  at = get_u32(at, &target);
-#define GET_u64(target)  at = get_u64(at, &target);
-#define GET_i64(target)  at = get_i64(at, &target);
-#define GET_f32(target)  at = get_f32(at, &target);
-#define GET_f64(target)  at = get_f64(at, &target);
-#define GET_time(target) at = get_u64(at, &target);
-#define GET_text(target) target = (struct trace_text){(const char *)at, (size_t)(end - at)};
-
+/* The text takes what is left of the record. */
 static void get_fields(const uint8_t *at, const uint8_t *end, struct trace_record *record)
 {
-    (void)end;
     switch ((unsigned)record->kind) {
-#define F(type, field, help) GET_##type(of->field)
+#define F(type, field, help) at = get_##type(at, &of->field);
 #include "engine/trace/kinds.def"
 #undef TRACE_KIND
 #undef F
     }
+    struct trace_text *text = text_of(record);
+    if (text) *text = (struct trace_text){(const char *)at, (size_t)(end - at)};
 }
 
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record)

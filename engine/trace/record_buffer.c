@@ -192,7 +192,7 @@ static enum source_result next_block(void *self, struct source_block *block)
     return SOURCE_END;
 }
 
-static int seek(void *self, uint32_t step, bool standing, struct error *err)
+static int seek(void *self, uint32_t step, struct error *err)
 {
     struct buffer_source *reading = self;
     const struct record_buffer *buffer = reading->buffer;
@@ -204,10 +204,10 @@ static int seek(void *self, uint32_t step, bool standing, struct error *err)
         target = buffer->first + (uint64_t)i;
         found = buffer->chunks[i].step;
     }
-    if (!standing && found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
+    if (found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
     reading->chunk = target;
     reading->taken = 0;
-    reading->standing_due = standing;
+    reading->standing_due = false;
     return STATUS_OK;
 }
 

@@ -5,7 +5,7 @@
  *     struct record_buffer *buffer = record_buffer_new(0);
  *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(buffer, source_encoded(live));
  *     source_open_buffer(&source, buffer, &err);
- *     source_seek_step(source, 12, &err); */
+ *     source_resume_step(source, 12, &err); */
 #pragma once
 
 #include "engine/trace/source.h"

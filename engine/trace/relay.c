@@ -1,8 +1,6 @@
 #include "engine/trace/relay.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
@@ -122,12 +120,7 @@ int relay_start(struct relay **out, const struct trace_port *port, struct error 
     if (!relay) return error_set(err, STATUS_RUN, "no memory for the trace");
     relay->port = *port;
     relay->merge = merge_new();
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int problem = !relay->merge || pthread_create(&relay->thread, NULL, relay_main, relay);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!problem) return STATUS_OK;
+    if (relay->merge && merge_start_thread(&relay->thread, relay_main, relay)) return STATUS_OK;
     relay_free(relay);
     *out = NULL;
     return error_set(err, STATUS_RUN, "no thread for the trace");

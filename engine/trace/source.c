@@ -1,4 +1,3 @@
-/* See source.h. */
 #include <stdlib.h>
 
 #include "engine/base/words.h"
@@ -48,11 +47,8 @@ static enum source_result next_of_block(struct source *source, struct trace_reco
 
 static bool is_wanted(struct source_block *block, const struct trace_record *record)
 {
-    const bool stands = trace_kind_traits(record->kind) & TRACE_STANDING;
     if (record->kind == TRACE_STEP_BEGIN && record->step_begin.step == block->from_step) block->from_step = 0;
-    if (block->from_step && (block->without_past || !stands)) return false;
-    if (block->only_standing && !stands) return false;
-    if (block->after_ns && record->time_ns <= block->after_ns) return false;
+    if (block->from_step || (block->after_ns && record->time_ns <= block->after_ns)) return false;
     if (record->time_ns > block->newest_ns) block->newest_ns = record->time_ns;
     block->ended |= record->kind == TRACE_END;
     return true;
@@ -80,25 +76,15 @@ const void *source_encoded(const struct source *source)
     return source->block.records + source->last;
 }
 
-static int seek(struct source *source, uint32_t step, bool standing, struct error *err)
+int source_resume_step(struct source *source, uint32_t step, struct error *err)
 {
     if (!source->kind->seek) return error_set(err, STATUS_USAGE, "a live run has no past to seek in; replay its trace");
-    int status = source->kind->seek(source->self, step, standing, err);
+    int status = source->kind->seek(source->self, step, err);
     if (status) return status;
     source->at = source->block.bytes = 0;
     source->block.from_step = 0;
     source->block.problem[0] = '\0';
     return STATUS_OK;
-}
-
-int source_seek_step(struct source *source, uint32_t step, struct error *err)
-{
-    return seek(source, step, true, err);
-}
-
-int source_resume_step(struct source *source, uint32_t step, struct error *err)
-{
-    return seek(source, step, false, err);
 }
 
 bool source_torn(const struct source *source)

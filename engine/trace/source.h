@@ -25,10 +25,9 @@ enum source_result {
 /* A file is read chunk by chunk; each chunk is checked before its records are returned. SOURCE_END at the end of a file
  * that is still growing is not final: call source_next() again later. */
 int source_open_file(struct source **out, const char *path, struct error *err); /* STATUS_INPUT: missing, foreign, empty */
-/* Sockets. STATUS_INPUT: no run listens there; STATUS_RUN: no socket, or no memory. The first may send commands unless another
- * viewer already may; the second only watches. */
-int source_open_socket(struct source **out, const char *path, struct error *err);
-int source_watch_socket(struct source **out, const char *path, struct error *err);
+/* Sockets. STATUS_INPUT: no run listens there; STATUS_RUN: no socket, or no memory. The source may send commands unless another
+ * viewer already may, or it only watches. */
+int source_open_socket(struct source **out, const char *path, bool only_watches, struct error *err);
 int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor, also on error */
 
 /* If a connection breaks before the run's END, source_next() connects again: to the path it was opened with, or, for an
@@ -41,13 +40,10 @@ enum source_result source_next(struct source *source, struct trace_record *recor
 /* The record that source_next() returned last, encoded; valid until the next call. */
 const void *source_encoded(const struct source *source);
 
-/* File, memory: continues at `step`, or at the last step before it, or else at the start. Returns first the earlier
- * records that hold until replaced (RUN, SCHEDULE, BUDGET ...), then all records from the step's start on, for a
- * consumer that starts with an empty state. STATUS_USAGE: a socket. */
-int source_seek_step(struct source *source, uint32_t step, struct error *err);
-
-/* File, memory: continues at the first STEP_BEGIN of exactly this step, without earlier records: for a consumer that
- * already has the state of that moment. STATUS_INPUT: the step is not there, or no longer kept. */
+/* File, memory: continues at the first STEP_BEGIN of this step, without earlier records: for a consumer that already has
+ * the state of that moment. SOURCE_LAST_STEP: of the last step; a trace without steps from its start. STATUS_INPUT: the
+ * step is not there, or no longer kept. STATUS_USAGE: a socket. */
+#define SOURCE_LAST_STEP UINT32_MAX
 int source_resume_step(struct source *source, uint32_t step, struct error *err);
 
 /* File: the chunks of states that it has (format.h), in order. The caller frees *out. Returns their number; 0: none, or no index. */
@@ -65,7 +61,7 @@ int source_fd(const struct source *source);             /* for poll(); -1: a fil
  * answer. STATUS_USAGE: a replay, or not such a line; STATUS_RUN: the connection is gone. */
 int source_send(struct source *source, const char *command_line, struct error *err);
 
-/* Live: asks the run to leave out no record for this reader, and to wait for it if it lags (viewers.h). Reports need
+/* Live: asks the run to leave out no record for this reader, and to wait for it if it lags (sink.h). Reports need
  * this. STATUS_USAGE: a replay; STATUS_RUN: the connection is gone. */
 int source_want_all(struct source *source, struct error *err);
 void source_close(struct source *source);

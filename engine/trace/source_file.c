@@ -13,11 +13,9 @@
 
 struct file_source {
     int fd;
-    uint64_t offset;         /* where the next chunk starts */
-    uint64_t standing_until; /* after a seek: of the chunks before this offset only standing records are handed out */
-    uint32_t from_step;      /* ... and of the chunk there, records from this step on; 0: all of it */
-    bool without_past;
-    struct bytes stored, unpacked;
+    uint64_t offset;    /* where the next chunk starts */
+    uint32_t from_step; /* after a seek: of that chunk only records from this step on are handed out; 0: all of it */
+    struct bytes stored, unpacked, index; /* of the chunk that is read; of the index */
 };
 
 static uint64_t file_bytes(int fd)
@@ -44,15 +42,15 @@ static enum source_result head_at(const struct file_source *file, struct source_
 static enum source_result load_at(struct file_source *file, struct source_block *block, uint64_t offset,
                                   const struct chunk_head *head)
 {
+    struct bytes *stored = head->flags == CHUNK_INDEX ? &file->index : &file->stored;
     uint64_t at = offset + CHUNK_HEAD_BYTES;
-    file->stored.count = 0;
-    if (!bytes_reserve(&file->stored, head->stored_bytes))
+    if (!bytes_reserve(stored, head->stored_bytes))
         return source_fail(block, "no memory for a chunk of %u bytes", head->stored_bytes);
-    if (file_get(file->fd, file->stored.at, head->stored_bytes, at) < head->stored_bytes) {
+    if (file_get(file->fd, stored->at, head->stored_bytes, at) < head->stored_bytes) {
         block->torn = true; /* cut back between two calls */
         return SOURCE_END;
     }
-    if (chunk_unpack(head, file->stored.at, &file->unpacked, &block->records) != CHUNK_GOOD)
+    if (chunk_unpack(head, stored->at, &file->unpacked, &block->records) != CHUNK_GOOD)
         return source_fail(block, "damaged between bytes %" PRIu64 " and %" PRIu64 "; what stands before is whole", at,
                            at + head->stored_bytes);
     block->bytes = head->raw_bytes;
@@ -66,12 +64,10 @@ static enum source_result next_block(void *self, struct source_block *block)
         struct chunk_head head;
         enum source_result result = head_at(file, block, file->offset, &head);
         if (result != SOURCE_RECORD) return result;
-        block->only_standing = file->offset < file->standing_until;
-        bool wanted = !(head.flags & CHUNK_INDEX) && (!block->only_standing || (head.flags & CHUNK_STANDING));
+        const bool wanted = !(head.flags & CHUNK_INDEX);
         if (wanted) result = load_at(file, block, file->offset, &head);
         if (result != SOURCE_RECORD) return result;
-        if (file->offset == file->standing_until)
-            block->from_step = file->from_step, block->without_past = file->without_past;
+        if (file->from_step) block->from_step = file->from_step, file->from_step = 0;
         file->offset += CHUNK_HEAD_BYTES + head.stored_bytes;
         if (wanted) return SOURCE_RECORD;
     }
@@ -103,40 +99,28 @@ static void scan_heads(const struct file_source *file, uint32_t wanted, struct k
         offset += CHUNK_HEAD_BYTES + head.stored_bytes;
 }
 
-/* The index chunk's bytes, if the file ends with a sound one; the caller frees. */
-static bool load_index(struct file_source *file, struct bytes *index)
+/* The index chunk, if the file ends with a sound one. */
+static bool load_index(struct file_source *file, struct source_block *index)
 {
-    uint8_t last[INDEX_LAST_BYTES], head_bytes[CHUNK_HEAD_BYTES];
+    uint8_t last[INDEX_LAST_BYTES];
     uint64_t size = file_bytes(file->fd), offset;
     struct chunk_head head;
-    const uint8_t *records;
     if (size < STREAM_HEAD_BYTES + CHUNK_HEAD_BYTES + sizeof last) return false;
     if (file_get(file->fd, last, sizeof last, size - sizeof last) < sizeof last) return false;
     get_u64(last, &offset);
-    if (memcmp(last + 8, INDEX_MAGIC, 8) || offset > size - CHUNK_HEAD_BYTES) return false;
-    if (file_get(file->fd, head_bytes, sizeof head_bytes, offset) < sizeof head_bytes ||
-        chunk_head_read(&head, head_bytes) != CHUNK_GOOD)
-        return false;
-    if (head.flags != CHUNK_INDEX || head.stored_bytes != size - offset - CHUNK_HEAD_BYTES ||
-        !bytes_reserve(index, head.stored_bytes))
-        return false;
-    index->count = file_get(file->fd, index->at, head.stored_bytes, offset + CHUNK_HEAD_BYTES);
-    return index->count == head.stored_bytes && chunk_unpack(&head, index->at, &file->unpacked, &records) == CHUNK_GOOD;
+    return !memcmp(last + 8, INDEX_MAGIC, 8) && offset <= size - CHUNK_HEAD_BYTES &&
+           head_at(file, index, offset, &head) == SOURCE_RECORD && head.flags == CHUNK_INDEX &&
+           head.stored_bytes == size - offset - CHUNK_HEAD_BYTES &&
+           load_at(file, index, offset, &head) == SOURCE_RECORD;
 }
 
-static struct trace_state entry_at(const struct bytes *index, size_t at)
+/* The next entry of an index, *at: 0 at first. False: there is none. */
+static bool next_entry(const struct source_block *index, size_t *at, struct trace_state *entry)
 {
-    struct trace_state entry;
-    get_u32(get_u32(get_u64(get_u64(index->at + at, &entry.offset), &entry.time_ns), &entry.step), &entry.flags);
-    return entry;
-}
-
-static void scan_index(const struct bytes *index, uint32_t wanted, struct keyframe *target)
-{
-    for (size_t at = 0; at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index->count; at += INDEX_ENTRY_BYTES) {
-        const struct trace_state entry = entry_at(index, at);
-        if (!look_at(entry.offset, entry.step, entry.flags, wanted, target)) return;
-    }
+    if (*at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES > index->bytes) return false;
+    const uint8_t *from = get_u64(get_u64(index->records + *at, &entry->offset), &entry->time_ns);
+    get_u32(get_u32(from, &entry->step), &entry->flags);
+    return *at += INDEX_ENTRY_BYTES, true;
 }
 
 /* The last step at or before the wanted one that begins in the chunk of the keyframe. */
@@ -145,7 +129,6 @@ static uint32_t last_step(struct file_source *file, const struct keyframe *targe
     struct source_block block = {0};
     struct chunk_head head;
     uint32_t step = target->step;
-    file->offset = target->offset;
     if (!step || head_at(file, &block, target->offset, &head) != SOURCE_RECORD ||
         load_at(file, &block, target->offset, &head) != SOURCE_RECORD)
         return step; /* reading will come to the damage and say so */
@@ -157,19 +140,22 @@ static uint32_t last_step(struct file_source *file, const struct keyframe *targe
     return step;
 }
 
-static int seek(void *self, uint32_t step, bool standing, struct error *err)
+static int seek(void *self, uint32_t step, struct error *err)
 {
     struct file_source *file = self;
-    struct bytes index = {0};
+    struct source_block index = {0};
     struct keyframe target = {.offset = STREAM_HEAD_BYTES};
-    if (load_index(file, &index)) scan_index(&index, step, &target);
-    else scan_heads(file, step, &target);
-    bytes_release(&index);
-    file->from_step = last_step(file, &target, step);
-    if (!standing && file->from_step != step) return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
-    file->without_past = !standing;
-    file->offset = standing ? STREAM_HEAD_BYTES : target.offset;
-    file->standing_until = target.offset;
+    struct trace_state entry;
+    size_t at = 0;
+    const bool indexed = load_index(file, &index);
+    while (indexed && next_entry(&index, &at, &entry))
+        if (!look_at(entry.offset, entry.step, entry.flags, step, &target)) break;
+    if (!indexed) scan_heads(file, step, &target);
+    const uint32_t found = last_step(file, &target, step);
+    if (found != step && step != SOURCE_LAST_STEP)
+        return error_set(err, STATUS_INPUT, "the trace has no step %u", step);
+    file->from_step = found;
+    file->offset = target.offset;
     return STATUS_OK;
 }
 
@@ -180,15 +166,13 @@ static struct file_source *file_of(const struct source *source);
 int source_states(struct source *source, struct trace_state **out)
 {
     struct file_source *file = file_of(source);
-    struct bytes index = {0};
+    struct source_block index = {0};
+    struct trace_state entry;
     int count = 0;
     *out = NULL;
-    if (file && load_index(file, &index)) *out = malloc(index.count / INDEX_ENTRY_BYTES * sizeof **out + 1);
-    for (size_t at = 0; *out && at + INDEX_ENTRY_BYTES + INDEX_LAST_BYTES <= index.count; at += INDEX_ENTRY_BYTES) {
-        const struct trace_state entry = entry_at(&index, at);
+    if (file && load_index(file, &index)) *out = malloc(index.bytes / INDEX_ENTRY_BYTES * sizeof **out + 1);
+    for (size_t at = 0; *out && next_entry(&index, &at, &entry);)
         if (entry.flags & CHUNK_OF_STATES) (*out)[count++] = entry;
-    }
-    bytes_release(&index);
     return count;
 }
 
@@ -211,6 +195,7 @@ static void close_file(void *self)
     struct file_source *file = self;
     close(file->fd);
     bytes_release(&file->stored);
+    bytes_release(&file->index);
     bytes_release(&file->unpacked);
     free(file);
 }

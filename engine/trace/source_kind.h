@@ -1,6 +1,6 @@
 /* The interface of a kind of source. A new kind, such as the stream of a running job (engine/import/stream.c), is a struct source_kind
  * and a function that opens it with source_open(). The trace file, the socket and the record buffer are the three kinds of this folder. source.c adds what all
- * kinds share: it takes blocks of records apart, checks them, and drops records that only_standing or after_ns exclude. */
+ * kinds share: it takes blocks of records apart, checks them, and drops records that from_step or after_ns exclude. */
 #pragma once
 
 #include "engine/trace/source.h"
@@ -11,9 +11,7 @@ struct source_block {
      * owns them; they are valid until its next call. */
     const uint8_t *records;
     size_t bytes;
-    bool only_standing; /* return only records that hold until replaced: the block is before the place sought */
     uint32_t from_step; /* the place sought is where this step begins in the block; 0: it is the block's start */
-    bool without_past;  /* before that place return nothing, not even records that hold */
     uint64_t after_ns;  /* leave out records with this time or an earlier one; 0: none */
     bool torn;          /* the records end in the middle of one */
     bool drives;        /* lines that this viewer sends are commands */
@@ -27,9 +25,8 @@ struct source_kind {
     /* The next block. SOURCE_RECORD: it holds a record at least. SOURCE_WAIT: nothing now, fd() says when. SOURCE_END: nothing more,
      * unless a file or a buffer grows. SOURCE_BAD: what source_fail() returns. */
     enum source_result (*next)(void *self, struct source_block *block);
-    /* Goes to the first STEP_BEGIN of `step`, or to the last step before it. standing: next() first returns the earlier
-     * records that still hold. Not standing: STATUS_INPUT unless exactly this step is there. NULL: the kind cannot go back. */
-    int (*seek)(void *self, uint32_t step, bool standing, struct error *err);
+    /* Goes to the first STEP_BEGIN of `step`, or of the last step. STATUS_INPUT: it is not there. NULL: the kind cannot go back. */
+    int (*seek)(void *self, uint32_t step, struct error *err);
     int (*fd)(const void *self); /* for poll(); NULL: it is never waited for */
     /* Sends a line and its newline, `count` bytes, to the run; STATUS_RUN: the run is gone. NULL: it takes no commands. */
     int (*send)(void *self, const char *line, size_t count, struct error *err);

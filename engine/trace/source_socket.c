@@ -157,7 +157,7 @@ int source_adopt_fd(struct source **out, int connected_fd, struct error *err)
     return adopt(out, connected_fd, false, err);
 }
 
-static int open_socket(struct source **out, const char *path, bool only_watches, struct error *err)
+int source_open_socket(struct source **out, const char *path, bool only_watches, struct error *err)
 {
     int fd, status = connect_to(&fd, path, only_watches, err);
     *out = NULL;
@@ -170,16 +170,6 @@ void source_reattach_at(struct source *source, const char *path)
 {
     struct socket_source *socket = source_self(source, &socket_kind);
     if (socket && strlen(path) < sizeof socket->path) snprintf(socket->path, sizeof socket->path, "%s", path);
-}
-
-int source_open_socket(struct source **out, const char *path, struct error *err)
-{
-    return open_socket(out, path, false, err);
-}
-
-int source_watch_socket(struct source **out, const char *path, struct error *err)
-{
-    return open_socket(out, path, true, err);
 }
 
 int source_want_all(struct source *source, struct error *err)

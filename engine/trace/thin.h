@@ -1,6 +1,6 @@
 /* Which records a slow viewer does not get. It takes the number of bytes that wait for the viewer and one record after the
  * other; it says of each whether the viewer gets it. A slow viewer is never cut off, and the engine does not wait for it
- * (but for one that asked for every record, viewers.h): while too much waits, whole kinds of records are left out. Details of
+ * (but for one that asked for every record, sink.h): while too much waits, whole kinds of records are left out. Details of
  * operations go first, then steps, then the rest.
  *
  *     thin_takes(&thin, record)                          false: left out, and counted

@@ -1,6 +1,3 @@
-/* See viewers.h. */
-#include "engine/trace/viewers.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -10,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/trace/chunk.h"
 #include "engine/trace/listen.h"
+#include "engine/trace/writer.h"
 
 enum { LAG_BYTES = 16 << 20, LINGER_MS = 1000, DRIVER_LINGER_MS = 60000 };
 
@@ -309,32 +307,23 @@ int viewers_open(struct viewers **out, const struct trace_writer_options *option
         return free(viewers), error_set(err, STATUS_RUN, "no memory for the viewers of a run");
     viewers->options = *options;
     viewers->listen_fd = -1;
-    if (options->handed) {
-        take_handed(viewers, options->handed);
-    } else if (options->socket) {
-        int status = listen_at(&viewers->listen_fd, options->socket, err);
-        if (status) {
-            latest_records_free(viewers->latest);
-            free(viewers);
-            return status;
-        }
-    }
+    int status = STATUS_OK;
+    if (options->handed) take_handed(viewers, options->handed);
+    else if (options->socket) status = listen_at(&viewers->listen_fd, options->socket, err);
+    if (status) return latest_records_free(viewers->latest), free(viewers), status;
     if (options->adopted_fd >= 0) seat_viewer(viewers, options->adopted_fd, false);
     *out = viewers;
     return 0;
 }
 
-static bool awaits_reader(const struct viewer *viewer, uint64_t since_ns, uint64_t now_ns)
-{
-    const int64_t patience_ms = viewer->terms.drives || viewer->terms.gets_all ? DRIVER_LINGER_MS : LINGER_MS;
-    return viewer->queue.count && now_ns < since_ns + (uint64_t)patience_ms * 1000000;
-}
-
 static bool anyone_reads(const struct viewers *viewers, uint64_t since_ns)
 {
-    const uint64_t now_ns = clock_ns();
-    for (int seat = 0; seat < viewers->count; seat++)
-        if (awaits_reader(viewers->seats[seat], since_ns, now_ns)) return true;
+    const uint64_t waited_ms = (clock_ns() - since_ns) / 1000000;
+    for (int seat = 0; seat < viewers->count; seat++) {
+        const struct viewer *viewer = viewers->seats[seat];
+        const bool is_patient = viewer->terms.drives || viewer->terms.gets_all;
+        if (viewer->queue.count && waited_ms < (is_patient ? DRIVER_LINGER_MS : LINGER_MS)) return true;
+    }
     return false;
 }
 

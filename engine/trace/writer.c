@@ -1,17 +1,14 @@
 /* The thread of the writer: about fifty times a second it merges the rings (merge.h) and passes the records to its
- * sinks (sink.h): those of its options, the trace file, and the viewers (viewers.h). The viewers come last, so that
+ * sinks (sink.h): those of its options, the trace file, and the viewers (viewers.c). The viewers come last, so that
  * they also get the log records that other sinks append. In between it sleeps in poll(); a command line or a stop wakes
  * it. */
 #include "engine/trace/writer.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "engine/base/clock.h"
-#include "engine/trace/viewers.h"
 
 enum { PASS_MS = 20, PUMP_MS = 5 };
 
@@ -105,17 +102,6 @@ static void writer_free(struct trace_writer *writer)
     free(writer);
 }
 
-/* Signals are for other threads; a file at its size limit then fails with an error instead of killing the run (SIGXFSZ). */
-static int start_thread(struct trace_writer *writer)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int problem = pthread_create(&writer->thread, NULL, writer_main, writer);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return problem;
-}
-
 /* If the file cannot be opened, a relaunched run continues without its trace; a new run does not start. */
 static int add_file(struct trace_writer *writer, const struct trace_writer_options *options, struct error *err)
 {
@@ -165,7 +151,8 @@ int trace_writer_start(struct trace_writer **out, const struct trace_writer_opti
     const bool whole = writer->merge && writer->wake_fd >= 0 && (!options->port || writer->inlet);
     int status = whole ? STATUS_OK : error_set(err, STATUS_RUN, "no memory for the trace");
     if (!status) status = add_sinks(writer, options, err);
-    if (!status && start_thread(writer)) status = error_set(err, STATUS_RUN, "no thread for the trace");
+    if (!status && !merge_start_thread(&writer->thread, writer_main, writer))
+        status = error_set(err, STATUS_RUN, "no thread for the trace");
     if (status && !writer->viewers && options->adopted_fd >= 0) close(options->adopted_fd);
     if (status) writer_free(writer);
     else *out = writer;

@@ -1,4 +1,4 @@
-#include "engine/train/csv_monitor.h"
+#include "engine/train/rank.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -15,7 +15,6 @@
 enum { LINE_BYTES = 320, QUEUE_LINES = 64 };
 
 struct planned {
-    const char *text;
     int64_t step; /* -1: on running out of memory */
     struct command command;
     bool done;
@@ -28,8 +27,7 @@ struct lines {
 
 struct director {
     struct director_options options;
-    struct planned plan[TEXT_LIST_MAX];
-    int plan_count;
+    struct planned plan[TEXT_LIST_MAX]; /* of options.at */
     enum run_state state;
     int64_t stepped_from; /* a single step was ordered after this many steps; -1: none */
     uint32_t operations;  /* how many operations of the next or current step were asked for; 0: the whole step */
@@ -74,8 +72,7 @@ int director_new(struct director **out, const struct director_options *options, 
     director->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     pthread_mutex_init(&director->lock, NULL);
     for (int i = 0; i < options->at.count; i++) {
-        struct planned *planned = &director->plan[director->plan_count++];
-        planned->text = options->at.at[i];
+        struct planned *planned = &director->plan[i];
         int status = command_parse_at(options->at.at[i], &planned->step, &planned->command, err);
         if (status) return director_free(director), status;
     }
@@ -267,7 +264,7 @@ static bool handle(struct director *director, const struct command *command, int
 static struct planned *planned_now(struct director *director, int64_t steps_done)
 {
     int64_t due = director->state == RUN_OUT_OF_MEMORY ? -1 : steps_done + 1;
-    for (int i = 0; i < director->plan_count; i++)
+    for (int i = 0; i < director->options.at.count; i++)
         if (director->plan[i].step == due && !director->plan[i].done) return &director->plan[i];
     return NULL;
 }
@@ -307,32 +304,30 @@ static void sleep_until_woken(struct director *director, int timeout_ms)
     eventfd_read(director->wake_fd, &(eventfd_t){0}); /* may fail: an earlier read took this wake-up too */
 }
 
+/* True: there is an order other than to step. */
+static bool ends_or_commands(struct director *director, int64_t steps_done, struct order *order)
+{
+    const int64_t steps = director->options.steps;
+    if (director->stop || is_signalled(director) || owner_grace(director) == 0)
+        return end(order, outcome_of_stop(director));
+    if (steps > 0 && steps_done >= steps && director->state != RUN_OUT_OF_MEMORY) return end(order, OUTCOME_FINISHED);
+    if (next_command(director, steps_done, order)) return true;
+    return director->state == RUN_OUT_OF_MEMORY && !director->options.interactive && end(order, OUTCOME_OUT_OF_MEMORY);
+}
+
 void director_next(struct director *director, int64_t steps_done, struct order *order)
 {
     enum { LOOK_MS = 20 };
+    const struct director_options *options = &director->options;
     atomic_store(&director->stepping, false);
     if (director->options.gate) gate_raise(director->options.gate, GATE_OPEN);
-    bool all_done = director->options.steps > 0 && steps_done >= director->options.steps;
     if (director->stepped_from >= 0 && steps_done > director->stepped_from) {
         director->stepped_from = -1;
         if (director->state == RUN_RUNNING) enter(director, RUN_PAUSED, "after one step");
     }
     for (;;) {
-        if (director->stop || is_signalled(director) || owner_grace(director) == 0) {
-            end(order, outcome_of_stop(director));
-            return;
-        }
-        if (all_done && director->state != RUN_OUT_OF_MEMORY) {
-            end(order, OUTCOME_FINISHED);
-            return;
-        }
-        if (next_command(director, steps_done, order)) return;
-        if (director->state == RUN_OUT_OF_MEMORY && !director->options.interactive) {
-            end(order, OUTCOME_OUT_OF_MEMORY);
-            return;
-        }
+        if (ends_or_commands(director, steps_done, order)) return;
         /* A stopped or slow front end that keeps every record delays the run, as a full pipe would. */
-        const struct director_options *options = &director->options;
         const bool lags = !is_waiting(director) && options->reader_lags && options->reader_lags(options->user);
         if (!lags && !is_waiting(director)) break;
         sleep_until_woken(director, lags ? LOOK_MS : -1);
@@ -423,8 +418,8 @@ static void add_lines(struct text_list *to, const struct lines *lines)
 void director_rest(const struct director *director, struct text_list *at, struct text_list *lines)
 {
     at->count = lines->count = 0;
-    for (int i = 0; i < director->plan_count; i++)
-        if (!director->plan[i].done) at->at[at->count++] = director->plan[i].text;
+    for (int i = 0; i < director->options.at.count; i++)
+        if (!director->plan[i].done) at->at[at->count++] = director->options.at.at[i];
     add_lines(lines, &director->kept);
     add_lines(lines, &director->queue);
 }

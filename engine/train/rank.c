@@ -8,7 +8,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/json.h"
 #include "engine/checkpoint/weights.h"
-#include "engine/device/gpu.h"
 #include "engine/train/relaunch.h"
 #include "engine/train/save.h"
 
@@ -181,17 +180,19 @@ static int check_end(struct rank *rank, enum outcome outcome, struct error *err)
     return STATUS_OK;
 }
 
-/* Records the results of a run: validation loss and sample if it finished, and the hash of its state. Saves the last
- * checkpoint, unless the run diverged. */
+/* Waits for a save in progress. Then, but for a relaunch, records the results of a run: validation loss and sample if it finished,
+ * and the hash of its state. Saves the last checkpoint, unless the run diverged. */
 static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
 {
     struct error why;
     uint64_t hash;
     bool is_saved;
-    record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, true);
+    const bool leaves = rank->relaunch.leaves;
+    if (!leaves)
+        record_process(rank->ring, rank->rank, rank->steps_done, zero_memory(rank->zero), &rank->recorded.process, true);
     int status = saver_finish(rank->saver, &is_saved, err);
     if (status) return status;
-    if (!zero_ready(rank->zero)) return comm_barrier(rank->comm, err);
+    if (leaves || !zero_ready(rank->zero)) return comm_barrier(rank->comm, err); /* all have written their records */
     const bool ends_well = !*rank->diverged && (outcome == OUTCOME_FINISHED || outcome == OUTCOME_STOPPED);
     if (ends_well && (status = check_end(rank, outcome, err))) return status;
     const bool saves = *rank->config.checkpoint.path && rank->config.checkpoint.at_end && !is_saved;
@@ -207,21 +208,13 @@ static int conclude(struct rank *rank, enum outcome outcome, struct error *err)
     return status ? status : comm_barrier(rank->comm, err);
 }
 
-/* The same before a relaunch: waits for a save in progress, and until all ranks have written their records. */
-static int finish_part(struct rank *rank, struct error *err)
-{
-    bool is_saved;
-    int status = saver_finish(rank->saver, &is_saved, err);
-    return status ? status : comm_barrier(rank->comm, err);
-}
-
 int rank_run(struct rank *rank, struct error *err)
 {
     struct order order = {.kind = ORDER_STEP};
     int status = rank_open(rank, err);
     rank->rank0.opened = status == STATUS_OK;
     if (!status) status = follow_orders(rank, &order, err);
-    if (!status) status = rank->relaunch.leaves ? finish_part(rank, err) : conclude(rank, order.outcome, err);
+    if (!status) status = conclude(rank, order.outcome, err);
     if (status) comm_abort(rank->comm, err);
     if (status && *comm_host(rank->comm, rank->rank)) status = comm_check(rank->comm, err); /* which names the host */
     const bool is_diverged = !status && *rank->diverged;

@@ -2,11 +2,12 @@
  * starts it, as a process or as a thread; apply_command.c carries out the commands. */
 #pragma once
 
+#include <stdio.h>
+
 #include "engine/launch/rundir.h"
 #include "engine/launch/spec.h"
 #include "engine/plan/model.h"
 #include "engine/trace/writer.h"
-#include "engine/train/csv_monitor.h"
 #include "engine/train/director.h"
 #include "engine/train/records.h"
 #include "engine/train/relaunch_config.h"
@@ -16,6 +17,13 @@
 struct checkpoint;
 struct gpu_rank;
 struct saver;
+/* csv_monitor.c: the files of DeepSpeed's csv_monitor, which rank 0 writes: output_path/job_name/Train_Samples_lr.csv and the like, a line
+ * "samples,value" after each step. Names, heads and line ends are those of deepspeed/monitor/csv_monitor.py (0.19); a file that is
+ * there is continued, with another head. docs/LOGS.md says what differs. */
+enum { CSV_MONITOR_FILES = 3 };
+
+struct csv_monitor { FILE *file[CSV_MONITOR_FILES]; }; /* all NULL: it is off */
+
 /* Progress of a relaunch's saving or loading, in elements. said_ns: when it was last recorded. */
 struct rank_progress { const char *doing; int64_t elems, all; uint64_t said_ns; };
 
@@ -120,3 +128,14 @@ int shared_check_input(struct rank *rank, struct error *err);
 
 /* STATUS_USAGE: the ranks of a host do not fit into its memory. */
 int shared_check_room(struct rank *rank, struct error *err);
+
+/* ---- csv_monitor.c ---- */
+
+/* Makes the folders and opens the files. begins: the run does, so that the files get heads. STATUS_USAGE: they cannot be
+ * written; nothing is open then. */
+int csv_monitor_open(struct csv_monitor *monitor, const struct config *config, bool begins, struct error *err);
+
+/* Writes the loss of a step and, as DeepSpeed does, learning rate and loss scale of the step after it. updates: made until now.
+ * STATUS_RUN: a write failed; then the monitor is off. */
+int csv_monitor_step(struct csv_monitor *monitor, const struct config *config, const struct zero_result *result, int64_t updates, struct error *err);
+void csv_monitor_close(struct csv_monitor *monitor);

@@ -95,18 +95,15 @@ static void introduce(struct rank *rank)
 
 /* ---- the checkpoint or weights to begin from ---- */
 
-static int open_weights(struct rank *rank, struct error *err)
-{
-    int status = weights_open(&rank->weights, rank->spec->resume, err);
-    return status ? status : weights_source(&rank->source, rank->weights, &rank->model, err);
-}
-
 /* Every rank reads its own part, from its own handle. */
 static int open_source(struct rank *rank, struct error *err)
 {
     const struct run_spec *spec = rank->spec;
     if (!spec->resume) return STATUS_OK;
-    if (weights_is(spec->resume)) return open_weights(rank, err);
+    if (weights_is(spec->resume)) {
+        int opened = weights_open(&rank->weights, spec->resume, err);
+        return opened ? opened : weights_source(&rank->source, rank->weights, &rank->model, err);
+    }
     int status = checkpoint_open(&rank->from, spec->resume, NULL, err);
     if (status) return status;
     status = checkpoint_source(&rank->source, rank->from, &rank->model, spec->weights_only, err);
@@ -115,18 +112,12 @@ static int open_source(struct rank *rank, struct error *err)
     return status;
 }
 
-/* Recorded once the state is loaded: a damaged file contributes nothing. */
-static void tell_source(struct rank *rank)
-{
-    if (rank->rank != 0 || rank->spec->part.number != 0) return;
-    if (rank->from) tell_resumed(rank);
-    if (rank->weights) tell_begun_with(rank);
-}
-
 void rank_close_source(struct rank *rank)
 {
     if (!zero_ready(rank->zero)) return;
-    tell_source(rank);
+    const bool tells = rank->rank == 0 && rank->spec->part.number == 0; /* only now: a damaged file contributes nothing */
+    if (tells && rank->from) tell_resumed(rank);
+    if (tells && rank->weights) tell_begun_with(rank);
     checkpoint_close(rank->from);
     weights_close(rank->weights);
     rank->from = NULL;

@@ -270,21 +270,15 @@ static void tell(struct rank *rank)
     record_event(rank->ring, rank->steps_done + 1, count ? "ranks" : "set", detail);
 }
 
-/* Removes the saved state and back.json, once the state has been loaded. */
-static void forget_saved(struct rank *rank)
-{
-    char path[96];
-    rundir_path(rank->dir, SPEC_BACK_FILE, path, sizeof path);
-    unlink(path);
-    if (rank->spec->part.state) rundir_remove(rank->dir, "state");
-}
-
 void relaunch_opened(struct rank *rank)
 {
     if (rank->rank != 0 || rank->relaunch.settled || !rank->spec->part.number) return;
     if (!rank->relaunch.told) tell(rank);
     rank->relaunch.told = true;
     if (!zero_ready(rank->zero)) return; /* no memory for the state yet */
-    forget_saved(rank);
+    char path[96]; /* the saved state has been loaded, and there is no way back */
+    rundir_path(rank->dir, SPEC_BACK_FILE, path, sizeof path);
+    unlink(path);
+    if (rank->spec->part.state) rundir_remove(rank->dir, "state");
     rank->relaunch.settled = true;
 }

@@ -13,10 +13,9 @@ static int check_state_fits(const struct rank *rank, const struct config *change
     struct model model;
     int status = model_of(&model, changed, err);
     if (status) return status;
-    const struct config_model *now = &rank->model.shape, *then = &model.shape;
-    bool same = now->layers == then->layers && now->hidden == then->hidden && now->heads == then->heads &&
-                now->context == then->context && now->vocabulary == then->vocabulary;
-    if (!same) status = error_set(err, STATUS_USAGE, "this would be another model; start another run");
+    int sizes[2];
+    if (model_difference(&rank->model.shape, &model.shape, sizes))
+        status = error_set(err, STATUS_USAGE, "this would be another model; start another run");
     else if (rank->model.dtype != model.dtype || rank->model.optimizer != model.optimizer)
         status = error_set(err, STATUS_USAGE,
                            "precision and optimizer stay what the state was trained with; start another run");
@@ -59,26 +58,11 @@ static int check_room(const struct rank *rank, const struct config *changed, str
     return capacity_check(changed, &room, err);
 }
 
-/* Opens the data once, as the next engine would. */
-static int check_data(const struct config *changed, struct error *err)
-{
-    struct data *data;
-    int status = data_open(&data, changed, err);
-    if (!status) data_close(data);
-    return status;
-}
-
-static int load(const struct rank *rank, const struct text_list *sets, struct config *changed, struct error *err)
-{
-    struct run_spec spec = *rank->spec;
-    spec.sets = *sets;
-    return spec_load_config(&spec, changed, err);
-}
-
 int relaunch_check(struct rank *rank, const char *key, const char *value, struct error *err)
 {
     struct config changed;
     struct relaunch_config next;
+    struct data *data = NULL;
     if (rank->spec->external || rank_count_here(rank) < rank->ranks)
         return error_set(
             err, STATUS_USAGE,
@@ -87,16 +71,19 @@ int relaunch_check(struct rank *rank, const char *key, const char *value, struct
             key);
     relaunch_config_init(&next, &rank->relaunch.next.sets);
     relaunch_config_change(&next, &rank->config, key, value);
+    struct run_spec spec = *rank->spec;
+    spec.sets = next.sets;
     int status = next.full || rank->relaunch.next.full
                      ? error_set(err, STATUS_USAGE, "more settings were changed than can be taken along")
-                     : load(rank, &next.sets, &changed, err);
+                     : spec_load_config(&spec, &changed, err);
     text_list_release(&next.sets);
     if (status) return status;
     gpu_settle(&changed);
     status = gpu_check(&changed, err);
     if (!status) status = check_state_fits(rank, &changed, err);
     if (!status && launcher_of(rank->spec, &changed)->check) status = launcher_of(rank->spec, &changed)->check(err);
-    if (!status) status = check_data(&changed, err);
+    if (!status) status = data_open(&data, &changed, err); /* once, as the next engine would */
+    data_close(data);
     if (!status) status = check_room(rank, &changed, err);
     rank->relaunch.batch = changed.train_batch_size;
     rank->relaunch.micro_batch = changed.micro_batch_size;

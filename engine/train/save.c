@@ -104,13 +104,6 @@ int save_shard(const struct rank *rank, struct checkpoint_writer *writer, const 
     return checkpoint_writer_end(writer, err);
 }
 
-static int write_shard(struct saver *saver, struct error *err)
-{
-    const struct state_source source =
-        saver->snapshot ? zero_snapshot_source(saver->snapshot) : zero_source(saver->rank->zero);
-    return save_shard(saver->rank, saver->writer, saver->info.has, &source, err);
-}
-
 static void give_up_memory(struct saver *saver)
 {
     checkpoint_writer_close(saver->writer);
@@ -139,7 +132,9 @@ static void *work(void *user)
 {
     struct saver *saver = user;
     struct error err;
-    int status = write_shard(saver, &err);
+    const struct state_source source =
+        saver->snapshot ? zero_snapshot_source(saver->snapshot) : zero_source(saver->rank->zero);
+    int status = save_shard(saver->rank, saver->writer, saver->info.has, &source, &err);
     if (saver->save) { /* rank 0; its wait also detects that another rank's shard failed */
         if (!status) status = checkpoint_gather(saver->save, is_over, saver, &err);
         if (!status) status = checkpoint_commit(saver->save, &saver->info, &err);
@@ -162,10 +157,10 @@ static void join(struct saver *saver)
 
 /* ---- beginning ---- */
 
-/* One rank's result, and then the common result of all ranks. */
+/* One rank's wish, and then that of all ranks. */
 struct verdict {
-    int32_t status, in_foreground;
-    char text[248], why[152];
+    int32_t in_foreground;
+    char why[152];
 };
 
 /* Collective: all ranks get the error of the first rank that has one. If one rank cannot save in the background, none
@@ -173,13 +168,10 @@ struct verdict {
 static int agree(struct saver *saver, struct verdict *verdict, int status, struct error *err)
 {
     struct verdict all[saver->rank->ranks];
-    verdict->status = status;
-    if (status) snprintf(verdict->text, sizeof verdict->text, "%.247s", err->text);
-    status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
+    status = rank_agree(saver->rank, status, err);
+    if (!status) status = comm_exchange(saver->rank->comm, verdict, all, sizeof *verdict, NULL, err);
     for (int r = saver->rank->ranks; r-- > 0 && !status;)
         if (all[r].in_foreground) *verdict = all[r];
-    for (int r = 0; r < saver->rank->ranks && !status; r++)
-        if (all[r].status) status = error_set(err, all[r].status, "%s", all[r].text);
     return status;
 }
 
@@ -287,23 +279,16 @@ static void start(struct saver *saver, const struct verdict *verdict)
     work(saver);
 }
 
-/* Collective. A state that is not finite is not written, so it gets no tag, does not become `latest`, and removes
- * nothing. */
-static int check_state(struct saver *saver, struct error *err)
-{
-    struct zero_divergence found;
-    bool finite;
-    int status = zero_check_state(saver->rank->zero, &finite, &found, err);
-    return status || finite ? status : error_set(err, STATUS_RUN, "%s", found.text);
-}
-
+/* Collective. A state that is not finite is not written, so it gets no tag, does not become `latest`, and removes nothing. */
 static int save(struct saver *saver, const struct saver_request *request, struct error *err)
 {
     struct verdict verdict = {0};
     if (!*saver->rank->config.checkpoint.path)
         return error_set(err, STATUS_USAGE, "there is no folder for checkpoints; set checkpoint.path=DIR first");
-    int status = check_state(saver, err);
-    if (status) return status;
+    struct zero_divergence found;
+    bool finite;
+    int status = zero_check_state(saver->rank->zero, &finite, &found, err);
+    if (status || !finite) return status ? status : error_set(err, STATUS_RUN, "%s", found.text);
     status = rank_agree(saver->rank, saver->rank->rank == 0 ? open_save(saver, request, err) : STATUS_OK, err);
     if (!status) status = shared_check_folder(saver->rank, saver->rank->config.checkpoint.path, err);
     if (!status) status = agree(saver, &verdict, open_shard(saver, request, &verdict, err), err);

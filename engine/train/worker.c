@@ -82,6 +82,15 @@ static int run_one(void *user, struct comm *comm, struct gpu_rank *gpu, struct e
     return rank_run(&rank, err);
 }
 
+/* The first of several errors becomes the error of all ranks. */
+static int close_failed(struct comm *comm, struct error *err)
+{
+    comm_abort(comm, err);
+    const int status = comm_check(comm, err);
+    comm_close(comm);
+    return status;
+}
+
 static int open_gpu(struct workplace *place, struct comm *comm, struct gpu **gpu, struct gpu_rank **own, struct error *err)
 {
     if (place->config.topology.backend != BACKEND_CUDA) return STATUS_OK;
@@ -89,9 +98,7 @@ static int open_gpu(struct workplace *place, struct comm *comm, struct gpu **gpu
     int status = gpu_open(gpu, &place->config, comm, err);
     if (!status) status = gpu_rank_open(own, *gpu, comm_layout(comm)->rank, err);
     if (!status) return STATUS_OK;
-    comm_abort(comm, err); /* the first of several errors becomes the error of all ranks */
-    status = comm_check(comm, err);
-    comm_close(comm);
+    status = close_failed(comm, err);
     gpu_close(*gpu);
     return status;
 }
@@ -215,11 +222,7 @@ static int open_rank(struct rank_thread *rank, struct comm **comm, struct gpu_ra
     const struct rank_threads *all = rank->all;
     int status = comm_open_thread(comm, all->group, rank->number, &rank->err);
     if (!status && all->gpu) status = gpu_rank_open(gpu, all->gpu, rank->number, &rank->err);
-    if (!status || !*comm) return status;
-    comm_abort(*comm, &rank->err); /* the first of several errors becomes the error of all ranks */
-    status = comm_check(*comm, &rank->err);
-    comm_close(*comm);
-    return status;
+    return status && *comm ? close_failed(*comm, &rank->err) : status;
 }
 
 static void *run_rank(void *user)

@@ -36,10 +36,10 @@ static void device_failed(struct executor *executor, const struct op *op, struct
 static void settle(struct executor *executor, struct flight *flight, uint64_t ended_ns)
 {
     const struct executor_device *device = &executor->host.device;
-    struct op_stat *stat = &flight->stat;
+    struct comm_stat *stat = &flight->stat.moved;
     struct error err;
     if (!device->settle) return;
-    if (device->settle(executor->host.user, flight->op, stat, &err)) device_failed(executor, flight->op, &err);
+    if (device->settle(executor->host.user, flight->op, &flight->stat, &err)) device_failed(executor, flight->op, &err);
     const uint64_t most_ns = ended_ns - flight->started_ns;
     if (stat->peers_ns > most_ns) stat->peers_ns = most_ns;
     if (stat->arrival_ns > stat->peers_ns) stat->arrival_ns = stat->peers_ns;
@@ -113,7 +113,7 @@ static void send_op(struct executor *executor, struct lane_state *lane, const st
     struct flight *flight = flight_of(executor, lane, op);
     struct error err;
     if (flight->op) wait_until_reached(&executor->ops[op_index(executor, flight->op)].done);
-    *flight = (struct flight){.op = op, .stat = {.healthy = true}, .waited_on = -1};
+    *flight = (struct flight){.op = op, .stat.moved.healthy = true, .waited_on = -1};
     int status = await_dependencies(executor, lane, op, &err);
     flight->skipped = lane_skips(executor, op);
     if (!status && !flight->skipped) status = send(executor, lane, flight, &err);

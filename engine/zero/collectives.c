@@ -19,21 +19,6 @@ uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedu
     return (uint64_t)quantized_place(schedule, &zero->model, b, rank, first, elem);
 }
 
-static uint64_t symmetric_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece,
-                                int owner, int64_t elem)
-{
-    const struct buffer *b = &schedule->buffers[piece->source];
-    return memory_symmetric_offset(zero->memory, b->category) + b->offset +
-           zero_piece_place(zero, schedule, piece, piece->source, owner, elem);
-}
-
-static void *destination_of(const struct zero *zero, const struct schedule *schedule, const struct piece *piece,
-                            int64_t elem)
-{
-    return (char *)zero_buffer(zero, schedule, piece->destination) +
-           zero_piece_place(zero, schedule, piece, piece->destination, zero->rank, elem);
-}
-
 /* Reductions deliver to the owner only; other ranks have no destination. */
 static int cut_pieces(const struct zero *zero, const struct schedule *schedule, const struct op *op, int round,
                       struct comm_range *ranges)
@@ -42,16 +27,19 @@ static int cut_pieces(const struct zero *zero, const struct schedule *schedule, 
     int count = 0;
     for (int p = 0; p < op->piece_count; p++) {
         const struct piece *piece = &schedule->pieces[op->first_piece + p];
+        const struct buffer *from = &schedule->buffers[piece->source];
+        const uint64_t source = memory_symmetric(zero->memory)->offset[from->category] + from->offset;
+        char *to = zero_buffer(zero, schedule, piece->destination);
         const int64_t end = piece->first + piece->elems;
         for (int64_t at = piece->first, next; at < end; at = next) {
             const int owner = op_owner(schedule, &zero->model, op, piece->unit, zero->rank, round, at, &next);
             if (next > end) next = end;
             if (owner < 0) continue;
-            bool here = gathers || owner == zero->rank;
-            ranges[count++] = (struct comm_range){.owner = owner,
-                                                .elems = next - at,
-                                                .source = symmetric_place(zero, schedule, piece, owner, at),
-                                                .destination = here ? destination_of(zero, schedule, piece, at) : NULL};
+            struct comm_range *range = &ranges[count++];
+            *range = (struct comm_range){.owner = owner, .elems = next - at, .source = source};
+            range->source += zero_piece_place(zero, schedule, piece, piece->source, owner, at);
+            if (gathers || owner == zero->rank)
+                range->destination = to + zero_piece_place(zero, schedule, piece, piece->destination, zero->rank, at);
         }
     }
     return count;
@@ -74,10 +62,9 @@ static void scale_reduction(struct zero *zero, const struct schedule *schedule, 
 static int call_comm(struct zero *zero, const struct op *op, enum dtype dtype, enum dtype to, int count, bool healthy,
                 struct comm_stat *stat, struct error *err)
 {
-    const int flags = op->accumulate ? COMM_ACCUMULATE : 0;
     switch (op->kind) {
     case OP_REDUCE_SCATTER:
-        return comm_reduce_scatter(zero->comm, dtype, to, zero->ranges, count, flags, healthy, stat, err);
+        return comm_reduce_scatter(zero->comm, dtype, to, zero->ranges, count, op->accumulate, healthy, stat, err);
     case OP_ALL_REDUCE: return comm_all_reduce(zero->comm, dtype, zero->ranges, count, healthy, stat, err);
     default: return comm_all_gather(zero->comm, dtype, zero->ranges, count, healthy, stat, err);
     }
@@ -156,19 +143,12 @@ static int agree(struct zero *zero, const struct schedule *schedule, bool health
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy,
                      struct op_stat *stat, struct error *err)
 {
-    struct comm_stat moved = {.healthy = true};
-    int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &moved, err)
-                                      : run_collective(zero, schedule, op, healthy, &moved, err);
+    *stat = (struct op_stat){.moved.healthy = true};
+    int status = op->kind == OP_AGREE ? agree(zero, schedule, healthy, &stat->moved, err)
+                                      : run_collective(zero, schedule, op, healthy, &stat->moved, err);
     const enum traffic kind = op_traffic(op->kind);
     zero->trace.traffic[kind].count++;
-    for (int link = 0; link < 2; link++) zero->trace.traffic[kind].sent_bytes[link] += moved.sent_bytes[link];
-    *stat = (struct op_stat){.peers_ns = moved.peers_ns,
-                             .arrival_ns = moved.arrival_ns,
-                             .meeting = moved.meeting,
-                             .meetings = moved.meetings,
-                             .sent_bytes = {[LINK_INTRA] = moved.sent_bytes[0], [LINK_INTER] = moved.sent_bytes[1]},
-                             .link_ns = {[LINK_INTRA] = moved.link_ns[0], [LINK_INTER] = moved.link_ns[1]},
-                             .healthy = moved.healthy};
+    for (int link = 0; link < 2; link++) zero->trace.traffic[kind].sent_bytes[link] += stat->moved.sent_bytes[link];
     return status;
 }
 
@@ -177,7 +157,6 @@ int zero_spread(struct zero *zero, const struct schedule *owners, const struct b
 {
     const int64_t slice = shard_elems(zero->model.units[to->unit].elems, zero->ranks);
     char *const place = zero_place(zero, to);
-    struct comm_stat stat = {0};
     int64_t first, end;
     buffer_range(of, &zero->model, to, zero->rank, &first, &end);
     for (int s = 0; s < zero->ranks; s++) {
@@ -189,6 +168,6 @@ int zero_spread(struct zero *zero, const struct schedule *owners, const struct b
                                .source = source,
                                .destination = wanted ? place + (at - first) * dtype_bytes(to->dtype) : NULL};
     }
-    int status = comm_all_gather(zero->comm, to->dtype, zero->ranges, zero->ranks, true, &stat, err);
+    int status = comm_all_gather(zero->comm, to->dtype, zero->ranges, zero->ranks, true, NULL, err);
     return status ? status : mover_finish(zero->movers[LANE_COMM], err);
 }

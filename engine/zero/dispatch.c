@@ -57,7 +57,7 @@ static void name_work(const struct zero *zero, const struct op *op)
     char what[64], name[128];
     op_describe(what, sizeof what, op, &zero->model);
     snprintf(name, sizeof name, "%s, %sstep %d, rank %d", what, zero->step.purpose == PURPOSE_TRAIN ? "" : "before ",
-             (int)zero->progress.steps + 1, zero->rank);
+             (int)zero->progress.steps_done + 1, zero->rank);
     zero->device->name_work(name);
 }
 
@@ -72,8 +72,8 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
     if (op->lane == LANE_COMPUTE && zero->config->topology.device_flops > 0)
         stat->flops = op_flops(schedule, &zero->model, op);
     if (!status && op->lane == LANE_COMPUTE) status = kernels_check(zero->kernels, err);
-    if (!status && stat->healthy && schedule == &zero->plan.schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update)
-        zero->pending.done[op - schedule->ops] = 1;
+    const bool delays = schedule == &zero->plan.schedules[PURPOSE_TRAIN] && schedule->knobs.delayed_update;
+    if (!status && stat->moved.healthy && delays) zero->pending.done[op - schedule->ops] = 1;
     return status;
 }
 
@@ -86,10 +86,6 @@ int zero_finish_op(void *user, const struct op *op, struct error *err)
 int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err)
 {
     const struct zero *zero = user;
-    struct comm_stat waited = {.meeting = stat->meeting, .meetings = stat->meetings};
-    if (op->lane != LANE_COMM || waited.meetings == 0) return STATUS_OK;
-    int status = comm_waited(zero->comm, &waited, err);
-    stat->peers_ns = waited.peers_ns;
-    stat->arrival_ns = waited.arrival_ns;
-    return status;
+    (void)op;
+    return comm_waited(zero->comm, &stat->moved, err);
 }

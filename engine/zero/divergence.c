@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/base/dtype.h"
+#include "engine/base/words.h"
 #include "engine/zero/internal.h"
 #include "kernels/kernels.h"
 
@@ -38,11 +38,6 @@ static double squares_of(const struct zero *zero, int b, int64_t first, int64_t 
     const struct buffer *buffer = &schedule->buffers[b];
     struct kernels *kernels = buffer->tier == TIER_DEVICE ? zero->kernels : zero->host_kernels;
     return kernels_sum_squares(kernels, buffer->dtype, zero_at(zero, schedule, b, first), end - first);
-}
-
-static bool gradient_is_finite(const struct zero *zero, int u, int64_t first, int64_t end)
-{
-    return isfinite(squares_of(zero, zero->plan.schedules[PURPOSE_TRAIN].layout[u].gradient, first, end));
 }
 
 /* The bits of the lowest float that rounds to inf: in bf16 and fp16 half a step above the largest finite value. */
@@ -104,7 +99,7 @@ static int is_finite(const struct zero *zero, enum look look, int u, int64_t fir
                                                    [LOOK_STATE_2] = STATE_2,
                                                    [LOOK_PENDING] = STATE_PENDING};
     if (look != LOOK_GRADIENT) return array_is_finite(zero, u, arrays[look], first, end, finite, err);
-    *finite = gradient_is_finite(zero, u, first, end);
+    *finite = isfinite(squares_of(zero, zero->plan.schedules[PURPOSE_TRAIN].layout[u].gradient, first, end));
     return STATUS_OK;
 }
 
@@ -159,17 +154,15 @@ static void name(const struct zero *zero, int32_t number, struct zero_divergence
     *found = (struct zero_divergence){.of = ""};
     if (number == NOTHING) return;
     found->of = of[number / tensors];
-    snprintf(found->tensor, sizeof found->tensor, "%s %s", unit->name,
-             unit->tensors[tensor % UNIT_TENSORS_MAX].name);
+    snprintf(found->tensor, sizeof found->tensor, "%s %s", unit->name, unit->tensors[tensor % UNIT_TENSORS_MAX].name);
 }
 
 /* Collective. gradients: also search the gradients of the last step, which still exist. */
 static int find(struct zero *zero, bool gradients, struct zero_divergence *found, struct error *err)
 {
     int32_t mine = NOTHING, all[zero->ranks];
-    struct comm_stat stat = {0};
     int status = look_through(zero, gradients, &mine, err);
-    if (!status) status = comm_exchange(zero->comm, &mine, all, sizeof mine, &stat, err);
+    if (!status) status = comm_exchange(zero->comm, &mine, all, sizeof mine, NULL, err);
     for (int r = 0; r < zero->ranks && !status; r++)
         if (all[r] < mine) mine = all[r];
     name(zero, status ? NOTHING : mine, found);
@@ -180,10 +173,9 @@ static int find(struct zero *zero, bool gradients, struct zero_divergence *found
 
 static void append_tensor(struct zero_divergence *found)
 {
-    const size_t at = strlen(found->text);
     if (*found->tensor)
-        snprintf(found->text + at, sizeof found->text - at, "; first tensor that is not finite: %s of %s", found->of,
-                 found->tensor);
+        text_append(found->text, sizeof found->text, "; first tensor that is not finite: %s of %s", found->of,
+                    found->tensor);
 }
 
 static double without_sign_of_nan(double value)
@@ -204,9 +196,7 @@ static void explain(const struct zero *zero, const struct zero_result *result, s
     else
         snprintf(text, room, "gradients overflow fp16 at the smallest loss scale, %g (fp16.min_loss_scale)",
                  zero->progress.scaler.scale);
-    const size_t at = strlen(text);
-    if (result->lone_rank >= 0)
-        snprintf(text + at, room - at, "; only rank %d's own loss is not finite", result->lone_rank);
+    if (result->lone_rank >= 0) text_append(text, room, "; only rank %d's own loss is not finite", result->lone_rank);
 }
 
 int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err)

@@ -146,11 +146,6 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
     return executor->status;
 }
 
-void executor_set_rings(struct executor *executor, struct trace_ring *const rings[LANES])
-{
-    memcpy(executor->host.rings, rings, sizeof executor->host.rings);
-}
-
 void executor_drop_rest(struct executor *executor)
 {
     atomic_store(&executor->drop_rest, 1);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "engine/base/gate.h"
+#include "engine/comm/comm.h"
 #include "engine/memory/aio.h"
 #include "engine/memory/memory.h"
 #include "engine/plan/schedule.h"
@@ -23,15 +24,10 @@
 struct executor;
 
 struct op_stat {
-    uint64_t peers_ns, arrival_ns; /* time waited for other ranks; the part until the last rank arrived */
-    uint64_t meeting;              /* GPUs: number of the collective's first device meeting */
-    int meetings;                  /* how many; comm_waited() turns both into the two times above */
-    uint64_t sent_bytes[LINKS];
-    uint64_t link_ns[LINKS];       /* time in which each link was in use; all 0: not measured */
+    struct comm_stat moved; /* also of copies between tiers. link_ns all 0: not measured. comm_waited() turns its meetings into times */
     struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: there was none */
     bool io_direct;     /* the transfer bypassed the page cache */
     double flops;       /* planned floating-point operations */
-    bool healthy;
 };
 
 /* A device on which lanes work. Each function may be NULL: then there is nothing to do. */
@@ -48,7 +44,7 @@ struct executor_device {
 struct executor_host {
     void *user;
     struct memory *memory;
-    struct trace_ring *rings[LANES];
+    struct trace_ring *const *rings; /* by lane; they may change between runs */
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK makes the run broken (a dead rank, an
      * error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
@@ -64,21 +60,31 @@ struct executor_host {
     struct gate *gate;
     /* Called on the compute lane, instead of sleeping at the closed gate, when this rank has finished all operations before
      * `next`. Returns when the gate may have been raised. */
-    void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
+    void (*at_gate)(void *gate_user, const struct schedule *schedule, uint32_t next);
+    void *gate_user;
     /* Called a few times a second on the communication lane while it waits at the gate. False: the run has failed. */
     bool (*alive)(void *user);
     /* Called on a lane when the rank begins to be held, before operation `next` of this lane, and when it goes on. */
     void (*held)(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool held);
 };
 
-struct take_failure { bool failed; int op; enum tier tier; enum category category; uint64_t wanted_bytes; struct memory_snapshot memory; char text[256]; };
+struct zero_shortage { /* why a take failed */
+    bool failed;
+    int rank, op;        /* rank: known once the ranks have agreed. op -1: not in a step */
+    uint64_t also_ranks; /* a bit for each other rank where one failed; likewise */
+    enum tier tier;
+    enum category category;
+    uint64_t wanted_bytes, budget_bytes;
+    struct memory_snapshot memory; /* of that rank */
+    char text[256];
+};
 
 /* Of a take of `buffer` by operation `op` (-1: none), with the memory as it is now. */
-struct take_failure take_failure_of(const struct memory *memory, int op, const struct buffer *buffer, const struct error *why);
+struct zero_shortage take_failure_of(const struct memory *memory, int op, const struct buffer *buffer, const struct error *why);
 
 struct executor_result {
     bool failed;
-    struct take_failure take; /* take.failed: a take failed on this rank, not (only) on a peer */
+    struct zero_shortage take; /* take.failed: a take failed on this rank, not (only) on a peer */
     uint64_t gate_ns;        /* time that the compute lane waited at the closed gate */
 };
 
@@ -94,9 +100,6 @@ int executor_run(struct executor *executor, const struct schedule *schedule, uin
  * gradients counts as least_ns at least, before it is stretched. Time in which a collective waits for later ranks is not
  * stretched, because those ranks are slowed themselves. */
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
-
-/* The rings that take the records of later runs. */
-void executor_set_rings(struct executor *executor, struct trace_ring *const rings[LANES]);
 
 /* Drops the rest of the step: later operations marked droppable are skipped. Called by an operation. */
 void executor_drop_rest(struct executor *executor);

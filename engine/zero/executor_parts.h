@@ -63,7 +63,7 @@ struct executor {
     int held_room, ops_room;
     _Atomic int failed, broken, drop_rest;
     _Atomic int is_held;      /* reported as held (gate.h) and not as released */
-    struct take_failure take; /* written by the first lane that fails */
+    struct zero_shortage take; /* written by the first lane that fails */
     struct error error;       /* written by the first lane that breaks */
     int status;
     uint64_t gate_ns; /* written by the compute lane */

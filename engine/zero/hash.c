@@ -141,7 +141,6 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     const struct optimizer_info *keeps = &optimizer_table[zero->model.optimizer];
     const char *const names[ARRAYS] = {"parameters", "master weights", keeps->state[0], keeps->state[1]};
     uint64_t own[ARRAYS] = {0}, held[ARRAYS] = {0}, all[zero->ranks][ARRAYS], sums[ARRAYS] = {0}, theirs[ARRAYS] = {0};
-    struct comm_stat stat = {0};
     bool is_whole[ARRAYS] = {0};
     int status = STATUS_OK;
     for (int u = 0; u < zero->model.unit_count && !status; u++) {
@@ -152,7 +151,7 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
         }
     }
     if (status) return status;
-    status = comm_exchange(zero->comm, own, all, sizeof own, &stat, err);
+    status = comm_exchange(zero->comm, own, all, sizeof own, NULL, err);
     if (status) return status;
     *hash = 0;
     for (int a = 0; a < ARRAYS; a++) {
@@ -166,7 +165,7 @@ int zero_state_hash(struct zero *zero, uint64_t *hash, struct error *err)
     int32_t differs = -1, verdicts[zero->ranks];
     for (int a = ARRAYS - 1; a >= 0; a--)
         if (held[a] != theirs[a]) differs = a;
-    status = comm_exchange(zero->comm, &differs, verdicts, sizeof differs, &stat, err);
+    status = comm_exchange(zero->comm, &differs, verdicts, sizeof differs, NULL, err);
     for (int r = 0; r < zero->ranks && status == STATUS_OK; r++)
         if (verdicts[r] >= 0)
             status = error_set(err, STATUS_CHECK, "rank %d's copy of the %s differs from what the owners hold", r,

@@ -4,7 +4,6 @@
 #include "engine/gpt/gpt.h"
 #include "engine/memory/mover.h"
 #include "engine/optim/learning_rate.h"
-#include "engine/optim/loss_scale.h"
 #include "engine/zero/executor.h"
 #include "engine/zero/plan_records.h"
 #include "engine/zero/zero.h"
@@ -39,8 +38,6 @@ struct zero {
     const struct data *data;
     const struct state_source *source;
     struct gate *gate;
-    void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
-    void *gate_user;
 
     /* Where operations run, and memory. */
     struct executor *executor;
@@ -70,14 +67,8 @@ struct zero {
 
     bool ready; /* the lasting state exists */
     bool spoils; /* zero_spoil(): the next forward of a training step writes NaN into its output */
-    struct { /* of the whole run; zero_progress() returns it */
-        int64_t steps, samples;
-        int64_t updates; /* steps that were not skipped; the learning rate schedule counts these */
-        int skips;       /* skipped steps in a row; while the initial fp16 loss scale is still being lowered, they do not count */
-        struct loss_scaler scaler;
-    } progress;
-    struct { /* gradients in the host tier with which the next step will update */
-        bool there;
+    struct zero_progress progress; /* of the whole run. skips: not counted while the initial fp16 loss scale is still being lowered */
+    struct { /* gradients in the host tier with which the next step will update, if progress.pending */
         struct update_of update;
         unsigned char *done; /* by operation of the training schedule: it has run, or was sent to the device, in this step */
     } pending;
@@ -91,8 +82,8 @@ struct zero {
         struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* result of the agreement */
         bool spoiled_blocks;   /* something that was quantized was not finite: blocks hold 0 in its place */
         float gradient_factor; /* clipping, known after the agreement */
-        struct take_failure swap_failure;   /* of the NVMe tier, before the update */
-        struct take_failure update_failure; /* foreseen by zero_update_fits() */
+        struct zero_shortage swap_failure;   /* of the NVMe tier, before the update */
+        struct zero_shortage update_failure; /* foreseen by zero_update_fits() */
         uint64_t waited_ns; /* since the last step */
         uint64_t gate_ns;  /* waited at the gate in the last run */
     } step;
@@ -148,21 +139,15 @@ int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct
 /* Runs one operation outside a step, on the calling thread, with its takes and gives. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
-/* host_mailbox.c: makes it large enough for all schedules; clears numbers at the start of a run. */
-int zero_make_mailbox(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err);
-void zero_clean_mailbox(struct zero *zero);
-void zero_release_mailbox(struct zero *zero);
+void zero_clean_mailbox(struct zero *zero); /* its numbers, at the start of a run */
 
 /* runs_ahead.c: computes whole_bytes, once for the schedules in force; whether lanes may run ahead of the device in schedule `which`. */
 void zero_compute_whole_bytes(struct zero *zero);
 bool zero_runs_ahead(struct zero *zero, int which);
 
-/* delayed.c: whether the schedules in force delay updates, and whether they should begin to; zero_note_pending() says after a step
- * whether it left gradients for an update. zero_apply_pending() runs the pending update now, with the operations of a schedule
- * that has the layout in force. */
+/* zero.c: whether the schedules in force delay updates. zero_apply_pending() runs the pending update now, with the operations of a
+ * schedule that has the layout in force. */
 bool zero_is_delayed(const struct zero *zero);
-bool zero_delay_is_due(const struct zero *zero);
-void zero_note_pending(struct zero *zero, bool updates);
 int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 
 /* operations.c: each runs one operation of the compute lane or the host lane. */
@@ -239,7 +224,7 @@ int zero_fill_tails(struct zero *zero, const struct schedule *schedule, struct e
 
 /* shortage.c, between steps: ranks exchange whether a take failed. *failed: true on every rank if one did; *shortage then describes
  * the failure of the lowest rank on which a take failed. */
-int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
+int zero_agree_on_failure(struct zero *zero, const struct zero_shortage *mine, bool *failed, struct zero_shortage *shortage, struct error *err);
 /* shortage.c: zero_compute_update_peaks() computes update_peak_bytes, once for the schedules in force. zero_update_fits(), before an
  * agreement: false if the update does not fit the budgets or the device; update_failure says why. */
 void zero_compute_update_peaks(struct zero *zero);
@@ -254,6 +239,6 @@ struct quantize_error;
 void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems, const struct quantize_error *error);
 void zero_record_budgets(struct zero *zero);
 /* An event, on the lane's ring: this rank is held (gate.h) before operation `next` of the lane, or goes on with it. */
-void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held);
+void zero_record_held(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool is_held);
 void zero_record_step_begin(struct zero *zero, uint32_t schedule);
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t schedule, uint64_t paused_ns);

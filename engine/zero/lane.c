@@ -29,7 +29,7 @@ static void pass_gate(struct executor *executor, enum lane lane, uint32_t number
     for (uint32_t limit; number >= (limit = gate_limit(host->gate));) {
         if (is_callers(executor, lane) && host->at_gate) {
             finish_before(executor, limit);
-            if (gate_limit(host->gate) == limit) host->at_gate(host->user, executor->schedule, limit);
+            if (gate_limit(host->gate) == limit) host->at_gate(host->gate_user, executor->schedule, limit);
         } else {
             bool watches = lane == LANE_COMM && host->alive;
             gate_wait(host->gate, number, watches ? look_ns : 0);
@@ -79,15 +79,16 @@ void lane_break(struct executor *executor, const struct error *err)
 
 /* ---- memory ---- */
 
-struct take_failure take_failure_of(const struct memory *memory, int op, const struct buffer *buffer,
-                                    const struct error *why)
+struct zero_shortage take_failure_of(const struct memory *memory, int op, const struct buffer *buffer,
+                                     const struct error *why)
 {
-    struct take_failure failure = {.failed = true,
-                                   .op = op,
-                                   .tier = buffer->tier,
-                                   .category = buffer->category,
-                                   .wanted_bytes = (uint64_t)buffer->bytes};
+    struct zero_shortage failure = {.failed = true,
+                                    .op = op,
+                                    .tier = buffer->tier,
+                                    .category = buffer->category,
+                                    .wanted_bytes = (uint64_t)buffer->bytes};
     memory_snapshot(memory, &failure.memory);
+    failure.budget_bytes = failure.memory.budget_bytes[buffer->tier];
     snprintf(failure.text, sizeof failure.text, "%.255s", why->text);
     return failure;
 }
@@ -144,7 +145,7 @@ void lane_work(struct executor *executor, struct flight *flight, bool healthy)
     if (!healthy && flight->op->lane != LANE_COMM) return;
     if (executor->host.run(executor->host.user, executor->schedule, flight->op, healthy, &flight->stat, &err))
         lane_break(executor, &err);
-    if (!flight->stat.healthy) atomic_store(&executor->failed, 1);
+    if (!flight->stat.moved.healthy) atomic_store(&executor->failed, 1);
 }
 
 /* Returns the time at which it ended. */
@@ -177,7 +178,7 @@ static void lane_run_op(struct executor *executor, struct lane_state *lane, cons
 {
     pass_gate(executor, lane->lane, op_index(executor, op));
     if (gate_holds(executor->host.gate, executor->host.rank)) stand_held(executor, lane->lane, op_index(executor, op));
-    struct flight flight = {.op = op, .stat = {.healthy = true}, .issued_ns = clock_ns()};
+    struct flight flight = {.op = op, .stat.moved.healthy = true, .issued_ns = clock_ns()};
     wait_for_dependencies(executor, &flight);
     lane_conclude(executor, lane, op, lane_skips(executor, op) ? clock_ns() : run_and_record(executor, &flight), 0);
 }

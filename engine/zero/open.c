@@ -17,12 +17,6 @@ static void op_ended(void *user, const struct op *op, uint64_t took_ns, const ui
     for (int link = 0; link < LINKS; link++) zero->trace.traffic[op_traffic(op->kind)].link_ns[link] += link_ns[link];
 }
 
-static void at_gate(void *user, const struct schedule *schedule, uint32_t next)
-{
-    const struct zero *zero = user;
-    zero->at_gate(zero->gate_user, schedule, next);
-}
-
 /* Other ranks' lanes may wait for a failed device, and this rank's communication lane for those ranks. */
 static void broke(void *user, const struct error *err)
 {
@@ -36,11 +30,6 @@ static bool alive(void *user)
     return comm_check(zero->comm, NULL) == STATUS_OK;
 }
 
-static void held(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool is_held)
-{
-    zero_record_held(user, lane, &schedule->ops[next], next, is_held);
-}
-
 /* The compute lane's kernels. If they are a device's, also kernels for host memory. */
 static int make_kernels(struct zero *zero, struct error *err)
 {
@@ -49,7 +38,7 @@ static int make_kernels(struct zero *zero, struct error *err)
                           NULL, err);
 }
 
-static int open_parts(struct zero *zero, struct error *err)
+static int open_parts(struct zero *zero, const struct zero_options *options, struct error *err)
 {
     const struct config *config = zero->config;
     struct memory_ranges ranges = {0};
@@ -71,22 +60,73 @@ static int open_parts(struct zero *zero, struct error *err)
     struct executor_host host = {.user = zero,
                                  .single_rank = zero->ranks == 1 && !zero->device,
                                  .memory = zero->memory,
+                                 .rings = zero->trace.rings,
                                  .run = zero_run_op,
                                  .ended = op_ended,
                                  .rank = (uint16_t)zero->rank,
                                  .links = config->topology.links,
                                  .device_flops = &config->topology.device_flops,
                                  .gate = zero->gate,
-                                 .at_gate = zero->at_gate ? at_gate : NULL,
+                                 .at_gate = options->at_gate,
+                                 .gate_user = options->gate_user,
                                  .alive = alive,
-                                 .held = held};
-    memcpy(host.rings, zero->trace.rings, sizeof host.rings);
+                                 .held = zero_record_held};
     if (zero->device) {
         host.device = (struct executor_device){.finish = zero_finish_op, .settle = zero_settle_op, .broke = broke};
         memcpy(host.device.streams, zero->device->streams, sizeof host.device.streams);
     }
     return executor_create(&zero->executor, &host, err);
 }
+
+/* ---- the mailbox: the agreement reads it when all operations that write it have ended, so no operation of forward and
+ * backward waits for a number ---- */
+
+/* Tokens and targets of all micro-steps: every load of a step has its own place. */
+static uint64_t tokens_bytes(const struct schedule *schedule)
+{
+    return (uint64_t)schedule->micro_steps * (uint64_t)schedule->B * (uint64_t)schedule->T * 2 * sizeof(int32_t);
+}
+
+static void release_mailbox(struct zero *zero)
+{
+    const struct pages *pages = zero->device ? zero->device->pages : NULL;
+    if (zero->mailbox.pinned) pages->unpin(pages->user, zero->mailbox.memory, zero->mailbox.bytes);
+    free(zero->mailbox.memory);
+    zero->mailbox = (struct host_mailbox){0};
+}
+
+static int make_mailbox(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
+{
+    uint64_t tokens = 0;
+    int micro_steps = 1;
+    for (int s = 0; s < SCHEDULES; s++) {
+        if (schedules[s].op_count && schedules[s].micro_steps > micro_steps) micro_steps = schedules[s].micro_steps;
+        if (zero->device && schedules[s].op_count && tokens_bytes(&schedules[s]) > tokens)
+            tokens = tokens_bytes(&schedules[s]);
+    }
+    const uint64_t numbers = (uint64_t)zero->model.unit_count * sizeof(double) + (uint64_t)micro_steps * sizeof(float),
+                   bytes = round_up(numbers + tokens, PAGE_BYTES);
+    if (bytes > zero->mailbox.bytes) {
+        release_mailbox(zero);
+        void *memory = aligned_alloc(PAGE_BYTES, bytes);
+        if (!memory) return error_set(err, STATUS_RUN, "no memory for a step's tokens and losses");
+        memset(memory, 0, bytes);
+        zero->mailbox = (struct host_mailbox){.memory = memory, .bytes = bytes};
+        const struct pages *pages = zero->device ? zero->device->pages : NULL;
+        zero->mailbox.pinned = pages && pages->pin && pages->pin(pages->user, memory, bytes, NULL) == STATUS_OK;
+    }
+    zero->mailbox.unit_squares = zero->mailbox.memory;
+    zero->mailbox.losses = (float *)(zero->mailbox.unit_squares + zero->model.unit_count);
+    zero->mailbox.tokens = (int32_t *)(zero->mailbox.losses + micro_steps);
+    return STATUS_OK;
+}
+
+void zero_clean_mailbox(struct zero *zero)
+{
+    memset(zero->mailbox.memory, 0, (size_t)((char *)zero->mailbox.tokens - (char *)zero->mailbox.memory));
+}
+
+/* ---- room for schedules ---- */
 
 /* Room for the most parts of a collective: every piece cut at every shard border. */
 static int make_room_for_parts(struct zero *zero, const struct schedule schedules[SCHEDULES], struct error *err)
@@ -124,7 +164,7 @@ int zero_make_room(struct zero *zero, const struct schedule schedules[SCHEDULES]
 {
     int status = make_room_for_parts(zero, schedules, err);
     if (status == STATUS_OK) status = make_host_kernels(zero, &schedules[PURPOSE_TRAIN], err);
-    return status == STATUS_OK ? zero_make_mailbox(zero, schedules, err) : status;
+    return status == STATUS_OK ? make_mailbox(zero, schedules, err) : status;
 }
 
 void zero_release_schedules(struct schedule schedules[SCHEDULES])
@@ -156,32 +196,20 @@ void zero_adopt(struct zero *zero, const struct config_zero *knobs, struct sched
     zero_record_plan(zero);
 }
 
+/* A static loss scale is the configuration's. */
 static void adopt_progress(struct zero *zero, const struct zero_progress *progress)
 {
-    zero->progress.steps = progress->steps_done;
-    zero->progress.samples = progress->samples;
-    zero->progress.updates = progress->updates;
-    zero->progress.skips = progress->skips;
-    zero->pending.there = progress->pending;
+    const struct loss_scaler initial = zero->progress.scaler;
+    zero->progress = *progress;
+    zero->progress.scaler.options = initial.options;
     zero->pending.update = (struct update_of){progress->pending_factor,
                                               learning_rate_at(zero->config, progress->updates - 1), progress->updates};
-    if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) return; /* a static scale is the config's */
-    zero->progress.scaler.scale = progress->scaler.scale;
-    zero->progress.scaler.iteration = progress->scaler.iteration;
-    zero->progress.scaler.last_overflow = progress->scaler.last_overflow;
-    zero->progress.scaler.hysteresis = progress->scaler.hysteresis;
+    if (progress->scaler.scale <= 0 || zero->config->fp16.loss_scale > 0) zero->progress.scaler = initial;
 }
 
 struct zero_progress zero_progress(const struct zero *zero)
 {
-    return (struct zero_progress){zero->progress.steps,
-                                  zero->progress.updates,
-                                  zero->progress.samples,
-                                  zero->pending.there,
-                                  zero->pending.there ? zero->pending.update.factor : 0,
-                                  {zero->progress.scaler.scale, zero->progress.scaler.iteration,
-                                   zero->progress.scaler.last_overflow, zero->progress.scaler.hysteresis},
-                                  zero->progress.skips};
+    return zero->progress;
 }
 
 int zero_open(struct zero **out, const struct zero_options *options, struct zero_shortage *shortage, struct error *err)
@@ -195,8 +223,6 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     const struct comm_layout *layout = comm_layout(options->comm);
     zero->config = options->config;
     zero->gate = options->gate;
-    zero->at_gate = options->at_gate;
-    zero->gate_user = options->gate_user;
     zero->source = options->source;
     zero->device = options->device;
     if (zero->device) memcpy(zero->movers, zero->device->movers, sizeof zero->movers);
@@ -213,7 +239,7 @@ int zero_open(struct zero **out, const struct zero_options *options, struct zero
     loss_scaler_init(&zero->progress.scaler, &options->config->fp16);
     if (zero->source) adopt_progress(zero, &zero->source->progress);
     int status = zero->step.agreed && zero->sampler.tokens && zero->sampler.logits
-                     ? open_parts(zero, err)
+                     ? open_parts(zero, options, err)
                      : error_set(err, STATUS_RUN, "no memory for a rank");
     if (status == STATUS_OK) status = zero_plan(zero, &options->config->zero, schedules, err);
     if (status == STATUS_OK) {
@@ -240,7 +266,7 @@ void zero_close(struct zero *zero)
     free(zero->sampler.tokens);
     free(zero->sampler.logits);
     free(zero->step.agreed);
-    zero_release_mailbox(zero);
+    release_mailbox(zero);
     free(zero->pending.done);
     free(zero->ranges);
     free(zero);

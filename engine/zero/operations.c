@@ -119,7 +119,8 @@ static int draw_token(struct zero *zero, const struct gpt *gpt, const struct gpt
     double sum = 0, temperature = sampler->temperature > 0 ? sampler->temperature : 1e-6;
     for (int v = 0; v < V; v++) sum += exp((double)(row[v] - highest) / temperature);
     double place =
-        rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->progress.steps, sampler->draw++) * sum;
+        rng_uniform(zero->config->data.seed, 0x73616d706c65u + (uint64_t)zero->progress.steps_done, sampler->draw++) *
+        sum;
     int v = 0;
     while (v < V - 1 && (place -= exp((double)(row[v] - highest) / temperature)) > 0) v++;
     sampler->next = v;

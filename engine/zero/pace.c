@@ -12,7 +12,7 @@ static void sleep_until(struct gate *gate, uint64_t when_ns)
 }
 
 /* Time of the bytes over a paced link. */
-static double paced_link_ns(const struct executor *executor, const struct op_stat *stat, int link)
+static double paced_link_ns(const struct executor *executor, const struct comm_stat *stat, int link)
 {
     const struct config_link *paced = &executor->host.links[link];
     if (stat->sent_bytes[link] == 0) return 0;
@@ -22,18 +22,11 @@ static double paced_link_ns(const struct executor *executor, const struct op_sta
 }
 
 /* That of the slowest link used. */
-static double link_ns(const struct executor *executor, const struct op_stat *stat)
+static double link_ns(const struct executor *executor, const struct comm_stat *stat)
 {
     double most_ns = 0;
     for (int link = 0; link < LINKS; link++) most_ns = fmax(most_ns, paced_link_ns(executor, stat, link));
     return most_ns;
-}
-
-/* Time of the floating-point operations on a paced device. */
-static double device_ns(const struct executor *executor, const struct op_stat *stat)
-{
-    const double *flops = executor->host.device_flops;
-    return flops && *flops > 0 ? stat->flops / *flops * 1e9 : 0;
 }
 
 /* The time to stretch: the thread's CPU time, because ranks may share CPUs, and time taken by other ranks must not be stretched
@@ -42,8 +35,9 @@ static double device_ns(const struct executor *executor, const struct op_stat *s
 static double counted_ns(const struct executor *executor, const struct flight *flight, uint64_t took_ns,
                          uint64_t worked_ns)
 {
-    const struct op_stat *stat = &flight->stat;
-    const double paced_ns = fmax(link_ns(executor, stat), device_ns(executor, stat));
+    const struct comm_stat *stat = &flight->stat.moved;
+    const double *flops = executor->host.device_flops; /* of a paced device */
+    const double paced_ns = fmax(link_ns(executor, stat), flops && *flops > 0 ? flight->stat.flops / *flops * 1e9 : 0);
     double counted = (double)(stat->sent_bytes[LINK_INTER] ? took_ns : worked_ns);
     if (counted < paced_ns) counted = paced_ns;
     if (counted < (double)executor->least_ns && op_is_followed(flight->op)) counted = (double)executor->least_ns;
@@ -52,7 +46,7 @@ static double counted_ns(const struct executor *executor, const struct flight *f
 
 uint64_t executor_pace(struct executor *executor, const struct flight *flight)
 {
-    const uint64_t now_ns = clock_ns(), began_ns = flight->started_ns + flight->stat.arrival_ns,
+    const uint64_t now_ns = clock_ns(), began_ns = flight->started_ns + flight->stat.moved.arrival_ns,
                    took_ns = now_ns - began_ns;
     const uint64_t worked_ns = executor->slow_motion > 1 ? clock_worked_ns() - flight->worked_ns : 0;
     const double longest_ns = 1e18; /* thirty years: the time of a very slow link could overflow the clock */
@@ -66,7 +60,7 @@ uint64_t executor_pace(struct executor *executor, const struct flight *flight)
  * between tiers, devices), what is left of the operation without the wait for other ranks is shared by bytes. Control messages are waits. */
 void executor_tell_ended(const struct executor *executor, const struct flight *flight, uint64_t took_ns)
 {
-    const struct op_stat *stat = &flight->stat;
+    const struct comm_stat *stat = &flight->stat.moved;
     const double slow = executor->slow_motion > 1 ? executor->slow_motion : 1,
                  left_ns = flight->op->kind == OP_AGREE
                                ? 0

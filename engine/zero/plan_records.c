@@ -25,29 +25,26 @@ void records_of_schedule(const struct planned_step *step, const struct record_ou
     free(json);
 }
 
+static void put_predicted(const struct planned_step *step, const struct record_output *taker, int tier, int category,
+                          const int64_t bytes[3])
+{
+    put(taker, (struct trace_record){.kind = TRACE_PREDICTED,
+                                     .predicted = {step->number, (uint8_t)tier, (uint8_t)category, (uint64_t)bytes[0],
+                                                   (uint64_t)bytes[1], (uint64_t)bytes[2]}});
+}
+
 void records_of_memory(const struct planned_step *step, const struct record_output *taker)
 {
-    struct footprint of, *footprint = &of;
-    struct trace_record record = {.kind = TRACE_PREDICTED};
-    footprint_of(footprint, step->schedule);
+    struct footprint of;
+    footprint_of(&of, step->schedule);
     for (int tier = 0; tier < TIERS; tier++) {
+        const int64_t all[] = {of.peak_bytes[tier], of.peak_bytes[tier], of.resting_bytes[tier]};
         for (int c = 0; c < CATEGORIES; c++) {
-            if (footprint->category[tier][c].peak_bytes == 0) continue;
-            record.predicted = (struct trace_of_predicted){step->number,
-                                                           (uint8_t)tier,
-                                                           (uint8_t)c,
-                                                           (uint64_t)footprint->category[tier][c].peak_bytes,
-                                                           (uint64_t)footprint->category[tier][c].at_peak_bytes,
-                                                           (uint64_t)footprint->category[tier][c].resting_bytes};
-            put(taker, record);
+            const int64_t own[] = {of.category[tier][c].peak_bytes, of.category[tier][c].at_peak_bytes,
+                                   of.category[tier][c].resting_bytes};
+            if (own[0]) put_predicted(step, taker, tier, c, own);
         }
-        record.predicted = (struct trace_of_predicted){step->number,
-                                                       (uint8_t)tier,
-                                                       255,
-                                                       (uint64_t)footprint->peak_bytes[tier],
-                                                       (uint64_t)footprint->peak_bytes[tier],
-                                                       (uint64_t)footprint->resting_bytes[tier]};
-        put(taker, record);
+        put_predicted(step, taker, tier, 255, all);
     }
 }
 
@@ -152,8 +149,7 @@ char *run_header_json(const struct config *config, const struct model *model, co
                              : config->topology.backend == BACKEND_CUDA ? "cuda"
                                                                         : "cpu"));
     if (place->simulated_ranks) json_put(json, TRUTH("simulated", true), NUMBER("world", place->simulated_ranks));
-    if (place->gpus)
-        json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config_has_nccl(config)));
+    if (place->gpus) json_put(json, NUMBER("gpus", place->gpus), TRUTH("nccl", config_has_nccl(config)));
     json_put(json, TEXT("isa", place->isa));
     if (place->resumed) json_put(json, TEXT("resumed_from", place->resumed));
     if (data) cJSON_AddItemToObject(json, "data", data_json(data));

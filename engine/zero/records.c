@@ -42,7 +42,7 @@ void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gr
     struct trace_record record = record_of(zero, TRACE_QUANTIZED);
     if (!elems) return;
     record.quantized = (struct trace_of_quantized){
-        (uint32_t)zero->progress.steps + 1, (uint32_t)piece->unit, gradient,       (uint64_t)elems,
+        (uint32_t)zero->progress.steps_done + 1, (uint32_t)piece->unit, gradient,       (uint64_t)elems,
         (uint64_t)error->not_finite,        error->largest,        error->squares, error->of_squares};
     trace_emit(zero->trace.rings[LANE_COMPUTE], &record);
 }
@@ -54,10 +54,11 @@ void zero_log(const struct zero *zero, int ring, const char *text)
     trace_emit(zero->trace.rings[ring], &record);
 }
 
-void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, uint32_t next, bool is_held)
+void zero_record_held(void *user, const struct schedule *schedule, enum lane lane, uint32_t next, bool is_held)
 {
+    const struct zero *zero = user;
     char what[64], said[160];
-    op_describe(what, sizeof what, op, &zero->model);
+    op_describe(what, sizeof what, &schedule->ops[next], &zero->model);
     if (is_held)
         snprintf(said, sizeof said, "injected: rank %d is held before operation %u, %s", zero->rank, next, what);
     else snprintf(said, sizeof said, "injected fault ended: rank %d is released", zero->rank);
@@ -68,7 +69,7 @@ void zero_record_held(struct zero *zero, enum lane lane, const struct op *op, ui
     char *text = cJSON_PrintUnformatted(json);
     cJSON_Delete(json);
     struct trace_record record = record_of(zero, TRACE_EVENT);
-    record.event = (struct trace_of_event){(uint32_t)zero->progress.steps + 1, {text, text ? strlen(text) : 0}};
+    record.event = (struct trace_of_event){(uint32_t)zero->progress.steps_done + 1, {text, text ? strlen(text) : 0}};
     if (text) trace_emit(zero->trace.rings[lane], &record);
     free(text);
 }
@@ -121,7 +122,6 @@ void zero_set_rings(struct zero *zero, struct trace_ring *const rings[ZERO_RINGS
 {
     static struct trace_ring *const nobody[ZERO_RINGS];
     memcpy(zero->trace.rings, rings ? rings : nobody, sizeof zero->trace.rings);
-    executor_set_rings(zero->executor, zero->trace.rings);
     memset(zero->trace.peak_bytes, 0, sizeof zero->trace.peak_bytes);
     if (anew) zero_record_plan(zero);
 }
@@ -145,19 +145,11 @@ void zero_record_step_begin(struct zero *zero, uint32_t schedule)
     struct memory_snapshot snapshot;
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
     struct trace_record record = record_of(zero, TRACE_STEP_BEGIN);
-    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->progress.steps + 1, schedule,
+    record.step_begin = (struct trace_of_step_begin){(uint32_t)zero->progress.steps_done + 1, schedule,
                                                      (uint8_t)zero->plan.schedules[PURPOSE_TRAIN].stage};
     emit(zero, &record);
     memory_snapshot(zero->memory, &snapshot);
     record_holdings(zero, &snapshot);
-}
-
-static void record_peaks(struct zero *zero)
-{
-    struct memory_snapshot snapshot;
-    memory_snapshot(zero->memory, &snapshot);
-    record_holdings(zero, &snapshot);
-    records_of_peaks(&snapshot, zero->trace.peak_bytes, &(struct record_output){emit_here, zero});
 }
 
 void zero_record_step_end(struct zero *zero, const struct zero_result *result, uint32_t number, uint64_t paused_ns)
@@ -165,7 +157,10 @@ void zero_record_step_end(struct zero *zero, const struct zero_result *result, u
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     if (!zero->trace.rings[ZERO_RING_CONTROL]) return;
     records_of_sent(zero->trace.traffic, (uint32_t)result->step, &(struct record_output){emit_here, zero});
-    record_peaks(zero);
+    struct memory_snapshot snapshot;
+    memory_snapshot(zero->memory, &snapshot);
+    record_holdings(zero, &snapshot);
+    records_of_peaks(&snapshot, zero->trace.peak_bytes, &(struct record_output){emit_here, zero});
     struct trace_record record = record_of(zero, TRACE_STEP_END);
     record.step_end = (struct trace_of_step_end){
         .step = (uint32_t)result->step,
@@ -201,7 +196,7 @@ void executor_record_begin(const struct executor *executor, const struct flight 
 void executor_record_end(const struct executor *executor, const struct flight *flight, uint64_t ended_ns,
                          uint64_t paced_ns)
 {
-    const uint64_t *sent_bytes = flight->stat.sent_bytes;
+    const uint64_t *sent_bytes = flight->stat.moved.sent_bytes;
     struct trace_record record = {.kind = TRACE_OP_END, .rank = executor->host.rank, .time_ns = ended_ns};
     record.op_end = (struct trace_of_op_end){.schedule = executor->number,
                                              .step = executor->step,
@@ -210,7 +205,7 @@ void executor_record_end(const struct executor *executor, const struct flight *f
                                              .ready_ns = flight->ready_ns,
                                              .started_ns = flight->started_ns,
                                              .waited_on = flight->waited_on,
-                                             .peers_ns = flight->stat.peers_ns,
+                                             .peers_ns = flight->stat.moved.peers_ns,
                                              .paced_ns = paced_ns,
                                              .sent_bytes = sent_bytes[LINK_INTRA] + sent_bytes[LINK_INTER] +
                                                            sent_bytes[LINK_PCIE] + sent_bytes[LINK_NVME]};

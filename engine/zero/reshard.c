@@ -58,7 +58,7 @@ static uint64_t slice_at(const struct zero *zero, const struct schedule *layout,
 static int spread_from_bounce(struct zero *zero, const struct schedule *owners, const struct buffer *to,
                               const struct schedule *of, struct error *err)
 {
-    return zero_spread(zero, owners, to, of, memory_symmetric_offset(zero->memory, CATEGORY_BUCKETS), err);
+    return zero_spread(zero, owners, to, of, memory_symmetric(zero->memory)->offset[CATEGORY_BUCKETS], err);
 }
 
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int b, struct error *err)
@@ -113,19 +113,7 @@ static int move_over_bounce(struct zero *zero, const struct move *move, struct e
     return status;
 }
 
-static int make_move(struct zero *zero, const struct move *move, struct error *err)
-{
-    if (!move->to) zero_give(zero, move->from);
-    else return goes_straight(move) ? move_straight(zero, move, err) : move_over_bounce(zero, move, err);
-    return STATUS_OK;
-}
-
 /* ---- which moves there are ---- */
-
-static bool same_place(const struct buffer *a, const struct buffer *b)
-{
-    return a->tier == b->tier && a->category == b->category && a->offset == b->offset && a->bytes == b->bytes;
-}
 
 /* Device bytes that a move gives back, less those that it takes. */
 static int64_t frees(const struct move *move)
@@ -146,8 +134,9 @@ static bool move_of(const struct schedule *from, const struct schedule *to, int 
     const bool shares = role == ROLE_MASTER && t == zero_array(to, unit, ROLE_PARAMETERS);
     if (f < 0 || (shared && shares)) return false;
     *move = (struct move){&from->buffers[f], shares ? NULL : &to->buffers[t], from, to, shared, false};
-    return shared || shares || !same_place(move->from, move->to) ||
-           (regroups(from, to) && move->to->extent == EXTENT_SHARD);
+    const struct buffer *a = move->from, *b = move->to;
+    return shared || shares || a->tier != b->tier || a->category != b->category || a->offset != b->offset ||
+           a->bytes != b->bytes || (regroups(from, to) && b->extent == EXTENT_SHARD);
 }
 
 /* In the order in which they are tried: masters that are copied before their source moves, what leaves room on the device
@@ -213,7 +202,7 @@ static bool order_moves(struct move *moves, int count)
 static bool is_remade(const struct zero *zero, const struct buffer *buffer)
 {
     if (buffer->category == CATEGORY_GATHERED) return true;
-    return buffer->category == CATEGORY_GRADIENTS && !(zero->pending.there && buffer->tier == TIER_HOST);
+    return buffer->category == CATEGORY_GRADIENTS && !(zero->progress.pending && buffer->tier == TIER_HOST);
 }
 
 struct holding {
@@ -227,24 +216,17 @@ static void hold(struct holding *holding, const struct buffer *buffer, int64_t s
     if (*live > *peak) *peak = *live;
 }
 
-/* What goes through host memory on its way to or from NVMe. */
-static void hold_window(const struct zero *zero, struct holding *holding, const struct move *move)
-{
-    const struct buffer window = {.tier = TIER_HOST, .bytes = (int64_t)zero->window_bytes};
-    if (!zero_is_on_nvme(move->from) && !zero_is_on_nvme(move->to)) return;
-    hold(holding, &window, 1);
-    hold(holding, &window, -1);
-}
-
-/* The same takes and gives as make_move(). */
+/* The same takes and gives as the move itself. */
 static void hold_move(const struct zero *zero, struct holding *holding, const struct move *move)
 {
     const bool over_bounce = move->to && !goes_straight(move);
-    const struct buffer bounce = bounce_for(zero, move->from);
+    const struct buffer bounce = bounce_for(zero, move->from),
+                        window = {.tier = TIER_HOST, .bytes = (int64_t)zero->window_bytes};
     if (over_bounce) hold(holding, &bounce, 1);
     if (over_bounce && !move->copies) hold(holding, move->from, -1);
     if (move->to) hold(holding, move->to, 1);
-    if (move->to) hold_window(zero, holding, move);
+    if (move->to && (zero_is_on_nvme(move->from) || zero_is_on_nvme(move->to)))
+        hold(holding, &window, 1), hold(holding, &window, -1);
     if (!over_bounce && !move->copies) hold(holding, move->from, -1);
     if (over_bounce) hold(holding, &bounce, -1);
 }
@@ -263,25 +245,25 @@ static struct holding widest(const struct zero *zero, const struct schedule *fro
     return holding;
 }
 
-static struct take_failure foresee(const struct zero *zero, const struct holding *holding)
+static struct zero_shortage foresee(const struct zero *zero, const struct holding *holding)
 {
     static const char *const where[TIERS] = {"on the device", "of the host tier", "on NVMe"};
-    struct take_failure failure = {.op = -1, .category = CATEGORY_PARAMETERS};
-    memory_snapshot(zero->memory, &failure.memory);
+    struct zero_shortage failure = {.op = -1};
+    struct memory_snapshot now;
+    memory_snapshot(zero->memory, &now);
     for (int tier = TIERS - 1; tier >= 0; tier--) {
-        const uint64_t budget = failure.memory.budget_bytes[tier];
-        if (!budget || (uint64_t)holding->peak_bytes[tier] <= budget) continue;
-        failure.failed = true;
-        failure.tier = (enum tier)tier;
-        failure.wanted_bytes = (uint64_t)holding->peak_bytes[tier];
-        snprintf(failure.text, sizeof failure.text, "the switch needs %lld bytes %s at its widest; the budget is %llu",
-                 (long long)holding->peak_bytes[tier], where[tier], (unsigned long long)budget);
+        const struct buffer all = {.tier = tier, .category = CATEGORY_PARAMETERS, .bytes = holding->peak_bytes[tier]};
+        struct error why;
+        if (!now.budget_bytes[tier] || (uint64_t)all.bytes <= now.budget_bytes[tier]) continue;
+        error_set(&why, STATUS_RUN, "the switch needs %lld bytes %s at its widest; the budget is %llu",
+                  (long long)all.bytes, where[tier], (unsigned long long)now.budget_bytes[tier]);
+        failure = take_failure_of(zero->memory, -1, &all, &why);
     }
     return failure;
 }
 
 /* A disk may be fuller than its budget says: blocks for all that will lie there. */
-static void reserve_disk(struct zero *zero, const struct schedule *to, struct take_failure *failure)
+static void reserve_disk(struct zero *zero, const struct schedule *to, struct zero_shortage *failure)
 {
     for (int b = 0; b < to->lasting_count && !failure->failed; b++) {
         const struct buffer *buffer = &to->buffers[b];
@@ -309,25 +291,21 @@ static int apply(struct zero *zero, const struct schedule *from, const struct sc
                  int count, struct error *err)
 {
     int status = STATUS_OK;
-    if (zero->pending.there && !to->knobs.delayed_update) status = zero_apply_pending(zero, from, err);
+    if (zero->progress.pending && !to->knobs.delayed_update) status = zero_apply_pending(zero, from, err);
     if (status == STATUS_OK) status = each_remade(zero, from, false, err);
-    for (int m = 0; m < count && status == STATUS_OK; m++) status = make_move(zero, &moves[m], err);
+    for (int m = 0; m < count && status == STATUS_OK; m++) {
+        if (!moves[m].to) zero_give(zero, moves[m].from);
+        else status = (goes_straight(&moves[m]) ? move_straight : move_over_bounce)(zero, &moves[m], err);
+    }
     if (status == STATUS_OK) status = each_remade(zero, to, true, err);
     return status == STATUS_OK ? zero_fill_tails(zero, to, err) : status;
-}
-
-static bool uses_nvme(const struct schedule *schedule)
-{
-    bool uses = false;
-    for (int b = 0; b < schedule->lasting_count; b++) uses |= zero_is_on_nvme(&schedule->buffers[b]);
-    return uses;
 }
 
 /* Slices of another grouping are gathered into memory. */
 int zero_check_switch(const struct zero *zero, const struct schedule *to, struct error *err)
 {
     const struct schedule *from = &zero->plan.schedules[PURPOSE_TRAIN];
-    if (!zero->ready || !regroups(from, to) || !(uses_nvme(from) || uses_nvme(to))) return STATUS_OK;
+    if (!zero->ready || !regroups(from, to) || !(zero_needs_storage(from) || zero_needs_storage(to))) return STATUS_OK;
     return error_set(err, STATUS_USAGE,
                      "zero_optimization.mics_shard_size: cannot change in a run while arrays lie on NVMe; offload to "
                      "cpu first, or save and resume");
@@ -338,20 +316,19 @@ int zero_reshard(struct zero *zero, const struct schedule *to, bool *failed, str
 {
     const struct schedule *from = &zero->plan.schedules[PURPOSE_TRAIN];
     struct move *moves = calloc((size_t)zero->model.unit_count * KEPT, sizeof *moves);
-    struct error local;
     if (!moves) return error_set(err, STATUS_RUN, "no memory to plan a switch");
-    if (zero->pending.there && regroups(from, to)) { /* pending gradients are of the old shards */
+    if (zero->progress.pending && regroups(from, to)) { /* pending gradients are of the old shards */
         int applied = zero_apply_pending(zero, from, err);
         if (applied) return free(moves), applied;
     }
     int count = list_moves(zero, from, to, moves);
     int status = order_moves(moves, count) ? STATUS_OK : error_set(err, STATUS_RUN, "no memory to order a switch");
     const struct holding holding = widest(zero, from, to, moves, count);
-    struct take_failure foreseen = foresee(zero, &holding);
+    struct zero_shortage foreseen = foresee(zero, &holding);
     reserve_disk(zero, to, &foreseen);
     if (status == STATUS_OK) status = zero_agree_on_failure(zero, &foreseen, failed, shortage, err);
     if (status == STATUS_OK && !*failed) {
-        status = apply(zero, from, to, moves, count, err ? err : &local);
+        status = apply(zero, from, to, moves, count, err);
         memory_reset_peaks(zero->memory);
     }
     memory_trim(zero->memory);

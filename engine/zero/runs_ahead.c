@@ -91,14 +91,6 @@ static bool commit(struct zero *zero, const struct schedule *schedule)
     return there;
 }
 
-/* If a budget is tight, unused pages of another schedule may leave no room for these; so trims and tries once more. */
-static bool commit_all(struct zero *zero, const struct schedule *schedule)
-{
-    if (commit(zero, schedule)) return true;
-    memory_trim(zero->memory);
-    return commit(zero, schedule);
-}
-
 static void tell(struct zero *zero)
 {
     char text[160];
@@ -116,7 +108,9 @@ bool zero_runs_ahead(struct zero *zero, int which)
     if (!has_streams(zero) || is_paced(zero)) return false;
     if (zero->gate && (gate_limit(zero->gate) != GATE_OPEN || gate_holds_any(zero->gate))) return false;
     if (fits_all(zero, which) && !zero->plan.ahead.refused[which]) {
-        if (commit_all(zero, schedule)) return true;
+        if (commit(zero, schedule)) return true;
+        memory_trim(zero->memory); /* of a tight budget, unused pages of another schedule may have left no room */
+        if (commit(zero, schedule)) return true;
         zero->plan.ahead.refused[which] = true; /* the GPU will hardly have more later */
         memory_trim(zero->memory);
     }

@@ -5,30 +5,18 @@
 
 #include "engine/zero/internal.h"
 
-static void describe(const struct take_failure *failure, int rank, struct zero_shortage *shortage)
-{
-    *shortage = (struct zero_shortage){.rank = rank,
-                                       .op = failure->op,
-                                       .tier = failure->tier,
-                                       .category = failure->category,
-                                       .wanted_bytes = failure->wanted_bytes,
-                                       .budget_bytes = failure->memory.budget_bytes[failure->tier],
-                                       .memory = failure->memory};
-    memcpy(shortage->text, failure->text, sizeof shortage->text);
-}
-
-int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bool *failed,
+int zero_agree_on_failure(struct zero *zero, const struct zero_shortage *mine, bool *failed,
                           struct zero_shortage *shortage, struct error *err)
 {
-    struct take_failure all[zero->ranks];
-    struct comm_stat stat = {0};
-    int status = comm_exchange(zero->comm, mine, all, sizeof *mine, &stat, err);
+    struct zero_shortage all[zero->ranks];
+    int status = comm_exchange(zero->comm, mine, all, sizeof *mine, NULL, err);
     uint64_t failed_ranks = 0;
     *failed = false;
     for (int r = zero->ranks - 1; status == STATUS_OK && r >= 0; r--) {
         if (!all[r].failed) continue;
         *failed = true;
-        describe(&all[r], r, shortage);
+        *shortage = all[r];
+        shortage->rank = r;
         shortage->also_ranks = failed_ranks;
         failed_ranks |= UINT64_C(1) << r;
     }
@@ -37,22 +25,9 @@ int zero_agree_on_failure(struct zero *zero, const struct take_failure *mine, bo
 
 /* ---- before the agreement ---- */
 
-/* The budget, less the memory of a save, which is held beside the schedule. */
-static int64_t budget_for_steps(const struct zero *zero, enum tier tier, const struct memory_snapshot *now)
+static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer, const struct error *why)
 {
-    uint64_t beside = tier == TIER_HOST ? memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset) : 0;
-    return (int64_t)now->budget_bytes[tier] - (int64_t)beside;
-}
-
-static bool refuse_update(struct zero *zero, int op, const struct buffer *buffer, const char *why)
-{
-    struct take_failure *failure = &zero->step.update_failure;
-    failure->failed = true;
-    failure->op = op;
-    failure->tier = buffer->tier;
-    failure->category = buffer->category;
-    failure->wanted_bytes = (uint64_t)buffer->bytes;
-    snprintf(failure->text, sizeof failure->text, "%.255s", why);
+    zero->step.update_failure = take_failure_of(zero->memory, op, buffer, why);
     return false;
 }
 
@@ -90,24 +65,27 @@ void zero_compute_update_peaks(struct zero *zero)
 /* Walks the list only if a budget is too small, to name the take that would pass it. */
 static bool fits_budgets(struct zero *zero, const struct schedule *schedule)
 {
+    struct memory_snapshot now;
+    struct error why;
     const int64_t *peak = zero->plan.update_peak_bytes[schedule - zero->plan.schedules];
     int64_t limit[TIERS], reached[TIERS];
     const struct buffer *buffer;
     bool fits = true;
+    memory_snapshot(zero->memory, &now);
     for (int tier = 0; tier < TIERS; tier++) {
-        const uint64_t budget = zero->step.update_failure.memory.budget_bytes[tier];
-        limit[tier] = budget ? budget_for_steps(zero, tier, &zero->step.update_failure.memory) : INT64_MAX;
+        limit[tier] = now.budget_bytes[tier] ? (int64_t)now.budget_bytes[tier] : INT64_MAX;
+        if (tier == TIER_HOST && now.budget_bytes[tier]) /* a save holds memory beside the schedule */
+            limit[tier] -= (int64_t)memory_live_from(zero->memory, tier, CATEGORY_STAGING, zero->save_offset);
         fits &= peak[tier] <= limit[tier];
     }
     if (fits) return true;
-    char why[sizeof zero->step.update_failure.text];
     const int op = walk_step_end(schedule, limit, reached, &buffer);
-    snprintf(why, sizeof why,
-             "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
-             tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,
-             (long long)(reached[buffer->tier] - limit[buffer->tier]),
-             (unsigned long long)zero->step.update_failure.memory.budget_bytes[buffer->tier]);
-    return refuse_update(zero, op, buffer, why);
+    error_set(&why, STATUS_RUN,
+              "out of %s memory: %s of the update will ask for %lld bytes, %lld more than the budget of %llu leaves",
+              tier_name(buffer->tier), category_name(buffer->category), (long long)buffer->bytes,
+              (long long)(reached[buffer->tier] - limit[buffer->tier]),
+              (unsigned long long)now.budget_bytes[buffer->tier]);
+    return refuse_update(zero, op, buffer, &why);
 }
 
 /* Commits the pages of all that the update takes on the device. */
@@ -120,7 +98,7 @@ static bool reserve_update(struct zero *zero, const struct schedule *schedule)
             struct error why;
             if (buffer->tier == TIER_DEVICE && memory_reserve(zero->memory, buffer->tier, buffer->category,
                                                               buffer->offset, (uint64_t)buffer->bytes, &why))
-                return refuse_update(zero, i, buffer, why.text);
+                return refuse_update(zero, i, buffer, &why);
         }
     }
     return true;
@@ -137,6 +115,5 @@ static bool fits_device(struct zero *zero, const struct schedule *schedule)
 
 bool zero_update_fits(struct zero *zero, const struct schedule *schedule)
 {
-    memory_snapshot(zero->memory, &zero->step.update_failure.memory);
     return fits_budgets(zero, schedule) && fits_device(zero, schedule);
 }

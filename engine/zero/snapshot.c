@@ -15,13 +15,6 @@ struct zero_snapshot {
     uint64_t bytes;
 };
 
-static int arrays_of(const struct zero *zero)
-{
-    int count = 0;
-    for (int a = 0; a < STATE_ARRAYS; a++) count += zero_has_array(zero, (enum state_array)a);
-    return count;
-}
-
 static uint64_t bytes_of_unit(const struct zero *zero, int unit) /* of one array */
 {
     return (uint64_t)shard_elems(zero->model.units[unit].elems, zero->ranks) * sizeof(float);
@@ -61,7 +54,9 @@ static uint64_t bytes_of_arrays(const struct zero *zero, int arrays)
 
 uint64_t zero_snapshot_bytes(const struct zero *zero)
 {
-    return bytes_of_arrays(zero, arrays_of(zero));
+    int arrays = 0;
+    for (int a = 0; a < STATE_ARRAYS; a++) arrays += zero_has_array(zero, (enum state_array)a);
+    return bytes_of_arrays(zero, arrays);
 }
 
 uint64_t zero_save_range(const struct zero *zero)

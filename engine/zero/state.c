@@ -1,5 +1,4 @@
 /* Builds and checks the schedules (zero_plan()); then the lasting state: parameters, gradients, optimizer state, as the layout of the schedule in force says. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -40,7 +39,7 @@ int zero_plan(struct zero *zero, const struct config_zero *knobs, struct schedul
               struct error *err)
 {
     struct config_zero now = *knobs;
-    now.delayed_update &= zero->progress.steps >= knobs->delayed_update_after;
+    now.delayed_update &= zero->progress.steps_done >= knobs->delayed_update_after;
     memset(schedules, 0, SCHEDULES * sizeof *schedules);
     if (comm_partitions(zero->comm, now.hpz_partition, err) || check_nodes(zero, &now, err)) return STATUS_USAGE;
     for (int which = 0; which < (now.delayed_update ? SCHEDULES : PURPOSES); which++) {
@@ -140,7 +139,7 @@ static int fill_unit(struct zero *zero, const struct schedule *schedule, int uni
 {
     const struct unit_layout *layout = &schedule->layout[unit];
     int status = fill(zero, schedule, unit, STATE_WEIGHTS, layout->master, layout->parameters, room, err);
-    if (zero->pending.there && status == STATUS_OK)
+    if (zero->progress.pending && status == STATUS_OK)
         status = fill(zero, schedule, unit, STATE_PENDING, layout->gradient, -1, room, err);
     for (int s = 0; s < OPTIMIZER_STATES_MAX && status == STATUS_OK; s++) {
         const int b = layout->state[s];
@@ -164,14 +163,14 @@ static int fill_units(struct zero *zero, const struct schedule *schedule, struct
 
 bool zero_has_array(const struct zero *zero, enum state_array array)
 {
-    if (array == STATE_PENDING) return zero->pending.there;
+    if (array == STATE_PENDING) return zero->progress.pending;
     return array == STATE_WEIGHTS || (int)array - STATE_1 < optimizer_table[zero->model.optimizer].states;
 }
 
 int zero_state_array(const struct zero *zero, int unit, enum state_array array)
 {
     static const enum role roles[STATE_ARRAYS] = {ROLE_MASTER, ROLE_STATE1, ROLE_STATE2, ROLE_GRADIENT};
-    if (array == STATE_PENDING && !zero->pending.there) return -1;
+    if (array == STATE_PENDING && !zero->progress.pending) return -1;
     return zero_array(&zero->plan.schedules[PURPOSE_TRAIN], unit, roles[array]);
 }
 
@@ -194,24 +193,18 @@ int zero_read_state(const struct zero *zero, int unit, enum state_array array, i
 
 /* ---- taking it ---- */
 
-static void give_lasting(struct zero *zero, const struct schedule *schedule, int count)
-{
-    for (int b = 0; b < count; b++) zero_give(zero, &schedule->buffers[b]);
-}
-
-static int take_lasting(struct zero *zero, const struct schedule *schedule, struct take_failure *failure)
+static int take_lasting(struct zero *zero, const struct schedule *schedule, struct zero_shortage *failure)
 {
     int taken = 0;
     struct error why;
     while (taken < schedule->lasting_count && zero_take(zero, &schedule->buffers[taken], &why) == STATUS_OK) taken++;
-    if (taken < schedule->lasting_count)
-        *failure = take_failure_of(zero->memory, -1, &schedule->buffers[taken], &why);
+    if (taken < schedule->lasting_count) *failure = take_failure_of(zero->memory, -1, &schedule->buffers[taken], &why);
     return taken;
 }
 
 /* Tries what fill_units() takes beside the state: a shard, from which an array that is held whole is gathered, and the window to
  * NVMe. All ranks have to know before they fill: a rank that stopped in the middle would leave no state to go on from. */
-static void try_filling(struct zero *zero, const struct schedule *schedule, struct take_failure *failure)
+static void try_filling(struct zero *zero, const struct schedule *schedule, struct zero_shortage *failure)
 {
     struct buffer needed[] = {{.tier = TIER_DEVICE, .category = CATEGORY_BUCKETS},
                               {.tier = TIER_HOST, .category = CATEGORY_STAGING}};
@@ -231,7 +224,7 @@ static void try_filling(struct zero *zero, const struct schedule *schedule, stru
 }
 
 /* What the source reads through, if it needs that. */
-static bool lend_buffers(struct zero *zero, struct take_failure *failure)
+static bool lend_buffers(struct zero *zero, struct zero_shortage *failure)
 {
     void *buffers;
     struct error why;
@@ -248,7 +241,7 @@ static bool lend_buffers(struct zero *zero, struct take_failure *failure)
 int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *shortage, struct error *err)
 {
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
-    struct take_failure failure = {0};
+    struct zero_shortage failure = {0};
     const int taken = take_lasting(zero, schedule, &failure);
     const bool lent = lend_buffers(zero, &failure);
     if (!failure.failed) try_filling(zero, schedule, &failure);
@@ -256,9 +249,10 @@ int zero_make_state(struct zero *zero, bool *failed, struct zero_shortage *short
     const bool stays = !status && !*failed;
     if (stays) status = fill_units(zero, schedule, err);
     if (lent) zero->source->lend(zero->source->user, NULL), zero_buffers_give(zero, LOT_OF_CHECKPOINT);
-    if (!stays) return give_lasting(zero, schedule, taken), status;
+    for (int b = 0; b < taken && !stays; b++) zero_give(zero, &schedule->buffers[b]);
+    if (!stays) return status;
     if (!status) status = zero_fill_tails(zero, schedule, err);
-    if (!status && zero->pending.there && !zero_is_delayed(zero)) status = zero_apply_pending(zero, schedule, err);
+    if (!status && zero->progress.pending && !zero_is_delayed(zero)) status = zero_apply_pending(zero, schedule, err);
     zero->ready = status == STATUS_OK;
     memory_reset_peaks(zero->memory);
     return status;

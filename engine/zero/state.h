@@ -21,7 +21,7 @@ struct zero_progress {
     int64_t samples; /* samples read by these steps: the place in the data, whatever the batch sizes were */
     bool pending;         /* STATE_PENDING is there; its update is counted in `updates` already */
     float pending_factor; /* multiplies STATE_PENDING: clipping, unscaling */
-    struct { double scale; int64_t iteration, last_overflow; int hysteresis; } scaler; /* struct loss_scaler; scale 0: as at the start of a run */
+    struct loss_scaler scaler; /* scale 0: as at the start of a run; options: the running rank's */
     int skips; /* how many steps in a row were skipped and count for schedule.max_skips */
 };
 

@@ -81,7 +81,7 @@ static int list_spans(const struct zero *zero, const struct schedule *schedule, 
 static void log_trouble(struct zero *zero, enum lane lane, const struct error *err, const char *what_next)
 {
     char text[sizeof err->text + 96];
-    snprintf(text, sizeof text, "rank %d, step %lld: %s; %s", zero->rank, (long long)zero->progress.steps + 1,
+    snprintf(text, sizeof text, "rank %d, step %lld: %s; %s", zero->rank, (long long)zero->progress.steps_done + 1,
              err->text, what_next);
     zero_log(zero, lane, text);
 }
@@ -130,10 +130,10 @@ static int try(struct zero *zero, const struct op *op, const struct aio_span *sp
 static int fail(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat,
                 struct error *err)
 {
-    stat->healthy = false;
+    stat->moved.healthy = false;
     if (!gives_up_the_step(zero, schedule, op))
         return error_prefix(err, "step %lld, in the midst of the update, whose state is lost",
-                            (long long)zero->progress.steps + 1);
+                            (long long)zero->progress.steps_done + 1);
     if (zero->step.swap_failure.failed) return STATUS_OK;
     const struct buffer wanted = {.tier = TIER_NVME, .category = CATEGORY_PARAMETERS, .bytes = op->bytes};
     zero->step.swap_failure = take_failure_of(zero->memory, (int)(op - schedule->ops), &wanted, err);
@@ -144,17 +144,13 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
               struct error *err)
 {
     struct aio_span spans[SWAPPED + 1];
-    struct error why;
     const int count = list_spans(zero, schedule, op, spans);
     const enum traffic kind = op_traffic(op->kind);
     uint64_t bytes = 0;
     for (int s = 0; s < count; s++) bytes += spans[s].bytes;
-    *stat = (struct op_stat){.sent_bytes = {[LINK_NVME] = bytes}, .healthy = true};
-    if (try(zero, op, spans, count, &why)) {
-        if (err) *err = why;
-        return fail(zero, schedule, op, stat, err ? err : &why);
-    }
-    stat->io = storage_last_flow(zero->storage, op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE);
+    *stat = (struct op_stat){.moved = {.sent_bytes = {[LINK_NVME] = bytes}, .healthy = true}};
+    if (try(zero, op, spans, count, err)) return fail(zero, schedule, op, stat, err);
+    stat->io = aio_last_flow(storage_aio(zero->storage, op->lane == LANE_NVME_READ ? AIO_READ : AIO_WRITE));
     stat->io_direct = storage_is_direct(zero->storage, spans, count);
     zero->trace.traffic[kind].count++;
     zero->trace.traffic[kind].sent_bytes[0] += bytes;

@@ -8,6 +8,65 @@
 #include "engine/base/clock.h"
 #include "engine/zero/internal.h"
 
+/* ---- delayed updates ----
+ * One-step delayed parameter update (ZeRO-Offload, section 5.2): the gradients of a step stay in the host tier, with the factor
+ * that clips and unscales them, and the host updates with them while the next step computes. Gradients and factor are part of
+ * the state, so a checkpoint and a switch of stage keep them.
+ *
+ * Where no update may stay pending, it runs at once, between two steps, with the schedule's own operations in the order of the
+ * list: before a switch to updates without delay, and after a step that ran out of memory, which may have done a part of it. */
+
+bool zero_is_delayed(const struct zero *zero)
+{
+    return zero->plan.schedules[PURPOSE_TRAIN].knobs.delayed_update;
+}
+
+static bool delay_is_due(const struct zero *zero)
+{
+    return zero->ready && zero->plan.knobs.delayed_update && !zero_is_delayed(zero) &&
+           zero->progress.steps_done >= zero->plan.knobs.delayed_update_after;
+}
+
+static void note_pending(struct zero *zero, bool updates)
+{
+    zero->progress.pending = updates;
+    zero->progress.pending_factor = updates ? zero->step.gradient_factor : 0;
+    zero->pending.update = (struct update_of){zero->step.gradient_factor, zero->step.rate, zero->progress.updates};
+}
+
+/* Whether an operation before the agreement belongs to the update: it updates, or reads or writes states for it. All operations
+ * after the agreement belong to it. */
+static bool is_part(const struct schedule *schedule, int i)
+{
+    const struct op *op = &schedule->ops[i];
+    return op_is_update(op->kind) || (op_swaps(op->kind) && op->buffer[ROLE_SOURCE] < 0);
+}
+
+/* The operation with which a part is complete: states on NVMe must have been written back. */
+static int done_with(const struct schedule *schedule, int i)
+{
+    const struct op *op = &schedule->ops[i];
+    for (int k = i; k < schedule->op_count && schedule->ops[k].kind != OP_AGREE; k++) {
+        const struct op *other = &schedule->ops[k];
+        if (other->kind == OP_SWAP_OUT && other->unit == op->unit && other->tile == op->tile) return k;
+    }
+    return i;
+}
+
+int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err)
+{
+    const int agreement = schedule_agreement(schedule);
+    int status = STATUS_OK;
+    zero->step.applies_pending = true;
+    for (int i = 0; i < schedule->op_count && status == STATUS_OK; i++) {
+        if (i == agreement || (i < agreement && !is_part(schedule, i))) continue;
+        if (i < agreement && zero->pending.done && zero->pending.done[done_with(schedule, i)]) continue;
+        status = zero_run_alone(zero, schedule, &schedule->ops[i], err);
+    }
+    zero->step.applies_pending = zero->progress.pending = false;
+    return status;
+}
+
 /* ---- running a schedule ---- */
 
 /* Slow motion applies to training only; evaluation and sampling run at full speed. True: the run is slowed. */
@@ -24,7 +83,7 @@ static bool set_slow_motion(struct zero *zero, enum purpose purpose)
 
 static int schedule_for(const struct zero *zero, enum purpose purpose)
 {
-    return purpose == PURPOSE_TRAIN && zero_is_delayed(zero) && !zero->pending.there ? SCHEDULE_NOTHING_PENDING
+    return purpose == PURPOSE_TRAIN && zero_is_delayed(zero) && !zero->progress.pending ? SCHEDULE_NOTHING_PENDING
                                                                                      : (int)purpose;
 }
 
@@ -39,23 +98,15 @@ static int run(struct zero *zero, enum purpose purpose, bool *failed, struct zer
     zero_clean_mailbox(zero);
     int status =
         executor_run(zero->executor, &zero->plan.schedules[which], zero->plan.number + (uint32_t)which,
-                     (uint32_t)zero->progress.steps + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
+                     (uint32_t)zero->progress.steps_done + 1, !slowed && zero_runs_ahead(zero, which), &result, err);
     *failed = result.failed;
     zero->step.gate_ns = result.gate_ns;
     if (status || !result.failed) return status;
-    const struct take_failure none = {.op = -1}, *mine = zero->step.swap_failure.failed     ? &zero->step.swap_failure
+    const struct zero_shortage none = {.op = -1}, *mine = zero->step.swap_failure.failed     ? &zero->step.swap_failure
                                                          : zero->step.update_failure.failed ? &zero->step.update_failure
                                                          : result.take.failed               ? &result.take
                                                                                             : &none;
     return zero_agree_on_failure(zero, mine, failed, shortage, err);
-}
-
-/* Updates are delayed from now on: switches the layout as any other switch does. */
-static int begin_delay(struct zero *zero, struct zero_result *result, struct error *err)
-{
-    const struct config_zero knobs = zero->plan.knobs;
-    result->step = zero->progress.steps + 1;
-    return zero_switch(zero, &knobs, result, err);
 }
 
 /* Notes the gradients that the step leaves pending. After a step that ran out of memory, finishes its pending update at once. */
@@ -64,9 +115,8 @@ static int settle_pending(struct zero *zero, const struct zero_result *result, s
     const struct schedule *schedule = &zero->plan.schedules[PURPOSE_TRAIN];
     int status = STATUS_OK;
     if (!zero_is_delayed(zero)) return STATUS_OK;
-    if (result->outcome != ZERO_OUT_OF_MEMORY)
-        zero_note_pending(zero, result->outcome == ZERO_DONE && !result->skipped);
-    else if (zero->pending.there) status = zero_apply_pending(zero, schedule, err);
+    if (result->outcome != ZERO_OUT_OF_MEMORY) note_pending(zero, result->outcome == ZERO_DONE && !result->skipped);
+    else if (zero->progress.pending) status = zero_apply_pending(zero, schedule, err);
     memset(zero->pending.done, 0, (size_t)schedule->op_count);
     return status;
 }
@@ -85,7 +135,7 @@ static void describe(const struct zero *zero, bool failed, struct zero_result *r
     result->outcome = failed ? ZERO_OUT_OF_MEMORY : finite || zero_skips(zero) ? ZERO_DONE : ZERO_DIVERGED;
     result->skipped = result->outcome == ZERO_DONE && !finite;
     result->lone_rank = finite || failed ? -1 : lone_rank(zero);
-    result->step = zero->progress.steps + 1;
+    result->step = zero->progress.steps_done + 1;
     result->loss = (float)zero->step.concluded.loss;
     result->grad_norm = (float)zero->step.concluded.grad_norm;
     result->learning_rate = (float)zero->step.rate.rate;
@@ -99,7 +149,7 @@ static bool count_step(struct zero *zero, struct zero_result *result)
     const bool gives_up = zero_count_skips(zero, result->skipped);
     const enum loss_scale_event event = loss_scaler_update(&zero->progress.scaler, result->skipped);
     result->next_loss_scale = zero->progress.scaler.scale;
-    zero->progress.steps++;
+    zero->progress.steps_done++;
     zero->progress.samples += (int64_t)schedule->micro_steps * schedule->ranks * schedule->B;
     zero->progress.updates += !result->skipped;
     return gives_up || event == LOSS_SCALE_AT_END;
@@ -109,12 +159,14 @@ int zero_step(struct zero *zero, struct zero_result *result, struct error *err)
 {
     bool failed;
     const uint64_t begin_ns = clock_ns();
-    if (zero_delay_is_due(zero)) {
-        int switched = begin_delay(zero, result, err);
+    if (delay_is_due(zero)) { /* the layout switches as at any other switch */
+        const struct config_zero knobs = zero->plan.knobs;
+        result->step = zero->progress.steps_done + 1;
+        int switched = zero_switch(zero, &knobs, result, err);
         if (switched || result->outcome != ZERO_DONE) return switched;
     }
     memset(zero->trace.traffic, 0, sizeof zero->trace.traffic);
-    if (zero->plan.errors_since < 0) zero->plan.errors_since = zero->progress.steps;
+    if (zero->plan.errors_since < 0) zero->plan.errors_since = zero->progress.steps_done;
     zero->step.rate = learning_rate_at(zero->config, zero->progress.updates);
     const uint32_t number = zero->plan.number + (uint32_t)schedule_for(zero, PURPOSE_TRAIN);
     zero_record_step_begin(zero, number);
@@ -205,7 +257,7 @@ int zero_sample(struct zero *zero, int count, float temperature, struct bytes *t
 static int agree_on_storage(struct zero *zero, const struct schedule *schedule, bool *failed,
                             struct zero_shortage *shortage, struct error *err)
 {
-    struct take_failure refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
+    struct zero_shortage refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
     struct error why;
     if (!zero_needs_storage(schedule)) return STATUS_OK; /* the same on all ranks */
     if (zero_use_storage(zero, schedule, &why)) {
@@ -264,7 +316,7 @@ bool zero_ready(const struct zero *zero)
 
 int64_t zero_steps_done(const struct zero *zero)
 {
-    return zero->progress.steps;
+    return zero->progress.steps_done;
 }
 
 const struct schedule *zero_schedule(const struct zero *zero)

@@ -19,6 +19,7 @@
 #include "engine/memory/memory.h"
 #include "engine/plan/footprint.h"
 #include "engine/trace/ring.h"
+#include "engine/zero/executor.h"
 #include "engine/zero/state.h"
 
 struct zero;
@@ -70,16 +71,6 @@ struct zero_divergence {
     char text[256];  /* "the loss is nan, the gradient norm is nan; first tensor that is not finite: gradient of embed wte" */
     char tensor[64]; /* "embed wte"; the first of the model that is not finite on any rank */
     const char *of;  /* "weights", "gradient", "pending gradient", or a state of the optimizer; "": none was found */
-};
-
-struct zero_shortage { /* why a take failed, on the first rank that failed */
-    int rank, op;      /* op -1: not in a step */
-    uint64_t also_ranks; /* a bit for each other rank where one failed */
-    enum tier tier;
-    enum category category;
-    uint64_t wanted_bytes, budget_bytes;
-    struct memory_snapshot memory; /* of that rank */
-    char text[256];
 };
 
 struct zero_result {

@@ -133,7 +133,7 @@ static void open_bench(struct bench *b)
 
 static void compare_all(struct bench *b, int unit_bytes)
 {
-    const uint64_t at = memory_symmetric_offset(b->memory, CATEGORY_PARAMETERS);
+    const uint64_t at = memory_symmetric(b->memory)->offset[CATEGORY_PARAMETERS];
     b->unit_bytes = unit_bytes;
     b->shard_bytes = unit_bytes / RANKS;
     for (int r = 0; r < RANKS; r++)

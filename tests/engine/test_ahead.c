@@ -56,12 +56,12 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
 {
     struct bench *bench = user;
     const int number = (int)(op - schedule->ops);
-    stat->healthy = healthy;
+    stat->moved.healthy = healthy;
     if (is_stream(op->lane) && !op_is_hosts(op->kind))
         pretend_send(&bench->streams[op->lane],
                      (struct pretend_task){.call = carry_out, .user = bench, .argument = number});
     else carry_out(bench, number);
-    if (op->lane == LANE_COMM) stat->meeting = (uint64_t)number, stat->meetings = 1;
+    if (op->lane == LANE_COMM) stat->moved.meeting = (uint64_t)number, stat->moved.meetings = 1;
     if (op->kind == OP_AGREE && bench->drops_rest) executor_drop_rest(bench->executor);
     return number == bench->break_at ? error_set(err, STATUS_RUN, "rank 7 died") : STATUS_OK;
 }
@@ -86,9 +86,9 @@ static int settle(void *user, const struct op *op, struct op_stat *stat, struct 
     struct bench *bench = user;
     const int number = (int)(op - bench->schedule.ops);
     (void)err;
-    if (stat->meetings == 0) return STATUS_OK;
-    if (!bench->carried_out[number] || stat->meeting != (uint64_t)number) bench->violations++;
-    stat->peers_ns = number % 2 ? UINT64_MAX : 1;
+    if (stat->moved.meetings == 0) return STATUS_OK;
+    if (!bench->carried_out[number] || stat->moved.meeting != (uint64_t)number) bench->violations++;
+    stat->moved.peers_ns = number % 2 ? UINT64_MAX : 1;
     return STATUS_OK;
 }
 
@@ -140,12 +140,13 @@ static struct bench *bench_open(const char *stage)
     static const struct config_link links[LINKS];
     struct executor_host host = {.user = bench,
                                  .memory = bench->memory,
+                                 .rings = bench->rings,
                                  .run = run,
                                  .device = {.finish = finish, .settle = settle},
                                  .links = links,
                                  .gate = &bench->gate};
     for (int lane = 0; lane < LANES; lane++) {
-        bench->rings[lane] = host.rings[lane] = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
+        bench->rings[lane] = trace_ring_init(aligned_alloc(64, RING_BYTES), RING_BYTES);
         if (!is_stream((enum lane)lane)) continue;
         pretend_open(&bench->streams[lane]);
         host.device.streams[lane] = &bench->streams[lane].stream;

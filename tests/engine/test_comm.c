@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "engine/base/clock.h"
-#include "engine/comm/copy.h"
+#include "engine/comm/internal.h"
 #include "engine/comm/internal.h"
 #include "tests/support/comm_scenarios.h"
 #include "tests/support/effort.h"
@@ -252,7 +252,7 @@ static void late_rank(struct comm *comm, struct memory *memory, uint64_t *result
     struct trial trial;
     struct comm_stat stat;
     trial_draw(&trial, comm, memory, 3);
-    trial_fill(&trial, comm_layout(comm)->rank, memory_symmetric_base(memory));
+    trial_fill(&trial, comm_layout(comm)->rank, memory_symmetric(memory)->base);
     thread_of[comm_layout(comm)->rank] = gettid();
     if (comm_layout(comm)->rank == 1) wait_for_the_others(comm), usleep(50000);
     CHECK(!trial_run(&trial, comm, true, &stat, NULL), "failed");

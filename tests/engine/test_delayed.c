@@ -454,7 +454,7 @@ static void test_failing_read(void **state)
     single_close(&single);
     for (uint64_t block = 1; block < reads - TRIES * ARRAYS; block += reads / 8) {
         single_open(&single, &plan, &held);
-        storage_inject(single.zero->storage, AIO_READ, (struct aio_fault){block, EIO, TRIES * ARRAYS - 1});
+        aio_inject(storage_aio(single.zero->storage, AIO_READ), (struct aio_fault){block, EIO, TRIES * ARRAYS - 1});
         struct zero_result result = single_step(&single);
         assert_int_equal(result.outcome, ZERO_OUT_OF_MEMORY);
         assert_int_equal(result.shortage.tier, TIER_NVME);

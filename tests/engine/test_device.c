@@ -172,7 +172,7 @@ static void test_pages(void **state)
     ranges.bytes[TIER_DEVICE][CATEGORY_PARAMETERS] = ranges.bytes[TIER_DEVICE][CATEGORY_WORKSPACE] =
         10 * FAR_UNIT_BYTES;
     assert_int_equal(memory_create(&memory, &ranges, (uint64_t[TIERS]){0}, &far_pages, NULL), STATUS_OK);
-    assert_int_equal(memory_symmetric_fd(memory), -1);
+    assert_int_equal(memory_symmetric(memory)->fd, -1);
     assert_int_equal(memory_take(memory, TIER_DEVICE, CATEGORY_PARAMETERS, 64, 100, NULL), STATUS_OK);
     assert_int_equal(memory_take(memory, TIER_DEVICE, CATEGORY_WORKSPACE, 0, FAR_UNIT_BYTES + 1, NULL), STATUS_OK);
     memory_snapshot(memory, &now);

@@ -46,7 +46,7 @@ static int run(void *user, const struct schedule *schedule, const struct op *op,
     if (bench->seed && rng_u64(bench->seed, 1, (uint64_t)number) % 3 == 0)
         nanosleep(&(struct timespec){0, (long)(rng_u64(bench->seed, 2, (uint64_t)number) % 300000)}, NULL);
     if (!healthy) bench->unhealthy++;
-    stat->healthy = healthy;
+    stat->moved.healthy = healthy;
     bench->elsewhere += !pthread_equal(pthread_self(), bench->caller);
     bench->ran[op->lane]++;
     bench->done[number] = 1;
@@ -104,12 +104,15 @@ static struct bench *bench_open(int stage, bool overlap, bool alone)
     assert_int_equal(memory_create(&bench->memory, &ranges, budgets, NULL, NULL), 0);
     bench->done = calloc((size_t)bench->schedule.op_count, 1);
     static const struct config_link links[LINKS];
+    static struct trace_ring *const nobody[LANES];
     struct executor_host host = {.user = bench,
                                  .memory = bench->memory,
                                  .run = run,
                                  .links = links,
                                  .gate = &bench->gate,
                                  .at_gate = at_gate,
+                                 .gate_user = bench,
+                                 .rings = nobody,
                                  .held = held,
                                  .single_rank = alone};
     assert_int_equal(executor_create(&bench->executor, &host, NULL), 0);

@@ -1,4 +1,4 @@
-/* Collectives whose device operations meet by themselves (engine/comm/meet.c). Here a device is a thread with random delays. Results
+/* Collectives whose device operations meet by themselves (engine/comm/collective.c). Here a device is a thread with random delays. Results
  * must be bit-identical to ranks in memory; ThreadSanitizer sees a missing order. Reported waiting times are the device's. When a
  * rank fails, no other rank still reads its memory. */
 #include <setjmp.h>
@@ -199,7 +199,7 @@ static void fill(void *user, int unused)
 {
     const struct round *round = user;
     (void)unused;
-    trial_fill(&round->trial, round->rank->number, memory_symmetric_base(round->rank->memory));
+    trial_fill(&round->trial, round->rank->number, memory_symmetric(round->rank->memory)->base);
 }
 
 /* Of what the rank holds now, right or wrong. */
@@ -207,7 +207,7 @@ static void look(void *user, int unused)
 {
     struct round *round = user;
     const struct trial *trial = &round->trial;
-    const unsigned char *own = memory_symmetric_base(round->rank->memory);
+    const unsigned char *own = memory_symmetric(round->rank->memory)->base;
     (void)unused;
     for (int p = 0; p < trial->count; p++) {
         const struct comm_range *range = &trial->ranges[p];
@@ -312,7 +312,7 @@ static void one_comes_late(struct rank *rank)
     struct comm_stat stat;
     struct error err = {0};
     trial_draw(&trial, rank->comm, rank->memory, 3);
-    trial_fill(&trial, rank->number, memory_symmetric_base(rank->memory));
+    trial_fill(&trial, rank->number, memory_symmetric(rank->memory)->base);
     trial.kind = TRIAL_ALL_REDUCE;
     if (rank->number == 1) pretend_send(rank->stream, (struct pretend_task){.call = wait_for_let_go, .user = rank->work});
     CHECK(!trial_run(&trial, rank->comm, true, &stat, &err), "%s", err.text);

@@ -151,7 +151,7 @@ static uint64_t moved_bytes[RANKS_MAX][STEPS_MAX + 1][AIO_DIRECTIONS];
 
 static void note_flows(struct zero *zero, int rank, int step)
 {
-    for (int d = 0; d < AIO_DIRECTIONS; d++) moved_bytes[rank][step][d] = storage_flow(zero->storage, d).bytes;
+    for (int d = 0; d < AIO_DIRECTIONS; d++) moved_bytes[rank][step][d] = aio_flow(storage_aio(zero->storage, d)).bytes;
 }
 
 static void test_bf16_bytes_as_planned_and_same_bits(void **state)
@@ -272,7 +272,7 @@ static enum aio_direction faulty;
 static void break_disk(struct zero *zero, int rank, int step)
 {
     if (rank == faulty_rank && step == 3 && !atomic_exchange(&broken, true))
-        storage_inject(zero->storage, faulty, fault);
+        aio_inject(storage_aio(zero->storage, faulty), fault);
 }
 
 /* With one fault on one rank, in its third step. */
@@ -381,7 +381,7 @@ static void run_on_full_disk(struct full *full, bool has_gate, struct error *err
                                          .gate = has_gate ? &full->gate : NULL,
                                          .rings = {[LANE_NVME_WRITE] = full->ring}};
     if (zero_open(&full->zero, &options, &result.shortage, err)) fail_msg("%s", err->text);
-    storage_inject(full->zero->storage, AIO_WRITE, (struct aio_fault){2, ENOSPC, UINT64_MAX});
+    aio_inject(storage_aio(full->zero->storage, AIO_WRITE), (struct aio_fault){2, ENOSPC, UINT64_MAX});
     assert_int_equal(pthread_create(&watcher, NULL, watch, full), 0);
     assert_int_equal(zero_step(full->zero, &result, err), STATUS_RUN);
     pthread_join(watcher, NULL);

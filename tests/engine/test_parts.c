@@ -337,7 +337,7 @@ static void viewers_see_a_pause_and_not_an_end(void **state)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, way), 0);
     begin(&before, NULL, path, pair[1]);
     assert_int_equal(source_adopt_fd(&driver, pair[0], &err), 0);
-    assert_int_equal(source_open_socket(&watcher, path, &err), 0);
+    assert_int_equal(source_open_socket(&watcher, path, false, &err), 0);
     say(&before, "one");
     hears(driver, "one");
     hears(watcher, "one");
@@ -347,7 +347,7 @@ static void viewers_see_a_pause_and_not_an_end(void **state)
     assert_int_equal(handover_send(way[0], &given, &err), STATUS_OK);
     handover_release(&given);
     assert_int_equal(source_send(driver, "pause", &err), STATUS_OK); /* nobody is there to hear it yet */
-    assert_int_equal(source_open_socket(&late, path, &err), 0);      /* nor to answer */
+    assert_int_equal(source_open_socket(&late, path, false, &err), 0);      /* nor to answer */
     assert_int_equal(handover_receive(way[1], &taken, &err), STATUS_OK);
     assert_int_equal(taken.viewers, 2);
     begin(&after, &taken, path, -1);

@@ -187,8 +187,8 @@ static void even_gather(struct comm *comm, struct memory *memory, uint64_t *resu
     const struct comm_layout *layout = comm_layout(comm);
     struct comm_range ranges[RANKS_MOST];
     struct error err = {0};
-    const uint64_t source = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
-    float *own = (float *)((char *)memory_symmetric_base(memory) + source);
+    const uint64_t source = memory_symmetric(memory)->offset[CATEGORY_BUCKETS];
+    float *own = (float *)((char *)memory_symmetric(memory)->base + source);
     float *whole = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
     for (int i = 0; i < EVEN_ELEMS; i++) own[i] = (float)(layout->rank * EVEN_ELEMS + i);
     for (int r = 0; r < layout->ranks; r++)
@@ -217,7 +217,7 @@ static void until_one_fails(struct comm *comm, struct memory *memory, uint64_t *
     for (uint64_t round = 0; !status; round++) {
         CHECK(round < 20, "nobody noticed");
         trial_draw(&trial, comm, memory, 3);
-        trial_fill(&trial, comm_layout(comm)->rank, memory_symmetric_base(memory));
+        trial_fill(&trial, comm_layout(comm)->rank, memory_symmetric(memory)->base);
         trial.kind = TRIAL_ALL_REDUCE;
         status = trial_run(&trial, comm, true, NULL, &err);
     }

@@ -62,7 +62,7 @@ static void who_only_watches_never_drives(void **state)
     emit_text(&run, TRACE_RUN, "{}");
     for (int looks = 0; looks < 3; looks++) {
         if (looks) source_close(watcher);
-        assert_int_equal(source_watch_socket(&watcher, run.socket, &err), 0);
+        assert_int_equal(source_open_socket(&watcher, run.socket, true, &err), 0);
         next_of(watcher, TRACE_RUN);
         assert_false(source_drives(watcher));
     }
@@ -71,7 +71,7 @@ static void who_only_watches_never_drives(void **state)
     assert_true(source_drives(driver));
     assert_int_equal(source_send(driver, "pause", &err), 0);
     wait_for(&run.commands, 1);
-    assert_int_equal(source_watch_socket(&(struct source *){0}, "/nosuch/socket", &err), STATUS_INPUT);
+    assert_int_equal(source_open_socket(&(struct source *){0}, "/nosuch/socket", true, &err), STATUS_INPUT);
     source_close(watcher);
     source_close(driver);
     wait_for(&run.drivers_gone, 1);
@@ -154,7 +154,7 @@ static void the_socket_is_private_and_a_left_over_one_is_replaced(void **state)
     assert_int_equal(bind(left_over, (struct sockaddr *)&address, sizeof address), 0);
     close(left_over); /* as a killed run leaves it */
     struct source *source;
-    assert_int_equal(source_open_socket(&source, address.sun_path, &err), STATUS_INPUT);
+    assert_int_equal(source_open_socket(&source, address.sun_path, false, &err), STATUS_INPUT);
     assert_non_null(strstr(err.text, "no run listens"));
 
     mode_t mask = umask(0);
@@ -168,7 +168,7 @@ static void the_socket_is_private_and_a_left_over_one_is_replaced(void **state)
     assert_non_null(strstr(err.text, "in use"));
     assert_int_equal(access(run.socket, F_OK), 0);
     stop(&run);
-    assert_int_equal(source_open_socket(&source, run.socket, &err), STATUS_INPUT);
+    assert_int_equal(source_open_socket(&source, run.socket, false, &err), STATUS_INPUT);
 }
 
 static void a_path_that_cannot_be_a_socket_is_refused(void **state)

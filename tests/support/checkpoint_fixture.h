@@ -53,7 +53,7 @@ static inline struct checkpoint_info info_of(const struct config *config, char *
         .stage = config->zero.stage,
         .threads = config->topology.threads_per_rank,
         .isa = "avx2",
-        .progress = {.steps_done = step, .updates = step, .samples = step * 16, .scaler = {65536, 7, -1, 2}},
+        .progress = {.steps_done = step, .updates = step, .samples = step * 16, .scaler = {NULL, 65536, 7, -1, 2}},
     };
     return info;
 }

@@ -86,8 +86,8 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
     trial->seed = round;
     bool huge = round == 140; /* more than fits the caches: copied another way */
     if (huge) trial->kind = TRIAL_GATHER, trial->dtype = DTYPE_F32, trial->count = RANGES_MAX;
-    uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric_offset(memory, CATEGORY_BUCKETS);
-    unsigned char *own = memory_symmetric_base(memory), *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
+    uint64_t width = (uint64_t)dtype_bytes(trial->dtype), at = memory_symmetric(memory)->offset[CATEGORY_BUCKETS];
+    unsigned char *own = memory_symmetric(memory)->base, *private = memory_at(memory, TIER_DEVICE, CATEGORY_GATHERED, 0);
     for (int i = 0; i < trial->count; i++) {
         struct comm_range *range = &trial->ranges[i];
         const uint64_t largest = round % 64 == 0 && i % 8 == 0 ? 40000 : 300;
@@ -95,7 +95,7 @@ static inline void trial_draw(struct trial *trial, const struct comm *comm, cons
         range->owner = (int)(rng_u64(round, 8, (uint64_t)i) % (uint64_t)ranks);
         range->elems = huge ? 50000 - i : (int64_t)(rng_u64(round, 9, (uint64_t)i) % largest);
         range->source = at;
-        range->destination = trial->in_place ? own + at : private + (at - memory_symmetric_offset(memory, CATEGORY_BUCKETS));
+        range->destination = trial->in_place ? own + at : private + (at - memory_symmetric(memory)->offset[CATEGORY_BUCKETS]);
         at += width * (uint64_t)range->elems;
     }
 }
@@ -188,9 +188,8 @@ static inline void trial_check_links(const struct trial *trial, const struct com
 
 static inline int trial_run(const struct trial *trial, struct comm *comm, bool healthy, struct comm_stat *stat, struct error *err)
 {
-    int flags = trial->accumulate ? COMM_ACCUMULATE : 0;
     if (trial->kind == TRIAL_GATHER) return comm_all_gather(comm, trial->dtype, trial->ranges, trial->count, healthy, stat, err);
-    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->dtype, trial->ranges, trial->count, flags, healthy, stat, err);
+    if (trial->kind == TRIAL_REDUCE) return comm_reduce_scatter(comm, trial->dtype, trial->dtype, trial->ranges, trial->count, trial->accumulate, healthy, stat, err);
     return comm_all_reduce(comm, trial->dtype, trial->ranges, trial->count, healthy, stat, err);
 }
 
@@ -199,7 +198,7 @@ static inline int trial_run(const struct trial *trial, struct comm *comm, bool h
 static inline uint64_t scenario_random(struct comm *comm, struct memory *memory, uint64_t rounds, bool times_links)
 {
     const struct comm_layout *layout = comm_layout(comm);
-    unsigned char *own = memory_symmetric_base(memory);
+    unsigned char *own = memory_symmetric(memory)->base;
     uint64_t hash = 0, all[layout->ranks];
     struct trial trial;
     struct comm_stat stat;
@@ -222,7 +221,7 @@ static inline uint64_t scenario_random(struct comm *comm, struct memory *memory,
 static inline void scenario_unhealthy(struct comm *comm, struct memory *memory)
 {
     const struct comm_layout *layout = comm_layout(comm);
-    unsigned char *own = memory_symmetric_base(memory);
+    unsigned char *own = memory_symmetric(memory)->base;
     struct comm_stat stat;
     struct error err = {0};
     for (int sick = 0; sick < layout->ranks; sick++) {

@@ -95,7 +95,7 @@ static inline struct source *attach(const struct run *run)
 {
     struct source *source;
     struct error err;
-    assert_int_equal(source_open_socket(&source, run->socket, &err), 0);
+    assert_int_equal(source_open_socket(&source, run->socket, false, &err), 0);
     return source;
 }
 

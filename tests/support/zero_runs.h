@@ -141,7 +141,7 @@ static inline void hold_traffic(struct rank_thread *thread, const struct zero *z
             continue;
         snprintf(thread->out.error, sizeof thread->out.error,
                  "step %lld moved %llu bytes of kind %d, %llu of them across nodes; %lld were planned, and %lld",
-                 (long long)zero->progress.steps, (unsigned long long)moved, kind,
+                 (long long)zero->progress.steps_done, (unsigned long long)moved, kind,
                  (unsigned long long)zero->trace.traffic[kind].sent_bytes[LINK_INTER],
                  (long long)planned[kind].sent_bytes, (long long)planned[kind].across_bytes);
     }

@@ -159,7 +159,7 @@ static void read_file(const uint8_t *bytes, size_t count)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     if (fd >= 0 && write(fd, bytes, count) == (ssize_t)count && source_open_file(&source, path, &err) == 0) {
         read_source(source, count);
-        if (source_seek_step(source, 2, &err) == 0) read_source(source, count);
+        if (source_resume_step(source, 2, &err) == 0) read_source(source, count);
         source_close(source);
         if (trace_check(&check, path, &err) == 0) trace_check_print(&check, nowhere);
     }

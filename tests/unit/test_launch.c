@@ -47,7 +47,7 @@ static void test_folder_is_private_and_goes_away(void **state)
     struct rundir dir;
     struct stat s;
     char path[96];
-    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(rundir_create(&dir, false, &err), STATUS_OK);
     assert_int_equal(stat(dir.path, &s), 0);
     assert_int_equal(s.st_mode & 0777, 0700);
     rundir_path(&dir, "deep", path, sizeof path);
@@ -66,7 +66,7 @@ static void test_a_dead_run_is_swept_and_its_last_rank_keeps_it(void **state)
     pid_t front = fork();
     if (front == 0) { /* the front end makes the folder, starts a "rank", and is killed */
         struct rundir dir;
-        if (rundir_create(&dir, NULL)) _exit(1);
+        if (rundir_create(&dir, false, NULL)) _exit(1);
         if (fork() == 0) {
             struct rundir joined;
             if (rundir_join(&joined, dir.path, NULL)) _exit(1);
@@ -95,7 +95,7 @@ static void test_lists_only_runs_that_listen(void **state)
     struct rundir dir;
     struct rundir_found found[4];
     char path[96];
-    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(rundir_create(&dir, false, &err), STATUS_OK);
     assert_int_equal(rundir_list(found, 4), 0);
     rundir_path(&dir, "socket", path, sizeof path);
     FILE *file = fopen(path, "w");
@@ -126,7 +126,7 @@ static void test_spec_and_home_through_the_folder(void **state)
                                      .since_ns = 0xfedcba9876543210u}};
     struct run_spec back;
     int listen_fd, fd;
-    assert_int_equal(rundir_create(&dir, &err), STATUS_OK);
+    assert_int_equal(rundir_create(&dir, false, &err), STATUS_OK);
     assert_int_equal(spec_write(&spec, &dir, SPEC_FILE, &err), STATUS_OK);
     assert_int_equal(spec_read(&back, &dir, SPEC_FILE, &err), STATUS_OK);
     assert_string_equal(back.config_path, spec.config_path);
@@ -211,9 +211,9 @@ static void test_failure_is_one_line(void **state)
         "prterun noticed that process rank 1 with PID 16606 on node vm exited on\nsignal 9 (Killed).\n";
     assert_int_equal(failure_explain(137 * EXITED, broken, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "rank 1 (process 16606) was ended by signal 9 (Killed)");
-    assert_int_equal(failure_explain_forced(broken, &err), STATUS_RUN);
+    assert_int_equal(failure_explain(0, broken, NULL, &err), STATUS_RUN);
     assert_string_equal(err.text, "rank 1 (process 16606) was ended by signal 9 (Killed)");
-    assert_int_equal(failure_explain_forced(NULL, &err), STATUS_RUN);
+    assert_int_equal(failure_explain(0, NULL, NULL, &err), STATUS_RUN);
     assert_string_equal(err.text, "the engine did not end by itself and was ended");
 
     snprintf(text, sizeof text, "zerolab: cannot read a.txt: No such file\n%s", banner);
@@ -237,7 +237,7 @@ static void test_failure_is_one_line(void **state)
         "  Remote daemon: [[24167,0],1] on node b\n\nThis is usually due to\n";
     assert_int_equal(failure_explain(205 * EXITED, lost, "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "host b was lost: its network or the machine itself has failed");
-    assert_int_equal(failure_explain_forced(lost, &err), STATUS_RUN);
+    assert_int_equal(failure_explain(0, lost, NULL, &err), STATUS_RUN);
     assert_string_equal(err.text, "host b was lost: its network or the machine itself has failed");
     static const char missing[] =
         "mpirun was unable to launch the specified application as it could not access\nor execute an executable:\n\n"

@@ -135,15 +135,14 @@ static void test_addresses(void **state)
     struct memory *memory = create(0);
     take(memory, CATEGORY_BUCKETS, 128, 256);
     unsigned char *at = memory_at(memory, TIER_DEVICE, CATEGORY_BUCKETS, 128);
-    unsigned char *base = memory_symmetric_base(memory);
-    assert_ptr_equal(at, base + memory_symmetric_offset(memory, CATEGORY_BUCKETS) + 128);
+    unsigned char *base = memory_symmetric(memory)->base;
+    assert_ptr_equal(at, base + memory_symmetric(memory)->offset[CATEGORY_BUCKETS] + 128);
     for (int i = 0; i < 256; i++) assert_int_equal(at[i], 0);
     memset(at, 7, 256);
     unsigned char seen; /* the descriptor shows the same bytes as the mapping */
-    assert_int_equal(pread(memory_symmetric_fd(memory), &seen, 1, at - base), 1);
+    assert_int_equal(pread(memory_symmetric(memory)->fd, &seen, 1, at - base), 1);
     assert_int_equal(seen, 7);
-    assert_true(memory_symmetric_bytes(memory) >= 12 * GIB);
-    assert_false(memory_is_symmetric(CATEGORY_GATHERED));
+    assert_true(memory_symmetric(memory)->bytes >= 12 * GIB);
     memory_destroy(memory);
 }
 

@@ -387,15 +387,13 @@ static void cells_of_every_stage_in_any_order(void **state)
 /* ---- how far a rank is ---- */
 
 /* Folds the example until `stop` says so. */
-static struct run_model *example_until(bool (*stop)(const struct run_model *, const struct trace_record *),
-                                       uint32_t from_step)
+static struct run_model *example_until(bool (*stop)(const struct run_model *, const struct trace_record *))
 {
     struct source *source;
     struct trace_record record;
     struct error err;
     struct run_model *model = new_model();
     if (source_open_file(&source, example, &err)) fail_msg("%s", err.text);
-    if (from_step && source_seek_step(source, from_step, &err)) fail_msg("%s", err.text);
     while (source_next(source, &record) == SOURCE_RECORD) {
         run_model_fold(model, &record);
         if (stop(model, &record)) break;
@@ -419,7 +417,7 @@ static bool rank_0_ends_5(const struct run_model *model, const struct trace_reco
 
 static void lanes_stand_where_their_records_say(void **state)
 {
-    struct run_model *model = example_until(rank_2_reduces, 0);
+    struct run_model *model = example_until(rank_2_reduces);
     const struct progress at = progress_of(model, 2);
     const int op = progress_running(&at, LANE_COMM);
     (void)state;
@@ -443,7 +441,7 @@ static void lanes_stand_where_their_records_say(void **state)
 
 static void between_steps_the_last_one_stands(void **state)
 {
-    struct run_model *model = example_until(rank_0_ends_5, 0);
+    struct run_model *model = example_until(rank_0_ends_5);
     const struct progress at = progress_of(model, 0);
     (void)state;
     assert_true(!at.open && at.step == 5);
@@ -455,7 +453,7 @@ static void between_steps_the_last_one_stands(void **state)
 /* A viewer that comes in the middle of a step has not seen its beginning. */
 static void a_step_is_known_by_its_operations(void **state)
 {
-    struct run_model *model = example_until(rank_2_reduces, 0);
+    struct run_model *model = example_until(rank_2_reduces);
     struct run_model *late = new_model();
     const struct run_schedule *plan = run_training(model);
     char *json = schedule_to_json(&plan->ops);
@@ -486,7 +484,7 @@ static void a_step_is_known_by_its_operations(void **state)
 
 static void a_dropped_step_ends_without_its_tail(void **state)
 {
-    struct run_model *model = example_until(rank_2_reduces, 0);
+    struct run_model *model = example_until(rank_2_reduces);
     struct run_rank *rank = &model->rank[2];
     const struct run_schedule *plan = run_training(model);
     (void)state;

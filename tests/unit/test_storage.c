@@ -115,7 +115,7 @@ static void hold_against_model(const struct aio_options *how)
         }
     }
     for (int d = 0; d < AIO_DIRECTIONS; d++) {
-        struct aio_flow flow = storage_flow(storage, d);
+        struct aio_flow flow = aio_flow(storage_aio(storage, d));
         assert_int_equal(flow.bytes, moved[d]);
         assert_int_equal(flow.in_flight, 0);
         assert_true(flow.blocks >= moved[d] / (uint64_t)how->block_bytes);
@@ -145,7 +145,7 @@ static void test_block_size_is_rounded_up(void **state)
     unsigned char *memory = pages(4);
     fill_with(memory, 4, 1);
     assert_int_equal(move(storage, AIO_WRITE, memory, 0, 4, NULL), 0);
-    assert_int_equal(storage_flow(storage, AIO_WRITE).blocks, 2);
+    assert_int_equal(aio_flow(storage_aio(storage, AIO_WRITE)).blocks, 2);
     free(memory);
     storage_close(storage);
 }
@@ -185,10 +185,10 @@ static void test_two_directions_at_once(void **state)
     struct lane lanes[2] = {{storage, AIO_READ, 0, true}, {storage, AIO_WRITE, 32, true}};
     pthread_t threads[2];
     for (int t = 0; t < 2; t++) assert_int_equal(pthread_create(&threads[t], NULL, run_lane, &lanes[t]), 0);
-    for (int i = 0; i < 100; i++) assert_true(storage_flow(storage, AIO_READ).in_flight <= 8);
+    for (int i = 0; i < 100; i++) assert_true(aio_flow(storage_aio(storage, AIO_READ)).in_flight <= 8);
     for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
     assert_true(lanes[0].equal && lanes[1].equal);
-    assert_int_equal(storage_flow(storage, AIO_READ).bytes, 20 * 16 * PAGE);
+    assert_int_equal(aio_flow(storage_aio(storage, AIO_READ)).bytes, 20 * 16 * PAGE);
     free(memory);
     storage_close(storage);
 }
@@ -203,14 +203,14 @@ static void test_a_transfer_tells_how_it_went(void **state)
         unsigned char *memory = pages(40);
         fill_with(memory, 40, 5);
         assert_int_equal(move(storage, AIO_WRITE, memory, 0, 40, NULL), 0);
-        const struct aio_flow many = storage_last_flow(storage, AIO_WRITE);
+        const struct aio_flow many = aio_last_flow(storage_aio(storage, AIO_WRITE));
         assert_int_equal(many.blocks, 40);
         assert_int_equal(many.bytes, 40 * PAGE);
         assert_in_range(many.deepest, 4, 4 * (uint64_t)threads);
         assert_true(many.longest_ns > 0 && many.longest_ns <= many.busy_ns);
         assert_true(many.latency_ns >= many.longest_ns && many.latency_ns <= many.deepest * many.busy_ns);
         assert_int_equal(move(storage, AIO_WRITE, memory, 0, 1, NULL), 0);
-        const struct aio_flow one = storage_last_flow(storage, AIO_WRITE), all = storage_flow(storage, AIO_WRITE);
+        const struct aio_flow one = aio_last_flow(storage_aio(storage, AIO_WRITE)), all = aio_flow(storage_aio(storage, AIO_WRITE));
         assert_int_equal(one.blocks, 1);
         assert_int_equal(one.deepest, 1);
         assert_int_equal(one.latency_ns, one.longest_ns);
@@ -218,7 +218,7 @@ static void test_a_transfer_tells_how_it_went(void **state)
         assert_int_equal(all.latency_ns, many.latency_ns + one.latency_ns);
         assert_int_equal(all.busy_ns, many.busy_ns + one.busy_ns);
         assert_int_equal(all.longest_ns, many.longest_ns > one.longest_ns ? many.longest_ns : one.longest_ns);
-        assert_int_equal(storage_last_flow(storage, AIO_READ).blocks, 0);
+        assert_int_equal(aio_last_flow(storage_aio(storage, AIO_READ)).blocks, 0);
         free(memory);
         storage_close(storage);
     }
@@ -235,11 +235,11 @@ static void test_short_transfers_are_finished(void **state)
     fill_with(out, 32, 7);
     memset(in, 0, 32 * PAGE);
     for (int d = 0; d < AIO_DIRECTIONS; d++)
-        storage_inject(storage, d, (struct aio_fault){.block = 1, .more = UINT64_MAX});
+        aio_inject(storage_aio(storage, d), (struct aio_fault){.block = 1, .more = UINT64_MAX});
     assert_int_equal(move(storage, AIO_WRITE, out, 0, 32, NULL), 0);
     assert_int_equal(move(storage, AIO_READ, in, 0, 32, NULL), 0);
     assert_memory_equal(in, out, 32 * PAGE);
-    assert_int_equal(storage_flow(storage, AIO_WRITE).blocks, 4 * 4); /* 8 pages arrive as 4, 2, 1 and 1 */
+    assert_int_equal(aio_flow(storage_aio(storage, AIO_WRITE)).blocks, 4 * 4); /* 8 pages arrive as 4, 2, 1 and 1 */
     free(out);
     free(in);
     storage_close(storage);
@@ -255,18 +255,18 @@ static void test_any_block_may_fail(void **state)
     fill_with(memory, 10, 3);
     for (uint64_t block = 1; block <= 10; block++) {
         struct error err = {0};
-        storage_inject(storage, AIO_READ, (struct aio_fault){.block = block, .error_number = EIO});
+        aio_inject(storage_aio(storage, AIO_READ), (struct aio_fault){.block = block, .error_number = EIO});
         assert_int_equal(move(storage, AIO_WRITE, memory, 0, 10, NULL), 0);
         assert_int_equal(move(storage, AIO_READ, memory, 0, 10, &err), STATUS_RUN);
         assert_non_null(strstr(err.text, "reading 4096 bytes at"));
         assert_non_null(strstr(err.text, "Input/output error; the disk may be failing"));
         assert_non_null(strstr(err.text, folder));
-        assert_int_equal(storage_flow(storage, AIO_READ).in_flight, 0);
-        storage_inject(storage, AIO_READ, (struct aio_fault){0});
+        assert_int_equal(aio_flow(storage_aio(storage, AIO_READ)).in_flight, 0);
+        aio_inject(storage_aio(storage, AIO_READ), (struct aio_fault){0});
         assert_int_equal(move(storage, AIO_READ, memory, 0, 10, NULL), 0);
     }
     struct error err = {0};
-    storage_inject(storage, AIO_WRITE, (struct aio_fault){.block = 2, .error_number = ENOSPC, .more = UINT64_MAX});
+    aio_inject(storage_aio(storage, AIO_WRITE), (struct aio_fault){.block = 2, .error_number = ENOSPC, .more = UINT64_MAX});
     assert_int_equal(move(storage, AIO_WRITE, memory, 0, 10, &err), STATUS_RUN);
     assert_non_null(strstr(err.text, "No space left on device; free some space"));
     free(memory);
@@ -442,7 +442,7 @@ static void test_measuring(void **state)
     struct disk_rate once; /* the time is over before a thread starts */
     if (disk_measure(&disk, &jobs[1], 0, &once, &err)) fail_msg("%s", err.text);
     for (int d = 0; d < AIO_DIRECTIONS; d++) assert_true(once.flow[d].blocks > 0);
-    storage_inject(disk.storage, AIO_READ, (struct aio_fault){.block = 3, .error_number = EIO});
+    aio_inject(storage_aio(disk.storage, AIO_READ), (struct aio_fault){.block = 3, .error_number = EIO});
     assert_int_equal(disk_measure(&disk, &jobs[1], 0.02, &(struct disk_rate){0}, &err), STATUS_RUN);
     disk_close(&disk);
 }

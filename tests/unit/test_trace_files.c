@@ -176,21 +176,20 @@ static void seek_to(const char *path, uint32_t step)
     struct source *source;
     struct trace_record record;
     struct error err;
+    const bool there = step <= 30 || step == SOURCE_LAST_STEP;
     assert_int_equal(source_open_file(&source, path, &err), 0);
     for (int i = 0; i < 20; i++) source_next(source, &record);
-    assert_int_equal(source_seek_step(source, step, &err), 0);
+    assert_int_equal(source_resume_step(source, step, &err), there ? 0 : STATUS_INPUT);
     assert_int_equal(source_next(source, &record), SOURCE_RECORD);
-    assert_int_equal(record.kind, TRACE_RUN);
-    assert_int_equal(source_next(source, &record), SOURCE_RECORD);
-    assert_int_equal(record.kind, TRACE_STEP_BEGIN);
-    assert_int_equal(record.step_begin.step, step ? step < 30 ? step : 30 : 1);
+    if (there) assert_int_equal(record.kind, step ? TRACE_STEP_BEGIN : TRACE_RUN);
+    if (there && step) assert_int_equal(record.step_begin.step, step < 30 ? step : 30);
     source_close(source);
 }
 
 static void seeking_lands_on_a_step_with_and_without_an_index(void **state)
 {
     (void)state;
-    static const uint32_t steps[] = {0, 1, 2, 17, 30, 99};
+    static const uint32_t steps[] = {0, 1, 2, 17, 30, 99, SOURCE_LAST_STEP};
     const char *path = in_folder("seek");
     write_small_trace(path, 30);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) seek_to(path, steps[i]);
