@@ -191,7 +191,7 @@ $(BUILD)/flags: always
 # Files that the assembler includes, which -MMD does not see.
 $(BUILD)/engine/config/models.o: configs/nano.json configs/teach.json
 $(BUILD)/engine/lab/catalog.o: $(wildcard labs/*/lab.md labs/*/*.zlt) labs/skeleton.md
-$(BUILD)/engine/data/default_text.o: data/default.txt
+$(BUILD)/engine/data/corpus.o: data/default.txt
 $(BUILD)/engine/simulate/hardware.o: $(wildcard configs/hardware/*.json)
 $(BUILD)/tui/draw/animation.o: tui/draw/player.html
 

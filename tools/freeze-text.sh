@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes data/default.txt, the text that zerolab trains on when it is given none, from the project's own tracked sources and
-# documents, and writes its length and checksum into engine/data/default_text.h. Every loss, golden file and lab figure
+# documents, and writes its length and checksum into engine/data/corpus.h. Every loss, golden file and lab figure
 # changes with it, so this runs once, not with every commit.
 #
 # Files are taken in the order of their names' checksums: sources, headers and documents are mixed, and the held-out end of
@@ -19,5 +19,5 @@ mv data/default.txt.new data/default.txt
 
 bytes=$(wc -c < data/default.txt)
 crc=$(gzip -c data/default.txt | tail -c 8 | od -A n -N 4 -t x4 --endian=little | tr -d ' ') # gzip ends with it
-sed -i -e "s/^\(#define DEFAULT_TEXT_BYTES\) .*/\1 $bytes/" -e "s/^\(#define DEFAULT_TEXT_CRC32\) .*/\1 0x$crc/" engine/data/default_text.h
+sed -i -e "s/^\(#define DEFAULT_TEXT_BYTES\) .*/\1 $bytes/" -e "s/^\(#define DEFAULT_TEXT_CRC32\) .*/\1 0x$crc/" engine/data/corpus.h
 echo "data/default.txt: $bytes bytes, CRC-32 $crc"

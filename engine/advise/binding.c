@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
-#include "engine/config/optimizer.h"
+#include "engine/config/resolve.h"
 
 #define NO_LIMIT "9223372036854775807"
 #define OTHER    "!"
@@ -133,7 +133,7 @@ static void bind_pace(struct binding *binding, const char *path, const char *val
 bool binding_in_force(const struct config *config, const char *path)
 {
     if (!strcmp(path, "scheduler.type")) return true; /* none is an answer too */
-    return optimizer_has(config, path) && scheduler_has(config, path);
+    return config_type_has(config, path);
 }
 
 void binding_of(struct binding *binding, const struct config_key *key, const struct config *config,

@@ -19,7 +19,7 @@
 #pragma once
 
 #include "engine/config/command.h"
-#include "engine/data/fingerprint.h"
+#include "engine/data/data.h"
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
 

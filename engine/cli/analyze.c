@@ -4,10 +4,9 @@
 
 #include "engine/advise/analysis.h"
 #include "engine/advise/logs.h"
+#include "engine/base/text_stream.h"
 #include "engine/cli/front.h"
 #include "engine/cli/progress.h"
-
-/* ---- progress ---- */
 
 static void say_progress(void *user, uint64_t records, uint32_t step)
 {
@@ -18,16 +17,14 @@ static void say_progress(void *user, uint64_t records, uint32_t step)
 static int read_trace(struct analysis *analysis, const char *path, const struct cli *cli, struct error *err)
 {
     struct progress progress = progress_of("reading");
-    struct analysis_options options = {.from_step = cli->from > 0 ? (uint32_t)cli->from : 0,
-                                       .to_step = cli->to > 0 ? (uint32_t)cli->to : 0,
+    struct analysis_options options = {.from_step = (uint32_t)cli->from,
+                                       .to_step = (uint32_t)cli->to,
                                        .progress = say_progress,
                                        .user = &progress};
     int status = analysis_read(analysis, path, &options, err);
     progress_end(&progress);
     return status;
 }
-
-/* ---- what is written ---- */
 
 static void rename_trace(struct analysis *analysis, const char *name)
 {
@@ -93,8 +90,7 @@ static int write_logs(struct logs *logs, struct run_model *model, struct source 
 static int show_all(struct run_model *model, struct source *source, const struct cli *cli, struct error *err)
 {
     struct config config = {0};
-    char *text = NULL;
-    size_t bytes;
+    struct text_stream stream;
     int status = read_header(model, source, err);
     if (!status) status = read_config(&config, model, cli, err);
     struct logs *logs = status ? NULL : logs_new(&config);
@@ -102,12 +98,12 @@ static int show_all(struct run_model *model, struct source *source, const struct
     if (!status && !logs)
         return error_set(err, STATUS_USAGE,
                          "this run's configuration asks for no logs; say which, as --set wall_clock_breakdown=true");
-    FILE *out = status ? NULL : open_memstream(&text, &bytes);
-    if (!status && !out) status = error_set(err, STATUS_RUN, "no memory for the logs");
-    if (!status) status = write_logs(logs, model, source, out, err);
-    if (out && fclose(out)) status = error_set(err, STATUS_RUN, "no memory for the logs");
+    FILE *out = status ? NULL : text_stream_open(&stream);
+    if (out) status = write_logs(logs, model, source, out, err);
+    char *text = out ? text_stream_close(&stream) : NULL;
+    if (!status && !text) status = error_set(err, STATUS_RUN, "no memory for the logs");
     if (text && *text) { /* what came before the damage is good */
-        int written = front_write(cli->output, text, status ? NULL : err);
+        int written = front_write(cli->output, text, false, status ? NULL : err);
         if (!status) status = written;
     }
     free(text);
@@ -118,7 +114,7 @@ static int show_all(struct run_model *model, struct source *source, const struct
 static int show_logs(const struct cli *cli, struct error *err)
 {
     struct source *source;
-    if (cli->diff || cli->json || cli->from > 0 || cli->to > 0)
+    if (cli->diff || cli->json || cli->from || cli->to)
         return error_set(err, STATUS_USAGE,
                          "--logs prints lines of a whole run; leave out --diff, --json, --from, --to");
     int status = source_open_file(&source, cli->operand, err);
@@ -135,7 +131,7 @@ int front_analyze(const struct cli *cli, struct error *err)
     struct analysis analysis;
     if (cli->logs) return show_logs(cli, err);
     if (cli->sets.count) return error_set(err, STATUS_USAGE, "--set says which lines --logs prints; give --logs too");
-    if (cli->from > 0 && cli->to > 0 && cli->from > cli->to)
+    if (cli->to && cli->from > cli->to)
         return error_set(err, STATUS_USAGE, "--from %lld comes after --to %lld", (long long)cli->from,
                          (long long)cli->to);
     const char *const files[2] = {cli->operand, cli->diff};

@@ -26,33 +26,24 @@ struct spread {
     double low, median, high; /* half of the values lie from low to high */
 };
 
-static struct spread spread_of(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, ascending_double);
-    return (struct spread){values[count / 4], (values[(count - 1) / 2] + values[count / 2]) / 2,
-                           values[count - 1 - count / 4]};
-}
-
 /* The spread of one figure of a block, given by its offset; ratio: divided by the figure of AUDIENCE_NOBODY in the
  * same round. */
 static struct spread figure(const struct bench_found *found, enum audience audience, size_t place, bool ratio)
 {
     double values[BENCH_ROUNDS_MAX];
-    for (int r = 0; r < found->rounds; r++) {
+    const int count = found->rounds;
+    for (int r = 0; r < count; r++) {
         const struct bench_block *block = &found->blocks[audience][r], *base = &found->blocks[AUDIENCE_NOBODY][r];
         values[r] = *(const double *)((const char *)block + place);
         if (ratio) values[r] /= *(const double *)((const char *)base + place);
     }
-    return spread_of(values, found->rounds);
+    qsort(values, (size_t)count, sizeof *values, ascending_double);
+    return (struct spread){values[count / 4], (values[(count - 1) / 2] + values[count / 2]) / 2,
+                           values[count - 1 - count / 4]};
 }
 
 #define FIGURE(found, audience, member) figure(found, audience, offsetof(struct bench_block, member), false)
 #define RATIO(found, audience, member)  figure(found, audience, offsetof(struct bench_block, member), true)
-
-static bool was_measured(const struct bench_found *found, enum audience audience)
-{
-    return audience < AUDIENCE_VIEW || found->has_view;
-}
 
 /* ---- telling ---- */
 
@@ -65,7 +56,7 @@ static void add_spread(cJSON *to, const char *name, struct spread spread)
 static void add_audience(cJSON *row, const struct bench_found *found, enum audience audience)
 {
     json_put(row, TEXT("audience", audience_names[audience]), TRUTH(".listens", audience != AUDIENCE_NOBODY));
-    if (!was_measured(found, audience)) {
+    if (audience >= AUDIENCE_VIEW && !found->has_view) { /* it was not measured */
         json_put(row, TRUTH(".", true));
         return;
     }
@@ -142,20 +133,18 @@ static int write_found(FILE *out, const struct cli *cli, const struct config *co
     return STATUS_OK;
 }
 
-/* ---- all of it ---- */
-
 static int load(struct config *config, const struct cli *cli, struct error *err)
 {
     char ranks[48];
     const char *sets[TEXT_LIST_MAX + 2] = {"topology.ranks_as=threads"};
     int count = 1;
     snprintf(ranks, sizeof ranks, "topology.ranks=%lld", (long long)cli->ranks);
-    if (cli->ranks > 0) sets[count++] = ranks;
+    if (cli->ranks) sets[count++] = ranks;
     for (int i = 0; i < cli->sets.count; i++) sets[count++] = cli->sets.at[i];
-    if (cli->rounds == 0 || cli->rounds > BENCH_ROUNDS_MAX)
+    if (cli->rounds > BENCH_ROUNDS_MAX)
         return error_set(err, STATUS_USAGE, "--rounds %lld: give 1 to %d", (long long)cli->rounds, BENCH_ROUNDS_MAX);
     int status = config_load(config, cli->operand, sets, count, err);
-    if (!status) status = scheduler_settle(config, cli->rounds > 0 ? cli->rounds : ROUNDS, err);
+    if (!status) status = scheduler_settle(config, cli->rounds ? cli->rounds : ROUNDS, err);
     if (status) return status;
     status = config_check_run(config, err);
     if (!status && config->topology.ranks_as == RANKS_AS_THREADS) return STATUS_OK;
@@ -176,20 +165,12 @@ static int load_again(const struct config *config, const struct cli *cli, struct
                      strerror(errno));
 }
 
-static int check(const struct config *config, struct error *err)
-{
-    int status = gpu_check(config, err);
-    if (status) return status;
-    const struct capacity room = capacity_now(config, false);
-    return capacity_check(config, &room, err);
-}
-
 static int measure(const struct cli *cli, const struct config *config, struct error *err)
 {
-    FILE *out = front_open(cli->output, err);
+    FILE *out = front_open(cli->output, false, err);
     if (!out) return err->status;
     struct bench_found *found = calloc(1, sizeof *found);
-    int status = found ? bench_measure(found, config, cli->rounds > 0 ? (int)cli->rounds : ROUNDS, err)
+    int status = found ? bench_measure(found, config, cli->rounds ? (int)cli->rounds : ROUNDS, err)
                        : error_set(err, STATUS_RUN, "no memory for what is found");
     if (!status) status = write_found(out, cli, config, found, err);
     free(found);
@@ -204,7 +185,9 @@ int front_bench(const struct cli *cli, struct error *err)
     if (!getenv(loaded)) status = load_again(&config, cli, err);
     gpu_settle(&config);
     if (config.notes) fputs(config.notes, stderr);
-    if (!status) status = check(&config, err);
+    if (!status) status = gpu_check(&config, err);
+    const struct capacity room = status ? (struct capacity){0} : capacity_now(&config, false);
+    if (!status) status = capacity_check(&config, &room, err);
     if (!status) status = measure(cli, &config, err);
     config_release(&config);
     return status;

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,8 +24,7 @@ const char *const audience_names[AUDIENCES] = {"nobody", "rings in memory", "a t
 
 enum pen { PEN_NONE = -1, PEN_MEMORY, PEN_FILE, PEN_VIEW, PENS };
 static const enum pen pen_of[AUDIENCES] = {PEN_NONE, PEN_MEMORY, PEN_FILE, PEN_VIEW, PEN_VIEW};
-static const size_t ring_bytes[PENS] = {4 << 20, 512 << 10,
-                                        512 << 10}; /* of the unread a block's, of others as in any run */
+static const size_t ring_bytes[PENS] = {4 << 20, 512 << 10, 512 << 10}; /* unread: a block's; others: as in any run */
 
 enum { STEPS_FIRST = 3, STEPS_LEAST = 2, STEPS_MOST = 1000, EMITTED = 1 << 18 };
 static const double block_s = 0.5, warm_up_s = 0.25;
@@ -48,14 +48,11 @@ struct bench {
     struct trace_writer *writers[PENS]; /* of PEN_MEMORY: none */
     struct bench_view view;
     pthread_t terminal; /* the thread that is the view's */
-    int over_fd;        /* can be read when the ranks are done */
     int warm_up, steps; /* of a block */
     char *memory;       /* of all rings */
     _Atomic uint64_t records, bytes, lost;
     struct bench_rank *ranks;
 };
-
-/* ---- meters ---- */
 
 struct meters {
     uint64_t now_ns, processor_ns, writer_ns, view_ns, screen_bytes;
@@ -186,16 +183,6 @@ static int take_rounds(struct bench_rank *rank)
     return status;
 }
 
-static void watch_idle(struct bench *bench)
-{
-    bench_view_resize(&bench->view, 200, 60);
-    nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL); /* until that is drawn */
-    const struct meters from = read_meters(bench, PEN_VIEW);
-    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
-    const struct meters to = read_meters(bench, PEN_VIEW);
-    bench->found->idle_share = between(&from, &to, 1).view_share;
-}
-
 /* What makes a run of the records. */
 static int introduce(struct bench_rank *rank)
 {
@@ -251,7 +238,14 @@ static double time_process(struct trace_ring *ring, const struct memory *memory)
 static void look_back(struct bench_rank *rank)
 {
     struct bench *bench = rank->bench;
-    if (bench->found->has_view) watch_idle(bench);
+    if (bench->found->has_view) {
+        bench_view_resize(&bench->view, 200, 60);
+        nanosleep(&(struct timespec){.tv_nsec = 500000000}, NULL); /* until that is drawn */
+        const struct meters from = read_meters(bench, PEN_VIEW);
+        nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+        const struct meters to = read_meters(bench, PEN_VIEW);
+        bench->found->idle_share = between(&from, &to, 1).view_share;
+    }
     clear_rings(rank);
     bench->found->process_s = time_process(rank->rings[PEN_MEMORY][0], zero_memory(rank->zero));
     bench->found->emit_s = time_emit(rank->rings[PEN_MEMORY][0]);
@@ -293,8 +287,6 @@ static int live(void *user, struct comm *comm, struct gpu_rank *gpu, struct erro
     return status;
 }
 
-/* ---- all of it ---- */
-
 static int lay_rings(struct bench *bench, struct error *err)
 {
     const size_t each = ring_bytes[PEN_MEMORY] + ring_bytes[PEN_FILE] + ring_bytes[PEN_VIEW];
@@ -334,53 +326,24 @@ static int open_bench(struct bench *bench, struct error *err)
 {
     const struct config *config = bench->config;
     int status = rundir_create(&bench->dir, false, err);
-    bench->over_fd = eventfd(0, EFD_CLOEXEC);
+    bench->view.over_fd = eventfd(0, EFD_CLOEXEC);
     bench->ranks = calloc((size_t)config->topology.ranks, sizeof *bench->ranks);
-    if (!status && (!bench->ranks || bench->over_fd < 0)) status = error_set(err, STATUS_RUN, "no memory for ranks");
+    if (!status && (!bench->ranks || bench->view.over_fd < 0))
+        status = error_set(err, STATUS_RUN, "no memory for ranks");
     if (!status) status = data_open(&bench->data, config, err);
     if (!status) status = start_writers(bench, err);
     if (!status) status = lay_rings(bench, err);
     return status ? status : bench_view_start(&bench->view, err);
 }
 
-static void *serve(void *user)
-{
-    struct bench *bench = user;
-    bench_view_serve(&bench->view, bench->over_fd);
-    return NULL;
-}
-
 static int run_ranks(struct bench *bench, struct error *err)
 {
-    if (pthread_create(&bench->terminal, NULL, serve, bench))
+    if (pthread_create(&bench->terminal, NULL, bench_view_serve, &bench->view))
         return error_set(err, STATUS_RUN, "cannot start the thread of a terminal");
     const int status = rank_threads_run(bench->config, live, bench, err);
-    eventfd_write(bench->over_fd, 1);
+    eventfd_write(bench->view.over_fd, 1);
     pthread_join(bench->terminal, NULL);
     return status;
-}
-
-static void conclude(struct bench *bench)
-{
-    struct bench_found *found = bench->found;
-    const double steps = (double)found->rounds * bench->steps;
-    found->steps = bench->steps;
-    found->records = (double)atomic_load(&bench->records) / steps;
-    found->bytes = (double)atomic_load(&bench->bytes) / steps;
-    found->lost = (double)atomic_load(&bench->lost) / steps;
-    if (!bench_view_alive(&bench->view)) found->has_view = false;
-    snprintf(found->view_said, sizeof found->view_said, "%s", bench->view.said);
-}
-
-static void close_bench(struct bench *bench)
-{
-    bench_view_stop(&bench->view);
-    for (enum pen pen = PEN_FILE; pen < PENS; pen++) trace_writer_stop(bench->writers[pen]);
-    if (bench->data) data_close(bench->data);
-    if (bench->over_fd >= 0) close(bench->over_fd);
-    rundir_close(&bench->dir, true);
-    free(bench->memory);
-    free(bench->ranks);
 }
 
 int bench_measure(struct bench_found *found, const struct config *config, int rounds, struct error *err)
@@ -389,7 +352,19 @@ int bench_measure(struct bench_found *found, const struct config *config, int ro
     *found = (struct bench_found){.rounds = rounds};
     int status = open_bench(&bench, err);
     if (!status) status = run_ranks(&bench, err);
-    if (!status) conclude(&bench);
-    close_bench(&bench);
+    const double steps = (double)rounds * bench.steps;
+    found->steps = bench.steps;
+    found->records = (double)atomic_load(&bench.records) / steps;
+    found->bytes = (double)atomic_load(&bench.bytes) / steps;
+    found->lost = (double)atomic_load(&bench.lost) / steps;
+    found->has_view &= bench_view_alive(&bench.view);
+    memcpy(found->view_said, bench.view.said, sizeof found->view_said);
+    bench_view_stop(&bench.view);
+    for (enum pen pen = PEN_FILE; pen < PENS; pen++) trace_writer_stop(bench.writers[pen]);
+    data_close(bench.data);
+    if (bench.view.over_fd >= 0) close(bench.view.over_fd);
+    rundir_close(&bench.dir, true);
+    free(bench.memory);
+    free(bench.ranks);
     return status;
 }

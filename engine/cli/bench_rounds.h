@@ -47,7 +47,7 @@ int bench_measure(struct bench_found *found, const struct config *config, int ro
  * `zerolab attach`. This process acts as its terminal: it reads the output and discards it.
  *
  *     bench_view_start(&view, err)            watches the run in the folder of this process (rundir.h), whose socket is open
- *     bench_view_serve(&view, until_fd)       on a thread of its own: acts as the terminal until until_fd is readable
+ *     bench_view_serve(&view)                 on a thread of its own: acts as the terminal until over_fd is readable
  *     bench_view_wait(&view)                  on another thread: waits for the first picture; false: there will be none
  *     bench_view_stop(&view)                  after bench_view_serve() has returned
  *
@@ -58,13 +58,14 @@ enum bench_view_state { BENCH_VIEW_COMING, BENCH_VIEW_DRAWS, BENCH_VIEW_GONE };
 struct bench_view {
     pid_t pid;
     int terminal_fd;
+    int over_fd; /* set by the caller: can be read when no view is wanted any more */
     _Atomic uint32_t state; /* enum bench_view_state */
     _Atomic uint64_t bytes; /* written by the front end so far */
     char said[160];
 };
 
 int bench_view_start(struct bench_view *view, struct error *err);
-void bench_view_serve(struct bench_view *view, int until_fd);
+void *bench_view_serve(void *view);
 bool bench_view_wait(struct bench_view *view);
 bool bench_view_alive(const struct bench_view *view);
 void bench_view_resize(const struct bench_view *view, int columns, int rows);

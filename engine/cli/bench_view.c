@@ -19,25 +19,20 @@
 enum { PICTURE_BYTES = 1000 }; /* a screen takes more, a line that says what is wrong less */
 static const uint64_t patience_ns = 20000000000u;
 
-/* In the child: without the user's settings and the offer of a tour. */
-static void become_view(pid_t run)
-{
-    char number[16];
-    snprintf(number, sizeof number, "%d", (int)run);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setenv("TERM", "xterm-256color", 1);
-    execl("/proc/self/exe", "zerolab", "attach", number, "--readonly", (char *)NULL);
-    _exit(STATUS_RUN);
-}
-
 int bench_view_start(struct bench_view *view, struct error *err)
 {
-    const pid_t run = getpid();
+    char run[16];
     struct winsize size = {.ws_col = 80, .ws_row = 24};
-    *view = (struct bench_view){.terminal_fd = -1};
+    view->terminal_fd = -1;
+    snprintf(run, sizeof run, "%d", (int)getpid());
     fflush(NULL);
     view->pid = forkpty(&view->terminal_fd, NULL, NULL, &size);
-    if (view->pid == 0) become_view(run);
+    if (view->pid == 0) { /* without the user's settings and the offer of a tour */
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("TERM", "xterm-256color", 1);
+        execl("/proc/self/exe", "zerolab", "attach", run, "--readonly", (char *)NULL);
+        _exit(STATUS_RUN);
+    }
     return view->pid > 0 ? STATUS_OK : error_set(err, STATUS_RUN, "cannot make a terminal: %s", strerror(errno));
 }
 
@@ -58,10 +53,11 @@ static void keep_said(struct bench_view *view, const char *text, ssize_t length)
     view->said[room] = '\0';
 }
 
-void bench_view_serve(struct bench_view *view, int until_fd)
+void *bench_view_serve(void *user)
 {
+    struct bench_view *view = user;
     char part[16384];
-    struct pollfd fds[2] = {{.fd = view->terminal_fd, .events = POLLIN}, {.fd = until_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = view->terminal_fd, .events = POLLIN}, {.fd = view->over_fd, .events = POLLIN}};
     while (poll(fds, 2, -1) >= 0 || errno == EINTR) {
         if (fds[1].revents) break;
         if (!fds[0].revents) continue;
@@ -80,6 +76,7 @@ void bench_view_serve(struct bench_view *view, int until_fd)
         view->said[0] = '\0'; /* a picture says nothing of why it ended */
         come_to(view, BENCH_VIEW_DRAWS);
     }
+    return NULL;
 }
 
 bool bench_view_wait(struct bench_view *view)

@@ -2,13 +2,14 @@
 #include "engine/cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
 #include "engine/cli/cli_tables.h"
-#include "engine/cli/files.h"
 #include "engine/config/keys.h"
 
 #define V(verb)  (1u << VERB_##verb)
@@ -61,24 +62,27 @@ static int no_verb(char *const argv[], struct error *err)
 {
     const char *names[VERBS];
     int known = 0;
-    for (int v = 0; v < VERBS; v++) {
-        if (cli_is_of_family(v, argv[0])) return no_member(argv[0], argv[1], err);
-        if (cli_verbs[v].name[0] != '\0' && cli_verbs[v].name[0] != '-') names[known++] = cli_verbs[v].name;
-    }
+    if (cli_is_family(argv[0])) return no_member(argv[0], argv[1], err);
+    for (int v = VERB_TRAIN; v < VERBS; v++)
+        if (verb_is_listed(v)) names[known++] = cli_verbs[v].name;
     const char *nearest = nearest_name(argv[0], names, known);
     if (nearest) return error_set(err, STATUS_USAGE, "no command %s; did you mean %s?", argv[0], nearest);
     return error_set(err, STATUS_USAGE, "no command %s; see zerolab --help", argv[0]);
 }
 
+enum verb cli_verb_named(char *const argv[], int *words)
+{
+    for (enum verb verb = VERB_TRAIN; verb < VERBS; verb++)
+        if (argv[0] && (*words = words_of(cli_verbs[verb].name, argv))) return verb;
+    return *words = 0, VERB_VIEW;
+}
+
 static int find_verb(struct cli *cli, int *words, char *const argv[], struct error *err)
 {
-    for (int v = 0; v < VERBS; v++) {
-        *words = v == VERB_VIEW ? 0 : words_of(cli_verbs[v].name, argv);
-        if (*words) return cli->verb = v, STATUS_OK;
-        bool help = argv[1] && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-        if (help && cli_is_of_family(v, argv[0])) return *words = 2, cli->family = argv[0], cli->help = true, STATUS_OK;
-    }
-    return no_verb(argv, err);
+    const bool help = argv[1] && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    if (help && cli_is_family(argv[0])) return *words = 2, cli->family = argv[0], cli->help = true, STATUS_OK;
+    cli->verb = cli_verb_named(argv, words);
+    return *words ? STATUS_OK : no_verb(argv, err);
 }
 
 bool cli_is_of_family(enum verb verb, const char *family)
@@ -87,9 +91,11 @@ bool cli_is_of_family(enum verb verb, const char *family)
     return length > 0 && strncmp(cli_verbs[verb].name, family, length) == 0 && cli_verbs[verb].name[length] == ' ';
 }
 
-static bool option_applies(const struct option_info *option, enum verb verb)
+bool cli_is_family(const char *word)
 {
-    return option->verbs & (1u << verb);
+    for (int v = 0; v < VERBS; v++)
+        if (cli_is_of_family(v, word)) return true;
+    return false;
 }
 
 /* The first listed subcommand that knows the option `name`, or NULL. */
@@ -118,8 +124,7 @@ static int unknown_option(enum verb verb, const char *text, struct error *err)
     return error_set(err, STATUS_USAGE, "no option %s; see zerolab%s%s --help", text, space, cli_verbs[verb].name);
 }
 
-/* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"); *value: the text attached to it, or NULL. */
-static const struct option_info *find_option(enum verb verb, const char *arg, const char **value)
+const struct option_info *cli_option_named(enum verb verb, const char *arg, const char **value)
 {
     *value = NULL;
     for (int o = 0; o < cli_option_count; o++) {
@@ -138,15 +143,6 @@ static const struct option_info *find_option(enum verb verb, const char *arg, co
     return NULL;
 }
 
-/* Ranks are a key of the configuration, which has a range. */
-static long long most_of(const struct option_info *option)
-{
-    long long most = 1000000000;
-    if (option->offset == offsetof(struct cli, ranks))
-        sscanf(config_keys[key_index("topology.ranks")].range, "1..%lld", &most);
-    return most;
-}
-
 static int store(struct cli *cli, const struct option_info *option, const char *value, struct error *err)
 {
     void *field = (char *)cli + option->offset;
@@ -160,8 +156,11 @@ static int store(struct cli *cli, const struct option_info *option, const char *
     }
     if (option->type != OPTION_COUNT) return *(const char **)field = value, STATUS_OK;
     char *end;
+    long long most = 1000000000;
+    if (option->offset == offsetof(struct cli, ranks)) /* a key of the configuration, which has a range */
+        sscanf(config_keys[key_index("topology.ranks")].range, "1..%lld", &most);
     errno = 0;
-    const long long number = strtoll(value, &end, 10), most = most_of(option);
+    const long long number = strtoll(value, &end, 10);
     if (errno || end == value || *end || number < 1 || number > most)
         return error_set(err, STATUS_USAGE, "--%s %s: give a whole number from 1 to %lld", option->name, value, most);
     *(int64_t *)field = number;
@@ -173,13 +172,6 @@ static int store(struct cli *cli, const struct option_info *option, const char *
 static bool may_lack_argument(const struct option_info *option, const char *value, const char *next)
 {
     return option->argument && option->argument[0] == '[' && !value && (!next || next[0] == '-');
-}
-
-static void set_defaults(struct cli *cli)
-{
-    memset(cli, 0, sizeof *cli);
-    for (int o = 0; o < cli_option_count; o++)
-        if (cli_options[o].type == OPTION_COUNT) *(int64_t *)((char *)cli + cli_options[o].offset) = -1;
 }
 
 static int check_operands(const struct cli *cli, int operands, const char *extra, struct error *err)
@@ -197,9 +189,7 @@ static int check_operands(const struct cli *cli, int operands, const char *extra
 
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
 {
-    set_defaults(cli);
-    cli->argv = argv;
-    cli->bare = argc <= 1;
+    *cli = (struct cli){.argv = argv, .bare = argc <= 1};
     int i = 1, operands = 0, words = 0, status;
     const char *extra = NULL; /* the first operand too many */
     bool options_ended = false;
@@ -216,7 +206,7 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
             if (operands++ == 0) cli->operand = arg;
             else if (operands == 2) cli->second = arg;
         } else {
-            const struct option_info *option = find_option(cli->verb, arg, &value);
+            const struct option_info *option = cli_option_named(cli->verb, arg, &value);
             if (!option) return unknown_option(cli->verb, arg, err);
             if (may_lack_argument(option, value, argv[i + 1])) value = "list";
             if (option->argument && !value && !(value = i + 1 < argc ? argv[++i] : NULL))
@@ -227,36 +217,100 @@ int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err)
     return check_operands(cli, operands, extra, err);
 }
 
-/* ---- files: options and operands say of themselves what they are ---- */
+/* ---- files: compared by device and inode, so links and other spellings of a path are recognized ---- */
 
-enum { USES_MOST = TEXT_LIST_MAX + 32, NAME_BYTES = 32 };
-
-struct uses {
-    struct file_use at[USES_MOST];
-    char name[USES_MOST][NAME_BYTES];
-    int count;
+/* A file that does not exist yet is known by its folder and its name. */
+struct place {
+    bool known;
+    dev_t device;
+    ino_t inode;
+    char name[NAME_MAX + 1];
 };
 
-static void add(struct uses *uses, enum file_use_kind kind, const char *path, const char *before, const char *name)
+static struct place place_in_folder(const char *path)
 {
-    if (!path || uses->count == USES_MOST) return;
-    snprintf(uses->name[uses->count], NAME_BYTES, "%s%.*s", before, (int)strcspn(name, "]."), name);
-    uses->at[uses->count] = (struct file_use){kind, uses->name[uses->count], path};
-    uses->count++;
+    struct place place = {0};
+    struct stat folder;
+    char above[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    if (!*name || strlen(name) > NAME_MAX || length >= sizeof above) return place;
+    memcpy(above, path, length);
+    strcpy(above + length, length ? "" : ".");
+    place.known = stat(above, &folder) == 0;
+    if (place.known) place.device = folder.st_dev, place.inode = folder.st_ino;
+    strcpy(place.name, name);
+    return place;
+}
+
+static struct place place_of(const char *path)
+{
+    struct stat there;
+    if (!path || !*path || strcmp(path, "-") == 0) return (struct place){0};
+    if (stat(path, &there) != 0) return place_in_folder(path);
+    return (struct place){.known = S_ISREG(there.st_mode), .device = there.st_dev, .inode = there.st_ino};
+}
+
+static bool is_same(const char *one, const char *other)
+{
+    const struct place first = place_of(one), second = place_of(other);
+    return first.known && second.known && first.device == second.device && first.inode == second.inode &&
+           strcmp(first.name, second.name) == 0;
+}
+
+/* Whether a file lies in a folder or one of its subfolders. */
+static bool is_below(const char *path, const char *folder)
+{
+    struct stat above, there;
+    char *real = path && *path ? realpath(path, NULL) : NULL;
+    bool below = false;
+    if (real && folder && stat(real, &there) == 0 && S_ISREG(there.st_mode) && stat(folder, &there) == 0)
+        for (char *slash; !below && (slash = strrchr(real, '/')) && slash > real;) {
+            *slash = '\0';
+            below = stat(real, &above) == 0 && above.st_dev == there.st_dev && above.st_ino == there.st_ino;
+        }
+    free(real);
+    return below;
+}
+
+int files_check(const struct file_use *uses, int count, struct error *err)
+{
+    for (int w = 0; w < count; w++)
+        for (int u = 0; uses[w].kind == FILE_WRITTEN && u < count; u++) {
+            const bool seen = uses[u].kind == FILE_WRITTEN && u >= w; /* two that are written meet once */
+            const bool within = uses[u].kind == FILE_READ_ALL && is_below(uses[w].path, uses[u].path);
+            if (!seen && (within || is_same(uses[u].path, uses[w].path)))
+                return error_set(err, STATUS_USAGE, "%.300s cannot be both %s and %s; give two files", uses[w].path,
+                                 uses[u].name, uses[w].name);
+        }
+    return STATUS_OK;
+}
+
+/* Options and operands say of themselves what they are. */
+enum { USES_MOST = TEXT_LIST_MAX + 32 };
+
+static void add(struct file_use *uses, int *count, enum file_use_kind kind, const char *path, const char *before,
+                const char *name)
+{
+    if (!path || *count == USES_MOST) return;
+    struct file_use *use = &uses[(*count)++];
+    *use = (struct file_use){.kind = kind, .path = path};
+    snprintf(use->name, sizeof use->name, "%s%.*s", before, (int)strcspn(name, "]."), name);
 }
 
 int cli_check_files(const struct cli *cli, struct error *err)
 {
     const struct verb_info *verb = &cli_verbs[cli->verb];
-    struct uses uses = {.count = 0};
+    struct file_use uses[USES_MOST];
+    int count = 0;
     for (int i = 0; verb->operand && i < cli->operands.count; i++)
-        add(&uses, verb->operand, cli->operands.at[i], "", i && verb->most == 2 ? "B" : verb->operands + (*verb->operands == '['));
+        add(uses, &count, verb->operand, cli->operands.at[i], "", i && verb->most == 2 ? "B" : verb->operands + (*verb->operands == '['));
     for (int o = 0; o < cli_option_count; o++) {
         const struct option_info *option = &cli_options[o];
         const bool written = option->type == OPTION_WRITES;
         if (!written && option->type != OPTION_READS) continue;
         const char *path = *(const char *const *)((const char *)cli + option->offset);
-        add(&uses, written ? FILE_WRITTEN : FILE_READ, path, "--", option->name);
+        add(uses, &count, written ? FILE_WRITTEN : FILE_READ, path, "--", option->name);
     }
-    return files_check(uses.at, uses.count, err);
+    return files_check(uses, count, err);
 }

@@ -39,8 +39,15 @@ struct cli {
 /* Text fields point into argv. STATUS_USAGE: err names the wrong word and the nearest valid name. */
 int cli_parse(struct cli *cli, int argc, char *const argv[], struct error *err);
 
-/* STATUS_USAGE: the command would write a file that it also reads (operand, option of the type READS), or write one
- * twice (files.h). */
+/* A use of a file. path NULL, "" or "-": no file. A path that is not a plain file (a folder, a pipe, /dev/null) may be used any number
+ * of times. */
+enum file_use_kind { FILE_NONE, FILE_READ, FILE_READ_ALL, FILE_WRITTEN }; /* READ_ALL: every file in a folder */
+struct file_use { enum file_use_kind kind; char name[32]; const char *path; };
+
+/* STATUS_USAGE: two uses name one file, and at least one of them writes it, so that it would be lost; the text names both. */
+int files_check(const struct file_use *uses, int count, struct error *err);
+
+/* The same for what the command line gives: operands, and options of the types READS and WRITES. */
 int cli_check_files(const struct cli *cli, struct error *err);
 
 /* Prints the help of one subcommand or of a family of subcommands; for VERB_VIEW, of the whole program. */

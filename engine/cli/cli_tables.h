@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "engine/cli/cli.h"
-#include "engine/cli/files.h"
 
 struct verb_info { const char *name, *operands; int least, most; enum file_use_kind operand; const char *help, *note; };
 enum option_type { OPTION_FLAG, OPTION_TEXT, OPTION_COUNT, OPTION_LIST, OPTION_READS, OPTION_WRITES };
@@ -22,5 +21,23 @@ extern const struct option_info cli_options[];
 extern const int cli_option_count;
 extern const char cli_exit_codes[]; /* one line */
 
-/* Whether a verb's name has two words and the first is `family`. */
+/* Whether a verb's name has two words and the first is `family`; whether this is so of any verb. */
 bool cli_is_of_family(enum verb verb, const char *family);
+bool cli_is_family(const char *word);
+
+/* The verb that the first words name, and how many of them; VERB_VIEW and 0: none. argv ends with NULL. */
+enum verb cli_verb_named(char *const argv[], int *words);
+
+/* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"), or NULL; *value: the text attached to it, or NULL. */
+const struct option_info *cli_option_named(enum verb verb, const char *arg, const char **value);
+
+/* Whether users are told of a verb: the program starts its own processes with the others. */
+static inline bool verb_is_listed(enum verb verb)
+{
+    return cli_verbs[verb].name[0] != '-';
+}
+
+static inline bool option_applies(const struct option_info *option, enum verb verb)
+{
+    return option->verbs & (1u << verb);
+}

@@ -45,17 +45,9 @@ static void become_run(const struct cli *cli, const struct side *side, bool is_b
     add_sets(args, &count, &cli->sets);
     if (is_b) add_sets(args, &count, &cli->b_sets);
     snprintf(steps, sizeof steps, "%lld", (long long)cli->steps);
-    if (cli->steps >= 0) args[count++] = "--steps", args[count++] = steps;
+    if (cli->steps) args[count++] = "--steps", args[count++] = steps;
     execv("/proc/self/exe", (char *const *)args);
     _exit(STATUS_RUN);
-}
-
-static int start_run(struct side *side, const struct cli *cli, bool is_b, struct error *err)
-{
-    fflush(NULL);
-    side->pid = fork();
-    if (side->pid == 0) become_run(cli, side, is_b);
-    return side->pid > 0 ? STATUS_OK : error_set(err, STATUS_RUN, "cannot start a run: %s", strerror(errno));
 }
 
 /* The run has said on standard error what was wrong. */
@@ -79,7 +71,10 @@ static int train_both(struct side sides[2], const struct cli *cli, struct error 
         return error_set(err, STATUS_USAGE, "compare trains two runs; start it once, without mpirun or srun");
     for (int s = 0; s < 2 && !status; s++) {
         fprintf(stderr, "training run %c: %s\n", 'A' + s, sides[s].name);
-        status = start_run(&sides[s], cli, s, err);
+        fflush(NULL);
+        sides[s].pid = fork();
+        if (sides[s].pid == 0) become_run(cli, &sides[s], s);
+        if (sides[s].pid < 0) status = error_set(err, STATUS_RUN, "cannot start a run: %s", strerror(errno));
         if (!status && !cli->at_once) status = await_run(&sides[s], (char)('A' + s), err);
     }
     for (int s = 0; s < 2; s++) {
@@ -166,8 +161,6 @@ static int open_side(struct side *side, const char *name, const char *given, con
     return status ? status : front_open_run(&side->totals, name, true, err);
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------------- */
-
 static int check_options(const struct cli *cli, struct error *err)
 {
     const bool trains = !cli->second;
@@ -175,7 +168,7 @@ static int check_options(const struct cli *cli, struct error *err)
         return error_set(err, STATUS_USAGE, "--by %s: give step or time", cli->by);
     if (trains && !cli->b_sets.count)
         return error_set(err, STATUS_USAGE, "compare needs two traces, two runs, or --b KEY=VALUE for the second run");
-    if (!trains && (cli->sets.count || cli->b_sets.count || cli->at_once || cli->steps >= 0))
+    if (!trains && (cli->sets.count || cli->b_sets.count || cli->at_once || cli->steps))
         return error_set(err, STATUS_USAGE,
                          "--set, --b, --steps and --at-once are for one CONFIG, which is trained twice");
     if (cli->json && cli->frame)

@@ -18,24 +18,9 @@ struct encoder {
     struct shard_writer *writer;
     struct bytes tokens;
     uint8_t *text; /* PART_BYTES of it */
-    uint64_t done_bytes, all_bytes, written;
+    uint64_t done_bytes, written;
     struct progress progress;
 };
-
-static int write_tokens(struct encoder *encoder, struct error *err)
-{
-    const size_t count = encoder->tokens.count / sizeof(int32_t);
-    encoder->written += count;
-    encoder->tokens.count = 0;
-    return shard_writer_put(encoder->writer, (const int32_t *)(const void *)encoder->tokens.at, count, err);
-}
-
-static void say_progress(struct encoder *encoder)
-{
-    if (progress_due(&encoder->progress))
-        fprintf(printable_below(stderr), "\r%s %3.0f %%, %llu tokens ", encoder->progress.what,
-                100.0 * (double)encoder->done_bytes / (double)encoder->all_bytes, (unsigned long long)encoder->written);
-}
 
 /* As llm.c's own data: what stands between texts stands before each of them. */
 static int encode_file(struct encoder *encoder, const struct corpus *corpus, size_t file, struct error *err)
@@ -52,23 +37,19 @@ static int encode_file(struct encoder *encoder, const struct corpus *corpus, siz
         int64_t taken = tokenizer_encode(encoder->tokenizer, text, (size_t)part, part == left, &encoder->tokens);
         if (taken == 0) taken = tokenizer_encode(encoder->tokenizer, text, (size_t)part, true, &encoder->tokens);
         if (taken < 0) return error_set(err, STATUS_RUN, "no memory to encode");
-        if ((status = write_tokens(encoder, err))) return status;
+        const size_t count = encoder->tokens.count / sizeof(int32_t);
+        encoder->written += count;
+        encoder->tokens.count = 0;
+        status = shard_writer_put(encoder->writer, (const int32_t *)(const void *)encoder->tokens.at, count, err);
+        if (status) return status;
         at += (uint64_t)taken;
         encoder->done_bytes += (uint64_t)taken;
-        say_progress(encoder);
+        if (progress_due(&encoder->progress))
+            fprintf(printable_below(stderr), "\r%s %3.0f %%, %llu tokens ", encoder->progress.what,
+                    100.0 * (double)encoder->done_bytes / (double)corpus->length, (unsigned long long)encoder->written);
         if (interrupt_asked()) return error_set(err, STATUS_RUN, "stopped while it was encoded");
     }
     return STATUS_OK;
-}
-
-static int encode_corpus(struct encoder *encoder, const struct corpus *corpus, struct error *err)
-{
-    int status = STATUS_OK;
-    encoder->all_bytes = corpus->length;
-    for (size_t f = 0; f < corpus->count && !status; f++) status = encode_file(encoder, corpus, f, err);
-    if (!status) status = shard_writer_end(encoder->writer, err);
-    progress_end(&encoder->progress);
-    return status;
 }
 
 static int open_encoder(struct encoder *encoder, const struct cli *cli, struct error *err)
@@ -94,10 +75,10 @@ int front_data_encode(const struct cli *cli, struct error *err)
     int status = open_encoder(&encoder, cli, err);
     if (!status && (status = corpus_open(&corpus, cli->operand, DATA_BYTES, err)))
         error_prefix(err, "%s", cli->operand);
-    if (!status)
-        status =
-            shard_writer_open(&encoder.writer, cli->into, cli->shard_tokens > 0 ? (uint64_t)cli->shard_tokens : 0, err);
-    if (!status) status = encode_corpus(&encoder, &corpus, err);
+    if (!status) status = shard_writer_open(&encoder.writer, cli->into, (uint64_t)cli->shard_tokens, err);
+    for (size_t f = 0; f < corpus.count && !status; f++) status = encode_file(&encoder, &corpus, f, err);
+    if (!status) status = shard_writer_end(encoder.writer, err);
+    progress_end(&encoder.progress);
     if (!status)
         printf("%llu bytes of text, %llu tokens, %.2f bytes a token, %d shard%s: %s\n",
                (unsigned long long)corpus.length, (unsigned long long)encoder.written,
@@ -112,14 +93,6 @@ int front_data_encode(const struct cli *cli, struct error *err)
 }
 
 /* ---- info ---- */
-
-struct figures {
-    enum data_format format;
-    size_t files;
-    uint64_t tokens, bytes;
-    int seen, highest;
-    double entropy;
-};
 
 static bool begins_as_shard(const struct corpus *corpus, size_t file)
 {
@@ -145,46 +118,39 @@ static int open_either(struct corpus *corpus, const char *path, struct error *er
     return STATUS_OK;
 }
 
-static int count(struct figures *figures, const struct corpus *corpus, struct error *err)
-{
-    uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
-    if (!counts) return error_set(err, STATUS_RUN, "no memory to count tokens");
-    if (corpus_count(corpus, corpus->length, counts, err)) return free(counts), STATUS_INPUT;
-    *figures = (struct figures){.format = corpus->format,
-                                .files = corpus->count,
-                                .tokens = corpus->length,
-                                .bytes = corpus->length * (uint64_t)corpus->width,
-                                .entropy = data_entropy(counts, SHARD_VOCABULARY_MAX)};
-    for (int token = 0; token < SHARD_VOCABULARY_MAX; token++)
-        if (counts[token]) figures->seen++, figures->highest = token;
-    free(counts);
-    return STATUS_OK;
-}
-
 static const char page[] =
     "kind        {?.shards}llm.c token shards, version 1, 16 bits a token{/}{!.shards}text, a token is a byte{/}\n"
     "files       {files}\ntokens      {tokens}, {bytes} bytes\n"
     "vocabulary  {different_tokens} different tokens, the highest is {highest_token}: model.vocabulary of at least {.least}\n"
     "entropy     {entropy_nats:.4} nats ({.bits:.4} bits) a token, from how often each occurs\n";
 
-static cJSON *facts_of(const struct figures *figures)
+static int count(cJSON **facts, const struct corpus *corpus, struct error *err)
 {
-    const bool shards = figures->format == DATA_TOKENS;
-    return json_object(TEXT("format", shards ? "tokens" : "bytes"), NUMBER("files", figures->files),
-                       NUMBER("tokens", figures->tokens), NUMBER("bytes", figures->bytes),
-                       NUMBER("different_tokens", figures->seen), NUMBER("highest_token", figures->highest),
-                       NUMBER("entropy_nats", figures->entropy), TRUTH(".shards", shards),
-                       NUMBER(".least", shards || figures->highest > 255 ? figures->highest + 1 : 256),
-                       NUMBER(".bits", figures->entropy / log(2)));
+    const bool shards = corpus->format == DATA_TOKENS;
+    uint64_t *counts = calloc(SHARD_VOCABULARY_MAX, sizeof *counts);
+    int seen = 0, highest = 0;
+    if (!counts) return error_set(err, STATUS_RUN, "no memory to count tokens");
+    if (corpus_count(corpus, corpus->length, counts, err)) return free(counts), STATUS_INPUT;
+    for (int token = 0; token < SHARD_VOCABULARY_MAX; token++)
+        if (counts[token]) seen++, highest = token;
+    const double entropy = data_entropy(counts, SHARD_VOCABULARY_MAX);
+    free(counts);
+    *facts = json_object(TEXT("format", shards ? "tokens" : "bytes"), NUMBER("files", corpus->count),
+                         NUMBER("tokens", corpus->length), NUMBER("bytes", corpus->length * (uint64_t)corpus->width),
+                         NUMBER("different_tokens", seen), NUMBER("highest_token", highest),
+                         NUMBER("entropy_nats", entropy), TRUTH(".shards", shards),
+                         NUMBER(".least", shards || highest > 255 ? highest + 1 : 256),
+                         NUMBER(".bits", entropy / log(2)));
+    return STATUS_OK;
 }
 
 int front_data_info(const struct cli *cli, struct error *err)
 {
     struct corpus corpus;
-    struct figures figures = {0};
+    cJSON *facts = NULL;
     int status = open_either(&corpus, cli->operand, err);
     if (status) return status;
-    status = count(&figures, &corpus, err);
+    status = count(&facts, &corpus, err);
     corpus_close(&corpus);
-    return status ? status : front_answer(cli, page, facts_of(&figures), err);
+    return status ? status : front_answer(cli, page, facts, err);
 }

@@ -10,12 +10,6 @@
 #include "engine/cli/session.h"
 #include "engine/trace/source.h"
 
-/* The child's message to its parent: the run is up, or could not start. */
-struct up {
-    int status;
-    struct error err;
-};
-
 /* Returns once the engine has greeted: it sends every record after that. */
 static int watch(struct source **watched, const struct session *session, struct error *err)
 {
@@ -52,13 +46,6 @@ static bool fold_watched(struct source *watched, struct run_model *model)
     enum source_result result = SOURCE_END;
     while (watched && (result = source_next(watched, &record)) == SOURCE_RECORD) run_model_fold(model, &record);
     return result == SOURCE_WAIT;
-}
-
-static void forget_terminal(void)
-{
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) dup2(null_fd, fd);
-    close(null_fd);
 }
 
 static bool is_signalled(const struct session *session)
@@ -110,37 +97,36 @@ static void wait_for_end(struct session *session, struct source *watched)
         if (is_signalled(session)) stop_run(session, NULL);
 }
 
+/* Tells the parent through up_fd that the run is up (status 0), or why it could not start. */
 static int stay(struct session *session, int up_fd)
 {
-    struct up up = {0};
+    struct error up = {0};
     struct source *watched = NULL;
     setsid();
     session_take_signals(session, NULL);
-    up.status = wait_for_call(session, &watched, &up.err);
-    struct error err = up.err;
+    up.status = wait_for_call(session, &watched, &up);
+    struct error err = up;
     int status = up.status;
     if (!status) {
         if (write(up_fd, &up, sizeof up) != sizeof up) return STATUS_RUN;
         close(up_fd);
-        forget_terminal();
+        const int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) dup2(null_fd, fd); /* the terminal may close */
+        close(null_fd);
         wait_for_end(session, watched);
     }
     source_close(watched);
-    if (session->model) status = session_finish(session, status, &err);
-    if (session->model) session_find_losses(session);
-    if (session->model) session_report(session);
+    status = session_end(session, status, &err);
     rundir_close(&session->dir, true);
-    if (up.status) {
-        up = (struct up){.status = status, .err = err};
-        if (write(up_fd, &up, sizeof up) != sizeof up) return STATUS_RUN;
-    }
+    err.status = status;
+    if (up.status && write(up_fd, &err, sizeof err) != sizeof err) return STATUS_RUN;
     return status;
 }
 
 int session_detach(struct session *session, struct error *err)
 {
     int pipe_fd[2];
-    struct up up;
+    struct error up;
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return error_set(err, STATUS_RUN, "cannot make a pipe");
     fflush(NULL);
     pid_t pid = fork();
@@ -149,7 +135,7 @@ int session_detach(struct session *session, struct error *err)
     ssize_t got = pid > 0 ? read(pipe_fd[0], &up, sizeof up) : 0;
     close(pipe_fd[0]);
     if (got != sizeof up) return error_set(err, STATUS_RUN, "the run could not be left alone");
-    if (up.status) return *err = up.err, up.status;
+    if (up.status) return *err = up, up.status;
     fprintf(session->out, "run %d goes on; watch it with: zerolab attach %d, end it with: kill %d\n", (int)pid,
             (int)pid, (int)pid);
     return STATUS_OK;

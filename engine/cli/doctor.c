@@ -42,16 +42,12 @@ enum { CHECKS = sizeof checks / sizeof *checks };
 
 static const char *const verdicts[] = {"good", "note", "bad"};
 
-/* ---- what a check says ---- */
-
 void doctor_say(struct finding *finding, enum verdict verdict, const char *next, const char *found, ...)
 {
     finding->verdict = verdict;
     snprintf(finding->next, sizeof finding->next, "%s", next);
     FORMAT_ARGUMENTS(finding->found, sizeof finding->found, found);
 }
-
-/* ---- printing ---- */
 
 struct answer {
     struct finding *findings;

@@ -23,29 +23,25 @@ int front_fail(const struct error *err)
     return err->status;
 }
 
-static int units_named(const char *name, enum app_units *units, struct error *err)
-{
-    static const char *const names[] = {[APP_UNITS_GB] = "GB", [APP_UNITS_GIB] = "GiB", [APP_UNITS_BYTES] = "bytes"};
-    for (int u = APP_UNITS_GB; name && u <= APP_UNITS_BYTES; u++)
-        if (strcasecmp(name, names[u]) == 0) return *units = (enum app_units)u, STATUS_OK;
-    return name ? error_set(err, STATUS_USAGE, "--units %s: give GB, GiB or bytes", name) : STATUS_OK;
-}
-
 int front_look(struct app_look *look, const struct cli *cli, struct error *err)
 {
+    static const char *const units[] = {[APP_UNITS_GB] = "GB", [APP_UNITS_GIB] = "GiB", [APP_UNITS_BYTES] = "bytes"};
     *look = (struct app_look){
         .ascii = cli->ascii, .no_color = cli->no_color, .no_mouse = cli->no_mouse, .theme = cli->theme};
     if (cli->theme && theme_named(cli->theme) < 0)
         return error_set(err, STATUS_USAGE, "no theme %s; there are: %s", cli->theme, theme_names());
-    return units_named(cli->units, &look->units, err);
+    for (int u = APP_UNITS_GB; cli->units && u <= APP_UNITS_BYTES; u++)
+        if (strcasecmp(cli->units, units[u]) == 0) return look->units = (enum app_units)u, STATUS_OK;
+    return cli->units ? error_set(err, STATUS_USAGE, "--units %s: give GB, GiB or bytes", cli->units) : STATUS_OK;
 }
 
 /* ---- answers ---- */
 
-struct beside {
-    FILE *file;
+/* The new file beside the one that is written; a command writes one answer at a time. */
+static struct {
+    FILE *file; /* NULL: none */
     char path[4096], partial[4096 + 32];
-};
+} beside;
 
 static bool is_standard(const char *path)
 {
@@ -59,19 +55,6 @@ static int cannot_write(const char *path, int cause, struct error *err)
     output_is_told_of |= is_standard(path) && err;
     return error_set(err, STATUS_RUN, "cannot write %s: %s", is_standard(path) ? "standard output" : path,
                      strerror(cause));
-}
-
-static int cannot_open(const char *path, int cause, struct error *err)
-{
-    return error_set(err, STATUS_USAGE, "cannot write %s: %s", path, file_why(cause));
-}
-
-/* 0, or the errno that says why not. */
-static int put_text(FILE *file, const char *text)
-{
-    const size_t length = strlen(text);
-    const bool put = fputs(text, file) >= 0 && (!length || text[length - 1] == '\n' || fputc('\n', file) != EOF);
-    return put ? 0 : errno;
 }
 
 /* cause: the errno of an earlier failure, or 0; a new failure replaces it. */
@@ -96,95 +79,72 @@ static bool real_path(char real[static 4096], const char *path)
 
 /* Opens a new file beside `path`, which later takes its name; if writing fails, the old file stays. False, and
  * nothing done: the path is no plain file, or is protected, or no file can be made beside it. */
-static bool open_beside(struct beside *beside, const char *path, bool frame)
+static bool open_beside(const char *path, bool frame)
 {
     struct stat there;
     const bool exists = stat(path, &there) == 0;
-    if (exists && (!S_ISREG(there.st_mode) || !real_path(beside->path, path))) return false;
-    if (!exists && snprintf(beside->path, sizeof beside->path, "%s", path) >= (int)sizeof beside->path) return false;
-    bool named = snprintf(beside->partial, sizeof beside->partial, "%s.%ld.partial", beside->path, (long)getpid()) <
-                 (int)sizeof beside->partial;
-    beside->file = named ? fopen(beside->partial, "wxe") : NULL; /* x: never overwrite a file of that name */
-    if (beside->file && exists) fchmod(fileno(beside->file), there.st_mode & 07777);
-    if (beside->file && !frame && !(beside->file = printable_over(beside->file))) unlink(beside->partial);
-    return beside->file;
+    if (exists && (!S_ISREG(there.st_mode) || !real_path(beside.path, path))) return false;
+    if (!exists && snprintf(beside.path, sizeof beside.path, "%s", path) >= (int)sizeof beside.path) return false;
+    bool named = snprintf(beside.partial, sizeof beside.partial, "%s.%ld.partial", beside.path, (long)getpid()) <
+                 (int)sizeof beside.partial;
+    beside.file = named ? fopen(beside.partial, "wxe") : NULL; /* x: never overwrite a file of that name */
+    if (beside.file && exists) fchmod(fileno(beside.file), there.st_mode & 07777);
+    if (beside.file && !frame && !(beside.file = printable_over(beside.file))) unlink(beside.partial);
+    return beside.file;
 }
 
-static int close_beside(struct beside *beside, int cause, struct error *err)
+FILE *front_open(const char *path, bool frame, struct error *err)
 {
-    cause = put_away(beside->file, cause);
-    beside->file = NULL;
-    if (!cause && rename(beside->partial, beside->path) != 0) cause = errno;
-    if (!cause) return STATUS_OK;
-    unlink(beside->partial);
-    return cannot_write(beside->path, cause, err);
-}
-
-/* NULL, with the error set. */
-static FILE *open_file(const char *path, bool frame, struct error *err)
-{
+    if (is_standard(path)) return frame ? printable_below(stdout) : stdout;
+    if (open_beside(path, frame)) return beside.file;
     FILE *file = file_open_named_stream(path, O_TRUNC);
     if (file && !frame) file = printable_over(file);
-    if (!file) cannot_open(path, errno, err);
+    if (!file) error_set(err, STATUS_USAGE, "cannot write %s: %s", path, file_why(errno));
     return file;
 }
 
-static int write_text(const char *path, const char *text, bool frame, struct error *err)
+/* cause: as of put_away(). */
+static int close_out(FILE *out, const char *path, int cause, struct error *err)
 {
-    struct beside beside;
-    if (!is_standard(path) && open_beside(&beside, path, frame))
-        return close_beside(&beside, put_text(beside.file, text), err);
-    FILE *file = !is_standard(path) ? open_file(path, frame, err) : frame ? printable_below(stdout) : stdout;
-    if (!file) return STATUS_USAGE;
-    const int cause = put_away(file, put_text(file, text));
+    const bool is_beside = out == beside.file;
+    cause = put_away(out, cause);
+    if (is_beside) {
+        beside.file = NULL;
+        path = beside.path;
+        if (!cause && rename(beside.partial, path) != 0) cause = errno;
+        if (cause) unlink(beside.partial);
+    }
     return cause ? cannot_write(path, cause, err) : STATUS_OK;
 }
 
-int front_write(const char *path, const char *text, struct error *err)
+int front_write(const char *path, const char *text, bool frame, struct error *err)
 {
-    return write_text(path, text, false, err);
+    const size_t length = strlen(text);
+    FILE *out = front_open(path, frame, err);
+    if (!out) return STATUS_USAGE;
+    const bool put = fputs(text, out) >= 0 && (!length || text[length - 1] == '\n' || fputc('\n', out) != EOF);
+    return close_out(out, path, put ? 0 : errno, err);
 }
 
 int front_give(const char *path, char *text, struct error *err)
 {
-    const int status = text ? front_write(path, text, err) : error_set(err, STATUS_RUN, "no memory for the answer");
+    const int status =
+        text ? front_write(path, text, false, err) : error_set(err, STATUS_RUN, "no memory for the answer");
     free(text);
     return status;
 }
 
-int front_write_frame(const char *path, const char *text, struct error *err)
-{
-    return write_text(path, text, true, err);
-}
-
-static struct beside opened; /* a command writes one answer */
-
-FILE *front_open(const char *path, struct error *err)
-{
-    if (is_standard(path)) return stdout;
-    return open_beside(&opened, path, false) ? opened.file : open_file(path, false, err);
-}
-
-FILE *front_open_bytes(const char *path, struct error *err)
-{
-    if (is_standard(path)) return printable_below(stdout);
-    return open_beside(&opened, path, true) ? opened.file : open_file(path, true, err);
-}
-
 int front_close(FILE *out, const char *path, int status, struct error *err)
 {
-    const int before = ferror(out) ? EIO : 0; /* stdio does not keep the errno */
-    struct error *news = status ? NULL : err;
-    int cause, closed;
-    if (out == opened.file) closed = close_beside(&opened, before, news);
-    else closed = (cause = put_away(out, before)) ? cannot_write(path, cause, news) : STATUS_OK;
+    /* stdio does not keep the errno */
+    const int closed = close_out(out, path, ferror(out) ? EIO : 0, status ? NULL : err);
     return status ? status : closed;
 }
 
 int front_answer(const struct cli *cli, const char *page, cJSON *facts, struct error *err)
 {
     if (cli->json) return front_give(cli->output, json_lines(template_strip(facts)), err);
-    FILE *out = front_open(cli->output, err);
+    FILE *out = front_open(cli->output, false, err);
     if (out) template_print(out, page, facts);
     cJSON_Delete(facts);
     return out ? front_close(out, cli->output, STATUS_OK, err) : err->status;
@@ -193,9 +153,9 @@ int front_answer(const struct cli *cli, const char *page, cJSON *facts, struct e
 void front_drop(FILE *out)
 {
     put_away(out, 0);
-    if (out != opened.file) return;
-    opened.file = NULL;
-    unlink(opened.partial);
+    if (out != beside.file) return;
+    beside.file = NULL;
+    unlink(beside.partial);
 }
 
 /* Whether the reader of standard output has closed it (a pipe), or the terminal is gone. */

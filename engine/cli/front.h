@@ -10,24 +10,22 @@
 #include "engine/cli/verbs.def"
 #undef VERB
 
-/* import.c: replaces operands that another program recorded by a trace of what they hold, in a file without a name, for the
+/* look.c: replaces operands that another program recorded by a trace of what they hold, in a file without a name, for the
  * subcommands that read traces. STATUS_INPUT: damaged, of no known format, or several files that are not ranks of one job. */
 int front_take_foreign(struct cli *cli, struct error *err);
-/* Prints what such operands hold, and makes a trace of it; path NULL: none. STATUS_CHECK: a file is damaged; its beginning was read. */
-int front_tell_foreign(const struct cli *cli, const char *path, struct error *err);
 
 /* Shared by the subcommands. */
 int front_fail(const struct error *err); /* prints, returns err's status */
 int front_end(int status);               /* called last: reports a failure of standard output; returns status, or that failure's */
 int front_look(struct app_look *look, const struct cli *cli, struct error *err);
-int front_write(const char *path, const char *text, struct error *err); /* NULL or "-": standard output; STATUS_USAGE: it cannot be opened */
-int front_write_frame(const char *path, const char *text, struct error *err); /* the same for a frame, with escape sequences */
+/* Writes a text; frame: past the filter of printable.h, as escape sequences and bytes need it. path NULL or "-": standard output.
+ * STATUS_USAGE: it cannot be opened. */
+int front_write(const char *path, const char *text, bool frame, struct error *err);
 int front_give(const char *path, char *text, struct error *err); /* front_write(), then frees text; NULL: out of memory */
 /* Writes an answer to -o: as JSON, or as text by its page (engine/base/template.h). Frees `facts`. */
 struct cJSON;
 int front_answer(const struct cli *cli, const char *page, struct cJSON *facts, struct error *err);
-FILE *front_open(const char *path, struct error *err);                   /* the same; NULL: STATUS_USAGE in err */
-FILE *front_open_bytes(const char *path, struct error *err);             /* the same without the filter of printable.h */
+FILE *front_open(const char *path, bool frame, struct error *err); /* the same for calls of stdio.h; NULL: STATUS_USAGE in err */
 int front_close(FILE *out, const char *path, int status, struct error *err); /* status: of writing it; returned if bad */
 void front_drop(FILE *out); /* instead of front_close(): discards the new file and keeps the old one */
 
@@ -37,23 +35,14 @@ void interrupt_watch(void);
 bool interrupt_asked(void);
 void interrupt_end(void); /* after the cleanup: ends the process with the signal that was received; returns if there was none */
 
-/* plan.c: the configuration of CONFIG or --model, with --set and --ranks; front_load_with(): with more settings, and CONFIG's text (NULL:
- * the file is read). front_check_plan(): which options of plan go together; front_check_model(): whether the model is given, and once;
- * front_print_defaults(): the sizes of a model that is given by some of them. sweep.c: plan --sweep. */
-struct front_setting { const char *text; const char *const *sets; int count; };
+/* plan.c: the configuration of CONFIG or --model, with --set and --ranks. front_check_model(): whether the model is given, and once;
+ * front_print_defaults(): the sizes of a model that is given by some of them. */
 int front_load(struct config *config, const struct cli *cli, struct error *err);
-int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err);
-int front_check_plan(const struct cli *cli, struct error *err);
 int front_check_model(const struct cli *cli, bool needed, struct error *err);
 void front_print_defaults(FILE *out, const struct cli *cli, const struct config *config);
-int front_sweep(const struct cli *cli, struct error *err);
 /* attach.c: connects to a run in progress, which `name` gives by its number (NULL: the only one); `watches`: sends no commands. */
 struct source;
 int front_open_run(struct source **source, const char *name, bool watches, struct error *err);
-/* attach_far.c: the same run on another host, "HOST:RUN", through a launch agent (NULL: ssh); and on that host the other end, which
- * carries records and commands between a run's socket and standard input and output until one of them ends. */
-int attach_far(struct source **source, const char *name, const char *agent, bool watches, struct error *err);
-int attach_carry(const char *socket_path, bool watches, struct error *err);
 /* analyze.c: prints what differs between two traces, as text or JSON. STATUS_CHECK: bytes or counts differ. */
 int front_difference(const struct cli *cli, const char *const file[2], const char *const name[2], struct error *err);
 /* look.c: the options of a frame, and printing it. `compare`: NULL, or the second of two traces. */

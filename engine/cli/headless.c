@@ -41,13 +41,6 @@ static bool device_peak(const struct run_model *model, uint64_t *bytes)
     return known;
 }
 
-static void append_duration(char *line, size_t room, double seconds)
-{
-    long whole = (long)(seconds + 0.5);
-    if (whole >= 3600) text_append(line, room, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-    else text_append(line, room, "%ld:%02ld", whole / 60, whole % 60);
-}
-
 /* The progress line, without a newline. */
 static void headless_line(char *line, size_t room, const struct run_model *model, int64_t steps)
 {
@@ -66,19 +59,13 @@ static void headless_line(char *line, size_t room, const struct run_model *model
     if (device_peak(model, &peak_bytes))
         text_append(line, room, "  peak %.1f MiB/rank", (double)peak_bytes / (1 << 20));
     if (model->has_state && model->state == RUN_RUNNING && steps > step->step && model->steps_seen > 0) {
-        text_append(line, room, "  ");
-        append_duration(line, room,
-                        (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step));
-        text_append(line, room, " left");
+        const double left_s = (double)model->time_seen_ns * 1e-9 / model->steps_seen * (double)(steps - step->step);
+        const long whole = (long)(left_s + 0.5), hours = whole / 3600, minutes = whole / 60 % 60;
+        if (hours) text_append(line, room, "  %ld:%02ld:%02ld left", hours, minutes, whole % 60);
+        else text_append(line, room, "  %ld:%02ld left", minutes, whole % 60);
     } else if (model->has_state && model->state != RUN_RUNNING) {
         text_append(line, room, "  %s", run_state_name(model->state));
     }
-}
-
-static int terminal_columns(FILE *out)
-{
-    struct winsize size;
-    return ioctl(fileno(printable_below(out)), TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
 }
 
 static void erase_line(FILE *out)
@@ -124,17 +111,12 @@ static void show_shortage(FILE *out, const struct run_shortage *shortage)
     fputc('\n', out);
 }
 
-static bool is_worth_a_line(const struct run_notice *notice)
-{
-    if (notice->kind == NOTICE_STATE) return false;             /* the progress line says it */
-    return notice->kind != NOTICE_COMMAND || notice->level > 0; /* its effects have lines of their own */
-}
-
 static void show_notices(struct headless *headless, const struct run_model *model)
 {
     for (int i = run_notices_since(model, headless->shown_notices); i < model->notice_count; i++) {
         const struct run_notice *notice = &model->notices[i];
-        if (!is_worth_a_line(notice)) continue;
+        if (notice->kind == NOTICE_STATE) continue;                          /* the progress line says it */
+        if (notice->kind == NOTICE_COMMAND && notice->level <= 0) continue; /* its effects have lines of their own */
         close_line(headless);
         if (notice->has_step) fprintf(headless->out, "step %u: ", notice->step);
         struct run_shortage shortage;
@@ -183,9 +165,14 @@ static void show(struct headless *headless, const struct run_model *model, bool 
     headless_line(line, sizeof line, model, headless->session->spec.steps);
     if (headless->line_open && strcmp(line, headless->line) == 0) return;
     memcpy(headless->line, line, sizeof line);
-    if (headless->tty) erase_line(headless->out);
-    if (headless->tty) fprintf(headless->out, "%.*s", terminal_columns(headless->out), line);
-    else fprintf(headless->out, "%s\n", line);
+    if (headless->tty) {
+        struct winsize size;
+        const bool known = ioctl(fileno(printable_below(headless->out)), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+        erase_line(headless->out);
+        fprintf(headless->out, "%.*s", known ? size.ws_col - 1 : 79, line);
+    } else {
+        fprintf(headless->out, "%s\n", line);
+    }
     headless->line_open = headless->tty;
     headless->shown_ns = now_ns;
     headless->shown_steps = model->steps_seen;
@@ -223,19 +210,15 @@ static void take_signal(struct headless *headless, struct source *source)
     headless->stopping = true;
 }
 
-static bool can_rewrite(FILE *out)
-{
-    const char *term = getenv("TERM");
-    return isatty(fileno(printable_below(out))) && term && strcmp(term, "dumb") != 0;
-}
-
 void headless_run(struct session *session, struct source *source, FILE *out, struct logs *logs)
 {
     enum { TICK_MS = 250 };
+    const char *term = getenv("TERM");
+    const bool rewrites = isatty(fileno(printable_below(out))) && term && strcmp(term, "dumb") != 0;
     struct headless headless = {.session = session,
                                 .out = out,
                                 .logs = logs,
-                                .tty = can_rewrite(out),
+                                .tty = rewrites,
                                 .own_pace = !logs || !session->config.logs.steps_per_print};
     struct run_model *model = session->model;
     struct trace_record record;

@@ -8,34 +8,27 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/file.h"
+#include "engine/base/text_stream.h"
 #include "engine/base/words.h"
 #include "engine/cli/lab_run.h"
 #include "engine/lab/catalog.h"
 
 /* ---- list ---------------------------------------------------------------------------------------------------------- */
 
-static void state_text(char *out, size_t room, const struct lab *lab)
-{
-    struct lab_progress progress;
-    struct error err;
-    *out = '\0';
-    if (lab_load(&progress, lab, &err)) return;
-    const struct lab_sums sums = lab_progress_sums(&progress);
-    if (progress.finished)
-        snprintf(out, room, "done, %d of %d right, %.0f min", lab_progress_right(&progress), progress.count,
-                 sums.seconds / 60 + 0.5);
-    else if (progress.step || sums.attempts) snprintf(out, room, "at part %d of %d", progress.step + 1, progress.count);
-}
-
 static int list_one(const char *name, struct error *err)
 {
     struct lab *lab;
-    char state[64];
+    struct lab_progress progress;
+    struct error ignored;
     int status = lab_open(&lab, name, err);
     if (status) return status;
-    state_text(state, sizeof state, lab);
     words_print(stdout, printf("%-15s %2d min ", lab->name, lab->minutes), 23, lab->about);
-    if (*state) printf("%-15s %6s - %s\n", "", "", state);
+    const bool known = lab_load(&progress, lab, &ignored) == STATUS_OK;
+    const struct lab_sums sums = lab_progress_sums(&progress);
+    if (known && progress.finished)
+        printf("%22s - done, %d of %d right, %.0f min\n", "", sums.right, progress.count, sums.seconds / 60 + 0.5);
+    else if (known && (progress.step || sums.attempts))
+        printf("%22s - at part %d of %d\n", "", progress.step + 1, progress.count);
     lab_free(lab);
     return STATUS_OK;
 }
@@ -49,22 +42,18 @@ static int is_own(const struct dirent *entry)
     return entry->d_name[0] != '.' && access(path, F_OK) == 0;
 }
 
-static void list_own_one(const char *name)
-{
-    struct error err;
-    if (lab_hides_own(name))
-        printf("%-15s %6s the name is a built-in lab's; zerolab lab labs/%s plays this one\n", name, "", name);
-    else if (list_one(name, &err)) printf("%-15s %6s %s\n", name, "", err.text);
-}
-
 /* Lists the user's own labs. A lab that cannot be read yet does not hide the others. */
 static void list_own(void)
 {
     struct dirent **names;
+    struct error err;
     const int count = scandir("labs", &names, is_own, alphasort);
     if (count > 0) puts("\nin labs/ of this folder");
     for (int n = 0; n < count; n++) {
-        list_own_one(names[n]->d_name);
+        const char *name = names[n]->d_name;
+        if (lab_hides_own(name))
+            printf("%-15s %6s the name is a built-in lab's; zerolab lab labs/%s plays this one\n", name, "", name);
+        else if (list_one(name, &err)) printf("%-15s %6s %s\n", name, "", err.text);
         free(names[n]);
     }
     if (count >= 0) free(names);
@@ -128,20 +117,17 @@ int front_lab_check(const struct cli *cli, struct error *err)
 int front_lab_print(const struct cli *cli, struct error *err)
 {
     struct lab *lab;
-    if (!cli->operand)
-        return error_set(err, STATUS_USAGE, "say which lab is to be printed; zerolab lab list shows them");
     int status = open_named(&lab, cli->operand, err);
     if (status) return status;
-    char *text = NULL;
-    size_t bytes;
-    struct lab_trial trial = {.print = open_memstream(&text, &bytes), .solutions = cli->solutions};
+    struct text_stream stream;
+    struct lab_trial trial = {.print = text_stream_open(&stream), .solutions = cli->solutions};
     if (!trial.print) return lab_free(lab), error_set(err, STATUS_RUN, "no memory for a hand-out");
     fprintf(trial.print, "# %s\n\n%s About %d minutes: `zerolab lab %s`.\n", lab->title, lab->about, lab->minutes,
             lab->name);
     status = lab_trial_run(&trial, cli, lab, err);
-    fclose(trial.print);
-    if (!status) status = front_write(cli->output, text, err);
-    free(text);
+    char *text = text_stream_close(&stream);
+    if (!status) status = front_give(cli->output, text, err);
+    else free(text);
     lab_free(lab);
     return status;
 }
@@ -152,7 +138,6 @@ int front_lab_new(const struct cli *cli, struct error *err)
 {
     char path[4096];
     const char *name = cli->operand;
-    if (!name || !*name) return error_set(err, STATUS_USAGE, "the new lab needs a name: zerolab lab new my-lab");
     const char *folder = strchr(name, '/') ? "" : "labs/";
     if (lab_catalog_number(name) >= 0)
         return error_set(err, STATUS_USAGE, "%s is a lab that comes with the program; give another name", name);
@@ -229,13 +214,6 @@ static int make_lesson(const char *folder, struct error *err)
                                      : error_set(err, STATUS_USAGE, "cannot write to %s: %s", folder, strerror(errno));
 }
 
-static void begin_at(struct lab_progress *progress, const struct cli *cli)
-{
-    if (cli->from_step > 0)
-        lab_progress_fold(progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = (int)cli->from_step - 1});
-    else if (progress->finished) lab_progress_fold(progress, &(struct lab_input){.kind = LAB_INPUT_RESET});
-}
-
 static int play(const struct cli *cli, const struct lab *lab, struct app *stage, struct error *err)
 {
     struct lab_progress progress;
@@ -247,7 +225,10 @@ static int play(const struct cli *cli, const struct lab *lab, struct app *stage,
     if (!stage && !app_terminal_fits(err)) return error_prefix(err, "a lab is played on a terminal");
     if (cli->lesson && make_lesson(cli->lesson, err)) return STATUS_USAGE;
     if (lab_load(&progress, lab, err)) fprintf(stderr, "zerolab: %s; the lab begins with its first part\n", err->text);
-    begin_at(&progress, cli);
+    const struct lab_input reset = {.kind = LAB_INPUT_RESET},
+                           go = {.kind = LAB_INPUT_GO, .step = (int)cli->from_step - 1};
+    if (cli->from_step > 0) lab_progress_fold(&progress, &go);
+    else if (progress.finished) lab_progress_fold(&progress, &reset);
     struct app_lab played = {
         .save = cli->presenter ? NULL : save, .user = &kept, .presents = cli->presenter, .lesson = cli->lesson};
     lab_play_init(&played.play, lab, &progress);

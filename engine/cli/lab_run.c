@@ -28,13 +28,6 @@ static int open_saves(struct lab_saves *saves, const struct lab *lab, struct err
     return status;
 }
 
-static int go_on_from(struct session *session, const struct lab_saves *saves, const char *tag, struct error *err)
-{
-    char from[160];
-    rundir_path(&saves->dir, tag, from, sizeof from);
-    return resume_prepare(&session->resume, &session->spec, from, false, err);
-}
-
 /* Ranks are threads of one process, because a lab restarts its run every few minutes; so a start takes a tenth of a
  * second. */
 static int spec_of(struct session *session, const struct lab_play *play, struct lab_saves *saves, struct error *err)
@@ -42,6 +35,7 @@ static int spec_of(struct session *session, const struct lab_play *play, struct 
     const struct text_list *more = &session->cli->sets;
     const char *resume = lab_resume_at(play->lab, play->at);
     struct run_spec *spec = &session->spec;
+    char from[160];
     *spec = (struct run_spec){
         .config_text = config_nano, .interactive = true, .sets = *lab_sets_at(play->lab, play->at)};
     for (int s = 0; s < more->count && spec->sets.count < TEXT_LIST_MAX - RESUME_SETS - 3; s++)
@@ -50,7 +44,8 @@ static int spec_of(struct session *session, const struct lab_play *play, struct 
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = saves->path_set;
     if (*saves->path_set) spec->sets.at[spec->sets.count++] = "checkpoint.at_end=false";
     spec->own = (struct text_list){1, {saves->dir.path}};
-    int status = resume ? go_on_from(session, saves, resume, err) : STATUS_OK; /* from the same folder */
+    if (resume) rundir_path(&saves->dir, resume, from, sizeof from);
+    int status = resume ? resume_prepare(&session->resume, spec, from, false, err) : STATUS_OK;
     snprintf(saves->pause, sizeof saves->pause, "%lld:pause", (long long)session->resume.steps_done + 1);
     spec->at.at[spec->at.count++] = saves->pause;
     return status ? status : spec_load_config(spec, &session->config, err);
@@ -115,26 +110,20 @@ static int open_built_in(struct source **out, const struct lab *lab, const char 
     return status;
 }
 
-static int show_trace(const struct cli *cli, struct app_lab *lab, struct source *source, struct app **stage,
-                      struct error *err)
-{
-    struct app_options options = {.source = source, .readonly = cli->readonly, .lab = lab, .stage = stage};
-    int status = front_look(&options.look, cli, err);
-    return status ? status : app_run(&options, err);
-}
-
 /* The trace is read to its end as a run would be, and then stays. */
 static int one_trace(const struct cli *cli, struct app_lab *lab, struct app **stage,
                      void (*follow)(struct session *, struct source *), void *user, struct error *err)
 {
     struct session session = {.cli = cli, .signal_fd = -1, .user = user};
+    struct app_options options = {.readonly = cli->readonly, .lab = lab, .stage = stage};
     struct source *source;
     const struct lab *of = lab->play.lab;
     const char *name = lab_trace_at(of, lab->play.at);
     int status = of->folder ? open_beside(&source, of, name, err) : open_built_in(&source, of, name, err);
     if (status) return status;
+    options.source = source;
     lab_play_started(&lab->play);
-    if (!follow) status = show_trace(cli, lab, source, stage, err);
+    if (!follow) status = front_look(&options.look, cli, err) ? err->status : app_run(&options, err);
     else if ((session.model = run_model_new(&(struct run_model_options){0}))) follow(&session, source);
     else status = error_set(err, STATUS_RUN, "no memory for the model of the run");
     run_model_free(session.model);
@@ -168,8 +157,6 @@ __attribute__((format(printf, 3, 4))) static void fault(struct lab_trial *trial,
     snprintf(trial->first_fault, sizeof trial->first_fault, "labs/%s/lab.md:%d: %s", trial->play->lab->name, line,
              text);
 }
-
-/* ---- checking the claims of a step ----------------------------------------------------------------------------- */
 
 /* A guess must not be right because an earlier step had this answer. */
 static void hold_apart(struct lab_trial *trial, const struct lab_step *step, struct lab_value right)
@@ -283,8 +270,6 @@ static void print_told(const struct lab_trial *trial)
                                                 : "\n%s\n",
                 page->at[p].text);
 }
-
-/* ---- playing ------------------------------------------------------------------------------------------------------- */
 
 static void act_asking(struct lab_trial *trial, const struct lab_scene *scene)
 {

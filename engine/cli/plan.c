@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/advise/accounting.h"
 #include "engine/advise/advice.h"
@@ -68,7 +69,7 @@ int front_check_model(const struct cli *cli, bool needed, struct error *err)
     return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE");
 }
 
-int front_check_plan(const struct cli *cli, struct error *err)
+static int check_options(const struct cli *cli, struct error *err)
 {
     const bool needs_model = !cli->explain && !cli->fit && !cli->accounting && !cli->psi && !cli->sweeps.count;
     if ((cli->accounting != NULL) + cli->advise + cli->explain + cli->fit + cli->schedule + (cli->psi != NULL) + (cli->sweeps.count > 0) > 1)
@@ -86,13 +87,6 @@ int front_check_plan(const struct cli *cli, struct error *err)
     if (cli->with.count && !cli->accounting)
         return error_set(err, STATUS_USAGE, "--with gives quantities of --accounting NAME");
     return front_check_model(cli, needs_model, err);
-}
-
-/* A config.json, by its path. */
-static bool is_path(const char *model)
-{
-    const size_t length = strlen(model);
-    return strchr(model, '/') || (length > 5 && strcmp(model + length - 5, ".json") == 0);
 }
 
 static int add_model_file(struct plan_sets *sets, const char *path, int *window, struct error *err)
@@ -127,20 +121,24 @@ static int load_model(struct config *config, const struct plan_sets *sets, struc
     return STATUS_OK;
 }
 
-int front_load_with(struct config *config, const struct cli *cli, const struct front_setting *more, struct error *err)
+/* With more settings, and with CONFIG's text (NULL: the file is read). */
+static int load_with(struct config *config, const struct cli *cli, const char *text, const char *const *more, int count,
+                     struct error *err)
 {
     struct plan_sets sets = {.count = 0};
+    const char *ending = cli->model ? strrchr(cli->model, '.') : NULL;
     const bool own_model = has_model(cli), family = cli->fit && !own_model && !cli->operand,
-               file = cli->model && is_path(cli->model);
+               is_json = ending && ending > cli->model && strcmp(ending, ".json") == 0,
+               file = is_json || (cli->model && strchr(cli->model, '/'));
     for (int i = 0; family && i < FIT_FAMILY_SETS; i++) sets.at[sets.count++] = fit_family_sets[i];
     int window = 0, status = file ? add_model_file(&sets, cli->model, &window, err) : STATUS_OK;
     if (status) return status;
     if (cli->model && !file) add_set(&sets, "model.name=%s", cli->model);
     if (cli->ranks > 0) add_set(&sets, "topology.ranks=%lld", (long long)cli->ranks);
     for (int i = 0; i < cli->sets.count; i++) sets.at[sets.count++] = cli->sets.at[i];
-    for (int i = 0; i < more->count; i++) sets.at[sets.count++] = more->sets[i];
-    status = own_model || (more->count && !cli->operand) ? load_model(config, &sets, err)
-             : more->text                ? config_load_text(config, more->text, sets.at, sets.count, err)
+    for (int i = 0; i < count; i++) sets.at[sets.count++] = more[i];
+    status = own_model || (count && !cli->operand) ? load_model(config, &sets, err)
+             : text                      ? config_load_text(config, text, sets.at, sets.count, err)
              : cli->psi && !cli->operand ? config_load_text(config, micro_batch_bf16, sets.at, sets.count, err)
                                          : config_load(config, cli->operand, sets.at, sets.count, err);
     if (status && file) return error_prefix(err, "%.300s", cli->model);
@@ -152,8 +150,94 @@ int front_load_with(struct config *config, const struct cli *cli, const struct f
 
 int front_load(struct config *config, const struct cli *cli, struct error *err)
 {
-    return front_load_with(config, cli, &(struct front_setting){0}, err);
+    return load_with(config, cli, NULL, NULL, 0, err);
 }
+
+/* ---- --sweep: plans every combination of the values of some keys, as a table and charts ---- */
+
+/* A sweep loads the same setup several times, from the text of the file, which may be a pipe. */
+struct swept { const struct cli *cli; char *text; struct hardware hardware; };
+
+static int load_combination(void *user, struct config *config, const char *const *sets, int count, struct error *err)
+{
+    const struct swept *swept = user;
+    int status = load_with(config, swept->cli, swept->text, sets, count, err);
+    if (status || !swept->cli->hardware) return status;
+    if (!config->budget_bytes[TIER_DEVICE]) config->budget_bytes[TIER_DEVICE] = swept->hardware.memory_bytes;
+    status = hardware_place(config, &swept->hardware, err);
+    if (status) config_release(config);
+    return status;
+}
+
+static int read_sweep(struct sweep *sweep, const struct cli *cli, struct error *err)
+{
+    const char *twice = NULL;
+    char key[CONFIG_PATH_MAX];
+    int status = STATUS_OK;
+    for (int i = 0; i < cli->sweeps.count && !status; i++) status = sweep_add(sweep, cli->sweeps.at[i], err);
+    if (status) return status;
+    if (cli->ranks > 0 && sweep_sets(sweep, "topology.ranks")) twice = "-n";
+    if (cli->model && sweep_sets(sweep, "model.name")) twice = "--model";
+    for (int i = 0; i < cli->sets.count; i++) {
+        snprintf(key, sizeof key, "%.*s", (int)strcspn(cli->sets.at[i], "="), cli->sets.at[i]);
+        if (sweep_sets(sweep, key)) twice = cli->sets.at[i];
+    }
+    if (twice) return error_set(err, STATUS_USAGE, "%.200s: --sweep sets this key, too; leave one out", twice);
+    if (front_check_model(cli, !sweep_sets(sweep, "model.name"), err))
+        return error_set(err, STATUS_USAGE, "give a CONFIG, --model NAME or --set model.KEY=VALUE, or sweep model.name");
+    return STATUS_OK;
+}
+
+static int sweep_form(struct app_charts *ask, const struct cli *cli, struct error *err)
+{
+    static const char *const forms[] = {"text", "svg", "html", "csv"};
+    const char *as = cli->sweep_as ? cli->sweep_as : forms[CHARTS_TEXT];
+    char end;
+    while (ask->as <= CHARTS_CSV && strcmp(forms[ask->as], as) != 0) ask->as++;
+    if (cli->sweep_as && cli->json) return error_set(err, STATUS_USAGE, "give --json or --as, not both");
+    if (ask->as > CHARTS_CSV) return error_set(err, STATUS_USAGE, "--as %s: give text, svg, html or csv", as);
+    ask->columns = ask->as ? 100 : 80, ask->rows = ask->as ? 28 : 20, ask->ascii = cli->ascii;
+    if (cli->sweep_frame && (sscanf(cli->sweep_frame, "%dx%d%c", &ask->columns, &ask->rows, &end) != 2 || ask->columns < 40 ||
+                             ask->rows < 12 || ask->columns > 1000 || ask->rows > 1000))
+        return error_set(err, STATUS_USAGE, "--frame %s: give a size from 40x12 to 1000x1000", cli->sweep_frame);
+    if (ask->as == CHARTS_HTML && !cli->output && isatty(STDOUT_FILENO))
+        return error_set(err, STATUS_USAGE, "--as html is for a file, not for a terminal; add -o FILE");
+    return STATUS_OK;
+}
+
+static int give_sweep(const struct app_charts *ask, const struct cli *cli, struct error *err)
+{
+    FILE *out = front_open(cli->output, false, err);
+    if (!out) return err->status;
+    const int status = cli->json ? sweep_print_json(out, ask->sweep, err) : app_charts(out, ask, err);
+    return front_close(out, cli->output, status, err);
+}
+
+static int plan_sweep(const struct cli *cli, struct error *err)
+{
+    struct sweep *sweep = calloc(1, sizeof *sweep);
+    struct swept swept = {.cli = cli};
+    const struct sweep_loader loader = {load_combination, &swept, cli->hardware ? &swept.hardware : NULL};
+    struct app_charts ask = {.sweep = sweep, .what = cli->operand ? cli->operand : cli->model ? cli->model : "models"};
+    if (!sweep) return error_set(err, STATUS_RUN, "no memory for a sweep");
+    int status = sweep_form(&ask, cli, err);
+    if (!status && cli->hardware) status = hardware_load(&swept.hardware, cli->hardware, err);
+    if (!status) status = read_sweep(sweep, cli, err);
+    if (!status && cli->operand && (status = config_read(&swept.text, cli->operand, err)))
+        error_prefix(err, "%s", cli->operand);
+    struct app_live_charts live = {sweep, &loader, ask.what, cli->hardware, &swept.hardware, {0}};
+    if (!status && cli->sweep_live) status = front_look(&live.look, cli, err);
+    if (!status && cli->sweep_live) status = app_terminal_fits(err) ? app_live_charts(&live, err) : STATUS_USAGE;
+    if (!status && !cli->sweep_live) status = sweep_plan(sweep, &loader, err);
+    if (!status && !cli->json && sweep->notes) fputs(sweep->notes, stderr);
+    if (!status && !cli->sweep_live) status = give_sweep(&ask, cli, err);
+    sweep_release(sweep);
+    free(sweep);
+    free(swept.text);
+    return status;
+}
+
+/* ---- the other questions ---- */
 
 enum { LONG_STEP = 4000 }; /* layers x micro-steps: hundreds of such steps are planned in some ten seconds */
 
@@ -179,13 +263,6 @@ static int print_fit(FILE *out, const struct config *config, const struct cli *c
     const int status = fit_print(out, cli->json, &question, answer, err);
     free(answer);
     return status;
-}
-
-static int print_psi(FILE *out, const struct config *config, const struct cli *cli, struct error *err)
-{
-    int64_t psi;
-    const int status = psi_read(&psi, cli->psi, err);
-    return status ? status : psi_print(out, cli->json, config, psi, err);
 }
 
 /* Ranks fill nodes of the hardware, unless topology.ranks_per_node says otherwise. */
@@ -226,8 +303,9 @@ static int print_accounting(FILE *out, const struct config *config, const struct
 static int print(FILE *out, struct config *config, const struct cli *cli, bool *fits, struct error *err)
 {
     const char *what = cli->operand ? cli->operand : cli->model ? cli->model : "the built-in default";
+    int64_t psi;
     front_print_defaults(out, cli, config);
-    if (cli->psi) return print_psi(out, config, cli, err);
+    if (cli->psi) return psi_read(&psi, cli->psi, err) ? err->status : psi_print(out, cli->json, config, psi, err);
     if (cli->fit) return print_fit(out, config, cli, fits, err);
     if (cli->advise) return print_advice(out, config, cli, fits, err);
     if (cli->accounting) return print_accounting(out, config, cli, err);
@@ -241,11 +319,10 @@ static int plan(const struct cli *cli, bool *fits, struct error *err)
     mallopt(M_MMAP_THRESHOLD, INT_MAX);
     mallopt(M_TRIM_THRESHOLD, INT_MAX);
     struct config config;
-    int status = front_check_plan(cli, err);
-    if (!status) status = front_load(&config, cli, err);
+    int status = front_load(&config, cli, err);
     if (status) return status;
     if (!cli->json && !cli->explain && config.notes) fputs(config.notes, stderr);
-    FILE *out = front_open(cli->output, err);
+    FILE *out = front_open(cli->output, false, err);
     status = out ? front_close(out, cli->output, print(out, &config, cli, fits, err), err) : err->status;
     config_release(&config);
     return status;
@@ -273,7 +350,7 @@ static int print_list(const struct cli *cli, bool of_models, struct error *err)
     if (of_models && cli->json)
         return error_set(err, STATUS_USAGE, "--json goes with the name of a model, not with a list of names");
     int status = STATUS_OK;
-    FILE *out = front_open(cli->output, err);
+    FILE *out = front_open(cli->output, false, err);
     if (!out) return err->status;
     if (of_models) print_models(out);
     else status = accountings_print(out, cli->json, err);
@@ -285,6 +362,7 @@ int front_plan(const struct cli *cli, struct error *err)
     bool fits = true;
     if (cli->accounting && strcmp(cli->accounting, "list") == 0) return print_list(cli, false, err);
     if (cli->model && strcmp(cli->model, "list") == 0) return print_list(cli, true, err);
-    const int status = cli->sweeps.count ? front_sweep(cli, err) : plan(cli, &fits, err);
+    int status = check_options(cli, err);
+    if (!status) status = cli->sweeps.count ? plan_sweep(cli, err) : plan(cli, &fits, err);
     return status || fits ? status : STATUS_CHECK;
 }

@@ -1,4 +1,4 @@
-#include "engine/cli/resume.h"
+#include "engine/cli/session.h"
 
 #include "engine/base/words.h"
 #include "engine/checkpoint/weights.h"
@@ -47,16 +47,6 @@ static void free_a_batch_size(struct resume *resume, const struct config *saved,
     if (gives_way) add(resume, "%s=null", gives_way);
 }
 
-/* Clears keys that the saved configuration has only because a resolved configuration has a value for every key. */
-static void free_what_follows(struct resume *resume, const struct config *saved, const struct text_list *sets)
-{
-    free_a_batch_size(resume, saved, sets);
-    if (saved->zero.overlap_comm == (saved->zero.stage == 3)) add(resume, "zero_optimization.overlap_comm=null");
-    if (saved->number_checkpoints) add(resume, "activation_checkpointing.number_checkpoints=null");
-    if (saved->topology.ranks_as == RANKS_AS_MPIRUN) add(resume, "topology.ranks_as=null"); /* of those hosts */
-    if (config_has_nccl(saved)) add(resume, "topology.collectives=null"); /* of that machine */
-}
-
 /* A run that resumes from a folder may also save there. */
 static void own_the_folder(struct resume *resume, struct run_spec *spec)
 {
@@ -66,14 +56,6 @@ static void own_the_folder(struct resume *resume, struct run_spec *spec)
         spec->own = (struct text_list){1, {resume->dir}};
     }
     free(real);
-}
-
-/* The folder may have moved since the save: the next saves go where this checkpoint is now. */
-static void stay_in_the_folder(struct resume *resume, const struct config *saved)
-{
-    const char *slash = strrchr(resume->folder, '/');
-    if (!*saved->checkpoint.path || !slash) return;
-    add(resume, "checkpoint.path=\"%.*s\"", (int)(slash > resume->folder ? slash - resume->folder : 1), resume->folder);
 }
 
 static int put_first(struct resume *resume, struct text_list *sets, struct error *err)
@@ -86,13 +68,21 @@ static int put_first(struct resume *resume, struct text_list *sets, struct error
     return STATUS_OK;
 }
 
+/* Clears keys that the saved configuration has only because a resolved configuration has a value for every key. */
 static int go_on_as_saved(struct resume *resume, struct run_spec *spec, struct error *err)
 {
     struct config saved;
     int status = config_load_text(&saved, resume->config_json, NULL, 0, err);
     if (status) return status;
-    free_what_follows(resume, &saved, &spec->sets);
-    stay_in_the_folder(resume, &saved);
+    free_a_batch_size(resume, &saved, &spec->sets);
+    if (saved.zero.overlap_comm == (saved.zero.stage == 3)) add(resume, "zero_optimization.overlap_comm=null");
+    if (saved.number_checkpoints) add(resume, "activation_checkpointing.number_checkpoints=null");
+    if (saved.topology.ranks_as == RANKS_AS_MPIRUN) add(resume, "topology.ranks_as=null"); /* of those hosts */
+    if (config_has_nccl(&saved)) add(resume, "topology.collectives=null"); /* of that machine */
+    /* The folder may have moved since the save: the next saves go where this checkpoint is now. */
+    const char *slash = strrchr(resume->folder, '/');
+    const int length = slash && slash > resume->folder ? (int)(slash - resume->folder) : 1;
+    if (*saved.checkpoint.path && slash) add(resume, "checkpoint.path=\"%.*s\"", length, resume->folder);
     config_release(&saved);
     spec->config_text = resume->config_json;
     return put_first(resume, &spec->sets, err);

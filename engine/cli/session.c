@@ -95,16 +95,6 @@ enum session_news session_wait(struct session *session, const struct source *sou
     return found > 0 || soon_ms >= 0 ? SESSION_MORE : SESSION_NOTHING;
 }
 
-static int show_lines(struct session *session, struct source *source, struct error *err)
-{
-    const char *profile = session->config.logs.flops.output_file;
-    struct logs *logs = logs_new(&session->config);
-    headless_run(session, source, session->out, logs);
-    int status = logs && *profile ? logs_write_profile(logs, profile, err) : STATUS_OK;
-    logs_free(logs);
-    return status;
-}
-
 /* When the screen closes, the engine is still in its last step. The records that follow belong in the report. */
 static void read_rest(struct session *session, struct source *source)
 {
@@ -178,6 +168,7 @@ void session_call_off(struct session *session)
 
 static int show(struct session *session, struct error *err)
 {
+    const char *profile = session->config.logs.flops.output_file;
     struct source *source;
     char socket_path[96];
     int fd, status = engine_call(session->relauncher.engine, session->signal_fd, &fd, err);
@@ -187,9 +178,17 @@ static int show(struct session *session, struct error *err)
     rundir_path(&session->dir, "socket", socket_path, sizeof socket_path);
     source_reattach_at(source, socket_path);
     if (!session->live) source_want_all(source, NULL); /* where the connection is gone already, reading says so */
-    if (session->live) status = show_live(session, source, err);
-    else if (session->follow) session->follow(session, source), read_rest(session, source);
-    else status = show_lines(session, source, err);
+    if (session->live) {
+        status = show_live(session, source, err);
+    } else if (session->follow) {
+        session->follow(session, source);
+        read_rest(session, source);
+    } else {
+        struct logs *logs = logs_new(&session->config);
+        headless_run(session, source, session->out, logs);
+        if (logs && *profile) status = logs_write_profile(logs, profile, err);
+        logs_free(logs);
+    }
     source_close(source);
     return status;
 }
@@ -216,7 +215,7 @@ static int tell_forced(const struct session *session, struct error *err)
 
 /* Finds the outcome of the run. The engine's last record says it; if there is none, or it says "failed", the exit
  * status and the output of its processes say more. shown: the status of watching the run, with err. */
-int session_finish(struct session *session, int shown, struct error *err)
+static int finish(struct session *session, int shown, struct error *err)
 {
     struct run_model *model = session->model;
     struct error ended;
@@ -249,7 +248,7 @@ __attribute__((format(printf, 2, 3))) static void lose(struct session *session, 
 }
 
 /* A run trains to its end even if a checkpoint or the trace cannot be written. `lost` says what is missing. */
-void session_find_losses(struct session *session)
+static void find_losses(struct session *session)
 {
     struct run_model *model = session->model;
     const struct run_save *save = &model->save;
@@ -264,12 +263,12 @@ void session_find_losses(struct session *session)
     if (!*model->error) snprintf(model->error, sizeof model->error, "%.511s", session->lost);
 }
 
-void session_report(struct session *session)
+static void write_report(struct session *session)
 {
     struct error err;
     if (!*session->report) return;
     const struct report_screen screen = {session->screen.frames, session->screen.bytes};
-    FILE *out = front_open(session->report, &err);
+    FILE *out = front_open(session->report, false, &err);
     int status = out ? STATUS_OK : err.status;
     if (out && !report_write(out, session->model, &screen, session->past) && !ferror(out)) {
         front_drop(out);
@@ -285,19 +284,24 @@ void session_report(struct session *session)
     *session->report = '\0'; /* there is none to look at */
 }
 
+int session_end(struct session *session, int shown, struct error *err)
+{
+    if (!session->model) return shown;
+    const int status = finish(session, shown, err);
+    find_losses(session); /* the report contains them */
+    write_report(session);
+    return status;
+}
+
 int session_run(struct session *session, struct error *err)
 {
     sigset_t signals;
     session_take_signals(session, &signals);
     int status = session_start(session, err);
     if (!status) status = show(session, err);
-    if (session->model) {
-        status = session_finish(session, status, err);
-        session_find_losses(session);
-        session_report(session);
-        if (session->spec.trace && session->model->ended) /* the trace is whole without */
-            run_states_write(session->spec.trace, (uint64_t)session->spec.trace_limit_bytes, NULL);
-    }
+    status = session_end(session, status, err);
+    if (session->model && session->spec.trace && session->model->ended) /* the trace is whole without */
+        run_states_write(session->spec.trace, (uint64_t)session->spec.trace_limit_bytes, NULL);
     rundir_close(&session->dir, true);
     close(session->signal_fd);
     sigprocmask(SIG_SETMASK, &signals, NULL);

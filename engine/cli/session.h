@@ -8,11 +8,43 @@
 #include "engine/advise/report.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "engine/cli/front.h"
-#include "engine/cli/resume.h"
 #include "engine/launch/hosts.h"
 #include "engine/launch/spec.h"
 #include "engine/observe/questions.h"
 #include "engine/train/relauncher.h"
+
+/* ---- resume.c: resumes from a checkpoint, or begins with weights of another program: finds the run's configuration, and which keys
+ * follow from the saved state ---- */
+
+enum { RESUME_SETS = 16 };
+
+struct resume {
+    char folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
+    char dir[CHECKPOINT_FOLDER_BYTES];    /* the real path of DIR; "": not known */
+    char set[RESUME_SETS][CHECKPOINT_FOLDER_BYTES + 32];
+    int sets;
+    char *config_json;
+    int64_t steps_done;
+    struct data_fingerprint data; /* of the training data of the saved run */
+    char note[200]; /* something the user should know; "": nothing */
+};
+
+/* Fills the spec of a run that resumes from DIR or DIR/TAG: the checkpoint and, if no CONFIG is given, the saved
+ * configuration. Settings that the spec already has override it. The spec points into `resume`. STATUS_INPUT: there
+ * is no good checkpoint. */
+int resume_prepare(struct resume *resume, struct run_spec *spec, const char *from, bool weights_only, struct error *err);
+
+/* The same for a run that begins with a file of weights: the file's sizes override CONFIG or the built-in default, whose optimizer
+ * settings, without CONFIG, give way to those that "auto" stands for.
+ * STATUS_USAGE: neither the file nor the user gives the number of heads. */
+int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err);
+
+/* Whether the resolved configuration describes the model in the file of weights `path`. */
+int resume_check_weights(const char *path, const struct config *config, struct error *err);
+
+void resume_release(struct resume *resume);
+
+/* ---- a run ---- */
 
 struct session {
     const struct cli *cli;
@@ -66,9 +98,8 @@ bool session_latest(const struct session *session, char tag[CHECKPOINT_TAG_BYTES
 void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);
 void session_call_off(struct session *session); /* stopped before the engine called: not a failure */
-int session_finish(struct session *session, int shown, struct error *err);
-void session_report(struct session *session);
-void session_find_losses(struct session *session); /* fills `lost`; called before the report, which contains it */
+/* Ends the engine, fills `lost`, writes the report. shown: the status of watching the run, with err; returns that of the run. */
+int session_end(struct session *session, int shown, struct error *err);
 
 /* Waits, at most most_ms, until a record of either source has come (NULL: none), a signal, or a call of the next engine. */
 enum session_news { SESSION_NOTHING, SESSION_SIGNAL, SESSION_MORE };

@@ -71,9 +71,8 @@ static int read_question(struct question *question, const struct cli *cli, struc
 {
     int last = RECORDED_RANKS - 1;
     char end;
-    *question = (struct question){.steps = 1};
-    if (cli->simulated_steps >= 0) question->steps = (int)cli->simulated_steps;
-    if (cli->simulated_steps == 0 || cli->simulated_steps > 1000000)
+    *question = (struct question){.steps = cli->simulated_steps ? (int)cli->simulated_steps : 1};
+    if (cli->simulated_steps > 1000000)
         return error_set(err, STATUS_USAGE, "--steps %lld: give 1 to 1,000,000", (long long)cli->simulated_steps);
     if (cli->record_ranks &&
         (sscanf(cli->record_ranks, "0-%d%c", &last, &end) != 1 || last < 0 || last >= RECORDED_RANKS_MAX))
@@ -134,7 +133,7 @@ static int simulate(struct trial *trial, struct error *err)
     const struct simulation_input input = {
         .cost = cost_of(&trial->setup, &trial->config, &trial->hardware),
         .recorded = question->recorded,
-        .jitters = trial->cli->seed >= 0,
+        .jitters = trial->cli->seed > 0,
         .seed = (uint64_t)trial->cli->seed,
         .slow = question->slow,
         .slow_count = question->slow_count,
@@ -214,8 +213,6 @@ static const char page[] =
     "  {.teraflops:.4g} TFLOP/s a device; MFU {mfu:.2%}, HFU {hfu:.2%} of {.peak:.4g} TFLOP/s\n"
     "  {tokens_per_step:,} tokens a step, {.tokens_per_second} tokens/s\n"
     "{?days}{.tokens:.6g} tokens: {days:.4g} days, {.hours} device-hours{?cost}, {.cost} at {.price:.6g} an hour{/}\n{/}";
-
-/* ---- all ---- */
 
 static int run_trial(struct trial *trial, struct error *err)
 {

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "engine/base/file.h"
-#include "engine/cli/files.h"
 #include "engine/cli/lab_run.h"
 #include "engine/cli/session.h"
 #include "engine/config/command.h"
@@ -237,7 +236,7 @@ static int resolve(struct session *session, struct error *err)
         .config_path = cli->operand,
         .sets = cli->sets,
         .at = cli->at,
-        .sample_tokens = cli->sample > 0 ? cli->sample : 0,
+        .sample_tokens = cli->sample,
         .trace = *session->trace ? session->trace : NULL,
         .interactive = session->live || cli->detach,
         .detached = cli->detach,
@@ -270,14 +269,6 @@ static int resolve(struct session *session, struct error *err)
 
 /* ---- the outcome ---- */
 
-static void print_sample(FILE *out, const struct run_model *model)
-{
-    if (!model->sample.text) return;
-    fputs("sample: ", out);
-    fwrite(model->sample.text, 1, model->sample.bytes, out);
-    fputc('\n', out);
-}
-
 /* The last step that made an update; NULL: none. */
 static const struct run_step *last_update(const struct run_model *model)
 {
@@ -299,19 +290,13 @@ static void print_outside(FILE *out, const struct run_model *model)
     }
 }
 
-/* The notice that says where recording stopped at the limit; NULL: it did not stop. */
-static const struct run_notice *trace_limit_notice(const struct run_model *model)
-{
-    for (int n = model->notice_count - 1; n >= 0; n--)
-        if (model->notices[n].kind == NOTICE_EVENT && !strncmp(model->notices[n].text, "trace_limit", 11))
-            return &model->notices[n];
-    return NULL;
-}
-
 static void print_trace(FILE *out, const struct run_model *model, const char *path)
 {
-    const struct run_notice *stopped = trace_limit_notice(model);
-    if (stopped) fprintf(out, "trace recorded until step %u, where it reached its limit; the run went on\n", stopped->step);
+    const struct run_notice *notice = model->notices + model->notice_count;
+    while (notice > model->notices && (notice[-1].kind != NOTICE_EVENT || strncmp(notice[-1].text, "trace_limit", 11)))
+        notice--;
+    if (notice > model->notices)
+        fprintf(out, "trace recorded until step %u, where it reached its limit; the run went on\n", notice[-1].step);
     fprintf(out, "trace: %s   look at it with: zerolab replay %s\n", path, path);
 }
 
@@ -331,7 +316,11 @@ static void print_result(const struct session *session)
                 (double)model->validation.loss / model->header.unigram_entropy, model->header.unigram_entropy);
     fputc('\n', out);
     print_outside(out, model);
-    if (!session->live) print_sample(out, model);
+    if (!session->live && model->sample.text) {
+        fputs("sample: ", out);
+        fwrite(model->sample.text, 1, model->sample.bytes, out);
+        fputc('\n', out);
+    }
     if (session->spec.trace && !session->called_off) print_trace(out, model, session->spec.trace);
     if (*session->report && strcmp(session->report, "-") != 0) fprintf(out, "report: %s\n", session->report);
 }
@@ -374,8 +363,6 @@ static int after_offer(const struct cli *cli, const struct app_offer *offer, str
     else if (offer->said == OFFER_NEVER) status = lab_refuse_tour(&err);
     return status ? front_fail(&err) : STATUS_OK;
 }
-
-/* ---- all of it ---- */
 
 static int train(struct session *session, struct error *err)
 {

@@ -58,40 +58,24 @@ static int skip_space(struct rewrite *rewrite, struct error *err)
 }
 
 /* 'text' is as good as "text". */
-static void copy_character(struct rewrite *rewrite, char quote)
-{
-    char c = *rewrite->at++;
-    if (c == '\\' && rewrite->at < rewrite->end) {
-        if (*rewrite->at != '\'') emit(rewrite, c);
-        emit(rewrite, *rewrite->at++);
-    } else {
-        if (c == '"' && quote == '\'') emit(rewrite, '\\');
-        emit(rewrite, c);
-    }
-}
-
 static int copy_string(struct rewrite *rewrite, struct error *err)
 {
     const char quote = *rewrite->at++;
     emit(rewrite, '"');
-    while (rewrite->at < rewrite->end && *rewrite->at != quote) {
-        if ((unsigned char)*rewrite->at < ' ')
-            return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
-        copy_character(rewrite, quote);
+    while (rewrite->at < rewrite->end && *rewrite->at != quote && (unsigned char)*rewrite->at >= ' ') {
+        const char c = *rewrite->at++;
+        if (c == '\\' && rewrite->at < rewrite->end) {
+            if (*rewrite->at != '\'') emit(rewrite, c);
+            emit(rewrite, *rewrite->at++);
+        } else {
+            if (c == '"' && quote == '\'') emit(rewrite, '\\');
+            emit(rewrite, c);
+        }
     }
-    if (rewrite->at >= rewrite->end) return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
+    if (peek(rewrite, 0) != quote) return error_set(err, STATUS_INPUT, "line %d: string without end", rewrite->line);
     rewrite->at++;
     emit(rewrite, '"');
     return STATUS_OK;
-}
-
-static size_t word_length(const struct rewrite *rewrite)
-{
-    size_t length = 0;
-    while (isalnum((unsigned char)peek(rewrite, length)) ||
-           (peek(rewrite, length) && strchr("_-+.$", peek(rewrite, length))))
-        length++;
-    return length;
 }
 
 static void emit_quoted(struct rewrite *rewrite, const char *mark, const char *word, size_t length)
@@ -108,7 +92,10 @@ static int copy_word(struct rewrite *rewrite, struct error *err)
 {
     static const char mark[] = {NUMBER_MARK, '\0'};
     const char *word = rewrite->at;
-    size_t length = word_length(rewrite);
+    size_t length = 0;
+    while (isalnum((unsigned char)peek(rewrite, length)) ||
+           (peek(rewrite, length) && strchr("_-+.$", peek(rewrite, length))))
+        length++;
     if (length == 0)
         return error_set(err, STATUS_INPUT, "line %d: unexpected character '%c'", rewrite->line,
                          isprint((unsigned char)*word) ? *word : '?');
@@ -139,23 +126,16 @@ static int copy_punctuation(struct rewrite *rewrite, struct error *err)
     return STATUS_OK;
 }
 
-/* A line break is as good as a comma between two members. */
-static void separate(struct rewrite *rewrite)
-{
-    char before = rewrite->length ? rewrite->out[rewrite->last] : ',';
-    if (rewrite->line > rewrite->last_line && !strchr("{[,:", before) && !strchr("}],:", *rewrite->at))
-        emit(rewrite, ',');
-}
-
 static int rewrite_all(struct rewrite *rewrite, struct error *err)
 {
     for (;;) {
         int status = skip_space(rewrite, err);
         if (status) return status;
         if (rewrite->at >= rewrite->end) break;
-        separate(rewrite);
+        const char c = *rewrite->at, before = rewrite->length ? rewrite->out[rewrite->last] : ',';
+        if (rewrite->line > rewrite->last_line && !strchr("{[,:", before) && !strchr("}],:", c))
+            emit(rewrite, ','); /* a line break is as good as a comma between two members */
         rewrite->last_line = rewrite->line;
-        char c = *rewrite->at;
         if (c == '"' || c == '\'') status = copy_string(rewrite, err);
         else if (c && strchr("{}[],:", c)) status = copy_punctuation(rewrite, err);
         else status = copy_word(rewrite, err);
@@ -190,6 +170,16 @@ static int parse_plain(cJSON **tree, const char *json, struct error *err)
     return error_set(err, STATUS_INPUT, "line %d: not JSON (a comma, a colon or a bracket is missing?)", line);
 }
 
+/* Makes marked strings raw items, which hold and print the text of their number. */
+static void unmark_numbers(cJSON *item)
+{
+    if (cJSON_IsString(item) && item->valuestring[0] == NUMBER_MARK) {
+        memmove(item->valuestring, item->valuestring + 1, strlen(item->valuestring));
+        item->type = cJSON_Raw;
+    }
+    for (cJSON *child = item->child; child; child = child->next) unmark_numbers(child);
+}
+
 int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err)
 {
     *tree = NULL;
@@ -201,42 +191,31 @@ int hjson_parse(cJSON **tree, const char *text, size_t length, struct error *err
     int status = rewrite_all(&rewrite, err);
     if (!status) status = parse_plain(tree, rewrite.out, err);
     if (status) cJSON_Delete(*tree), *tree = NULL;
+    else unmark_numbers(*tree);
     free(rewrite.out);
     return status;
-}
-
-static void unmark_numbers(cJSON *item)
-{
-    const char *number = hjson_number(item);
-    if (number) {
-        memmove(item->valuestring, number, strlen(number) + 1);
-        item->type = cJSON_Raw;
-    }
-    for (cJSON *child = item->child; child; child = child->next) unmark_numbers(child);
 }
 
 cJSON *hjson_exact(const char *text)
 {
     cJSON *tree;
-    if (hjson_parse(&tree, text, strlen(text), NULL) != STATUS_OK) return NULL;
-    unmark_numbers(tree);
-    return tree;
+    return hjson_parse(&tree, text, strlen(text), NULL) == STATUS_OK ? tree : NULL;
 }
 
 cJSON *hjson_value(const char *text)
 {
-    cJSON *tree;
-    return hjson_parse(&tree, text, strlen(text), NULL) == STATUS_OK ? tree : cJSON_CreateString(text);
+    cJSON *tree = hjson_exact(text);
+    return tree ? tree : cJSON_CreateString(text);
 }
 
 const char *hjson_number(const cJSON *item)
 {
-    return cJSON_IsString(item) && item->valuestring[0] == NUMBER_MARK ? item->valuestring + 1 : NULL;
+    return cJSON_IsRaw(item) ? item->valuestring : NULL;
 }
 
 const char *hjson_string(const cJSON *item)
 {
-    return cJSON_IsString(item) && item->valuestring[0] != NUMBER_MARK ? item->valuestring : NULL;
+    return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
 int hjson_is_off(const cJSON *item)

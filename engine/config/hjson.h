@@ -1,7 +1,6 @@
 /* DeepSpeed's configuration files are Hjson in practice: JSON with comments, trailing commas, line breaks in place of
  * commas, unquoted keys and single quotes. This reads them into a cJSON tree by rewriting the text to plain JSON first.
- * hjson_parse() and hjson_value() make every number a marked string with its text, because cJSON would keep it as a double;
- * hjson_number() returns that text. hjson_exact() removes the marks. */
+ * Every number becomes a raw item with its text, because cJSON would keep it as a double; hjson_number() returns that text. */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -24,7 +23,7 @@ cJSON *hjson_value(const char *text);
 /* The text of a number, NULL if the item is not one. */
 const char *hjson_number(const cJSON *item);
 
-/* The text of a string; NULL: the item is no string, or it is a number. */
+/* The text of a string; NULL: the item is no string. */
 const char *hjson_string(const cJSON *item);
 
 /* Whether a value means "off" in DeepSpeed's files: false, null, "none", "auto", empty objects and lists. */

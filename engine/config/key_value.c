@@ -10,9 +10,9 @@
 #include "engine/config/hjson.h"
 #include "engine/config/keys.h"
 #include "engine/config/number.h"
+#include "engine/config/resolve.h"
 
-/* Describes the values that a row accepts, for messages. */
-static const char *allowed(const struct config_key *key, char *text, size_t room)
+static int refuse(const struct config_key *key, const cJSON *item, struct error *err)
 {
     static const char *const types[] = {
         [KEY_BOOL] = "true or false",
@@ -31,17 +31,11 @@ static const char *allowed(const struct config_key *key, char *text, size_t room
         [KEY_OBJECT] = "a section { ... }",
         [KEY_ANY] = "anything",
     };
+    char shown[64];
     bool with_range = key->class == CLASS_HONOURED && key->range[0], open = with_range && key->range[0] == '>';
-    snprintf(text, room, "%s%s%s%s", types[key->type], with_range ? " " : "", with_range ? key->range : "",
-             open && key->type == KEY_INT64 ? ", at most 9223372036854775807" : "");
-    return text;
-}
-
-static int refuse(const struct config_key *key, const cJSON *item, struct error *err)
-{
-    char shown[64], words[128];
-    return error_set(err, STATUS_USAGE, "%s = %s: must be %s", key->path, hjson_show(item, shown, sizeof shown),
-                     allowed(key, words, sizeof words));
+    return error_set(err, STATUS_USAGE, "%s = %s: must be %s%s%s%s", key->path, hjson_show(item, shown, sizeof shown),
+                     types[key->type], with_range ? " " : "", with_range ? key->range : "",
+                     open && key->type == KEY_INT64 ? ", at most 9223372036854775807" : "");
 }
 
 /* "1..64", "0..<1", ">=0", ">0", "": bounds are small, so long double holds them and the value exactly enough. */
@@ -186,6 +180,21 @@ int key_read(const struct config_key *key, const cJSON *item, struct config *con
     return STATUS_OK;
 }
 
+int key_read_text(const struct config_key *key, const char *text, struct config *config, struct error *err)
+{
+    cJSON *item = hjson_value(text);
+    const int status = item ? key_read(key, item, config, err) : config_no_memory(err);
+    cJSON_Delete(item);
+    return status;
+}
+
+int key_read_default(const struct config_key *key, struct config *config, struct error *err)
+{
+    struct config_key plain = *key;
+    if (key->type != KEY_CHOICE) plain.range = "";
+    return key_read_text(&plain, key->value, config, err);
+}
+
 bool key_is_zero(const struct config_key *key, const struct config *config)
 {
     static const char zeros[sizeof(uint64_t)];
@@ -256,31 +265,12 @@ cJSON *key_to_json(const struct config_key *key, const struct config *config)
     return cJSON_CreateNull();
 }
 
-struct show_unit {
-    const char *name;
-    double factor;
-};
-
-/* In the largest unit that makes it a whole number; false: none does. */
-static bool show_whole(double value, const struct show_unit *units, char *text, size_t room)
-{
-    for (; units->name && value > 0; units++) {
-        double whole = round(value / units->factor);
-        if (whole < 1 || fabs(whole * units->factor - value) > 1e-12 * value) continue;
-        return snprintf(text, room, "%.0f%s", whole, units->name), true;
-    }
-    return false;
-}
-
 void key_show(const struct config_key *key, const struct config *config, char *text, size_t room)
 {
-    static const struct show_unit bytes[] = {{"TB", 1e12}, {"GiB", 0x1p30}, {"GB", 1e9}, {"MiB", 0x1p20},
-                                             {"MB", 1e6},  {"KiB", 0x1p10}, {"KB", 1e3}, {NULL, 0}};
-    static const struct show_unit times[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {NULL, 0}};
     const void *field = (const char *)config + key->offset;
-    if (key->type == KEY_BYTES && show_whole((double)*(const uint64_t *)field, bytes, text, room)) return;
-    if (key->type == KEY_BANDWIDTH && show_whole(*(const double *)field, bytes, text, room)) return;
-    if (key->type == KEY_SECONDS && show_whole(*(const double *)field, times, text, room)) return;
+    if (key->type == KEY_BYTES && number_show(text, room, (double)*(const uint64_t *)field, false)) return;
+    if (key->type == KEY_BANDWIDTH && number_show(text, room, *(const double *)field, false)) return;
+    if (key->type == KEY_SECONDS && number_show(text, room, *(const double *)field, true)) return;
     cJSON *item = key_to_json(key, config);
     char *json = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
     snprintf(text, room, "%s", cJSON_IsString(item) ? item->valuestring : json ? json : "");

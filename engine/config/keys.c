@@ -5,7 +5,6 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
-#include "engine/config/hjson.h"
 
 #define FIELD(field) offsetof(struct config, field), sizeof(((struct config *)0)->field)
 #define LIVE         true
@@ -65,14 +64,10 @@ const char *key_unit(const char *path)
 bool key_is_default(const struct config_key *key, const char *value)
 {
     struct config config = {0};
-    struct config_key plain = *key;
     char text[64];
-    if (key->type != KEY_CHOICE) plain.range = ""; /* 0 stands for "not given" */
-    cJSON *item = hjson_value(key->value);
-    bool read = item && key_read(&plain, item, &config, NULL) == STATUS_OK;
-    cJSON_Delete(item);
-    if (read) key_show(&plain, &config, text, sizeof text);
-    return read && !strcmp(text, value);
+    if (key_read_default(key, &config, NULL)) return false;
+    key_show(key, &config, text, sizeof text);
+    return !strcmp(text, value);
 }
 
 int key_index(const char *path)

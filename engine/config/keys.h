@@ -66,6 +66,10 @@ int key_unknown(const char *path, struct error *err);
 /* Checks the item against the row's type and range and, for honoured keys with a config, stores it. */
 int key_read(const struct config_key *key, const cJSON *item, struct config *config, struct error *err);
 
+/* The same for a value as typed after `=`; and for the default, which may be out of range: 0 stands for "not given" there. */
+int key_read_text(const struct config_key *key, const char *text, struct config *config, struct error *err);
+int key_read_default(const struct config_key *key, struct config *config, struct error *err);
+
 /* Whether a key's field in config is zero. */
 bool key_is_zero(const struct config_key *key, const struct config *config);
 

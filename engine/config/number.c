@@ -1,6 +1,8 @@
 #include "engine/config/number.h"
 
 #include <ctype.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -68,11 +70,13 @@ struct unit {
     double factor;
 };
 
+/* Those after "" are for reading only. */
 static const struct unit byte_units[] = {
-    {"", 1},         {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9}, {"TB", 1e12},
-    {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}, {NULL, 0},
+    {"TB", 1e12},    {"GiB", 0x1p30}, {"GB", 1e9}, {"MiB", 0x1p20}, {"MB", 1e6},
+    {"KiB", 0x1p10}, {"KB", 1e3},     {"", 1},     {"B", 1},        {"TiB", 0x1p40},
+    {NULL, 0},
 };
-static const struct unit second_units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {NULL, 0}};
+static const struct unit second_units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}, {"", 1}, {NULL, 0}};
 
 /* Splits "1.5 GB" into its number and its unit's factor. */
 static bool split(const char *text, const struct unit *units, double *factor)
@@ -109,4 +113,14 @@ bool number_seconds(const char *text, double *seconds)
     if (!split(text, second_units, &factor)) return false;
     *seconds = strtod(text, NULL) * factor;
     return *seconds >= 0 && *seconds <= 1e9;
+}
+
+bool number_show(char *text, size_t room, double value, bool seconds)
+{
+    for (const struct unit *unit = seconds ? second_units : byte_units; *unit->name && value > 0; unit++) {
+        const double whole = round(value / unit->factor);
+        if (whole < 1 || fabs(whole * unit->factor - value) > 1e-12 * value) continue;
+        return snprintf(text, room, "%.0f%s", whole, unit->name), true;
+    }
+    return false;
 }

@@ -14,3 +14,6 @@ bool number_integer(const char *text, bool *negative, uint64_t *magnitude);
 /* A JSON number with an optional unit: bytes ("256MiB", "1.5GB"), and seconds ("20us"). False if it is neither. */
 bool number_bytes(const char *text, uint64_t *bytes);
 bool number_seconds(const char *text, double *seconds);
+
+/* Writes a number of bytes, or of seconds, in the largest unit that makes it a whole number. False: none does. */
+bool number_show(char *text, size_t room, double value, bool seconds);

@@ -7,8 +7,6 @@
 #include "engine/base/grouped.h"
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
-#include "engine/config/hjson.h"
-#include "engine/config/optimizer.h"
 
 int config_add_line(char **text, struct error *err, const char *format, ...)
 {
@@ -70,23 +68,23 @@ static int resolve_model(struct config_source *source, struct error *err)
  */
 static const struct {
     const char *path, *value, *why;
-    int numerator, denominator, power;
+    int tenths, power; /* value NULL: so many tenths of a power of the hidden size */
 } autos[] = {
-    {"train_micro_batch_size_per_gpu", "8", "per_device_train_batch_size", 0, 0, 0},
-    {"gradient_accumulation_steps", "1", "gradient_accumulation_steps", 0, 0, 0},
-    {"gradient_clipping", "1.0", "max_grad_norm", 0, 0, 0},
-    {"optimizer.params.lr", "5e-5", "learning_rate", 0, 0, 0},
-    {"optimizer.params.betas", "[0.9, 0.999]", "adam_beta1, adam_beta2", 0, 0, 0},
-    {"optimizer.params.eps", "1e-8", "adam_epsilon", 0, 0, 0},
-    {"optimizer.params.weight_decay", "0", "weight_decay", 0, 0, 0},
-    {"scheduler.params.warmup_min_lr", "0", "0", 0, 0, 0},
-    {"scheduler.params.warmup_max_lr", "5e-5", "learning_rate", 0, 0, 0},
-    {"scheduler.params.warmup_num_steps", "2", "warmup_steps, of which DeepSpeed makes at least 2", 0, 0, 0},
-    {"bf16.enabled", "false", "bf16", 0, 0, 0},
-    {"fp16.enabled", "false", "fp16", 0, 0, 0},
-    {"zero_optimization.reduce_bucket_size", NULL, "h*h", 1, 1, 2},
-    {"zero_optimization.stage3_prefetch_bucket_size", NULL, "0.9*h*h", 9, 10, 2},
-    {"zero_optimization.stage3_param_persistence_threshold", NULL, "10*h", 10, 1, 1},
+    {"train_micro_batch_size_per_gpu", "8", "per_device_train_batch_size", 0, 0},
+    {"gradient_accumulation_steps", "1", "gradient_accumulation_steps", 0, 0},
+    {"gradient_clipping", "1.0", "max_grad_norm", 0, 0},
+    {"optimizer.params.lr", "5e-5", "learning_rate", 0, 0},
+    {"optimizer.params.betas", "[0.9, 0.999]", "adam_beta1, adam_beta2", 0, 0},
+    {"optimizer.params.eps", "1e-8", "adam_epsilon", 0, 0},
+    {"optimizer.params.weight_decay", "0", "weight_decay", 0, 0},
+    {"scheduler.params.warmup_min_lr", "0", "0", 0, 0},
+    {"scheduler.params.warmup_max_lr", "5e-5", "learning_rate", 0, 0},
+    {"scheduler.params.warmup_num_steps", "2", "warmup_steps, of which DeepSpeed makes at least 2", 0, 0},
+    {"bf16.enabled", "false", "bf16", 0, 0},
+    {"fp16.enabled", "false", "fp16", 0, 0},
+    {"zero_optimization.reduce_bucket_size", NULL, "h*h", 10, 2},
+    {"zero_optimization.stage3_prefetch_bucket_size", NULL, "0.9*h*h", 9, 2},
+    {"zero_optimization.stage3_param_persistence_threshold", NULL, "10*h", 100, 1},
 };
 
 enum { AUTO_MICRO_BATCH = 8, /* the first of them */ UNSAID_MICRO_BATCH = 4 };
@@ -103,16 +101,10 @@ static int resolve_auto(struct config_source *source, int row, struct error *err
     if (a == sizeof autos / sizeof *autos)
         return config_note(source->config, err, "%s: \"auto\" leaves the default, %s", key->path,
                            key->value[0] ? key->value : "none");
-    if (autos[a].value) {
-        snprintf(value, sizeof value, "%s", autos[a].value);
-    } else {
-        int64_t h = source->config->model.hidden;
-        snprintf(value, sizeof value, "%lld",
-                 (long long)((autos[a].power == 2 ? h * h : h) * autos[a].numerator / autos[a].denominator));
-    }
-    cJSON *item = hjson_value(value);
-    int status = item ? key_read(key, item, source->config, err) : error_set(err, STATUS_RUN, "no memory for a value");
-    cJSON_Delete(item);
+    const long long h = source->config->model.hidden;
+    if (autos[a].value) snprintf(value, sizeof value, "%s", autos[a].value);
+    else snprintf(value, sizeof value, "%lld", (autos[a].power == 2 ? h * h : h) * autos[a].tenths / 10);
+    const int status = key_read_text(key, value, source->config, err);
     if (status) return status;
     return config_note(source->config, err, "%s: \"auto\" is %s (%s%s)", key->path, value, autos[a].why,
                        autos[a].value ? " of the Hugging Face trainer, at its default" : ", h = hidden");
@@ -270,28 +262,26 @@ static int check_hpz(const struct config *config, struct error *err)
                          "zero_optimization.zero_hpz_partition_size = %d: must divide the ranks of a node, which are "
                          "%d (topology.ranks%s)",
                          partition, per_node, config->topology.ranks_per_node ? "_per_node" : "");
-    if (partition > 1 && config->topology.backend == BACKEND_CUDA)
-        return error_set(err, STATUS_USAGE,
-                         "zero_optimization.zero_hpz_partition_size = %d: gathers within a node are not implemented on "
-                         "GPUs; use 1",
-                         partition);
     return STATUS_OK;
 }
 
-static int check_hierarchical(const struct config *config, struct error *err)
+static int check_gpus(const struct config *config, struct error *err)
 {
-    if (!config->zero.hierarchical || config->topology.backend != BACKEND_CUDA) return STATUS_OK;
-    return error_set(err, STATUS_USAGE,
-                     "zero_optimization.mics_hierarchical_params_gather = true: collectives of a part of the ranks are "
-                     "not implemented on GPUs");
-}
-
-static int check_quantized(const struct config *config, struct error *err)
-{
-    if (!config->zero.quantized_weights && !config->zero.quantized_gradients) return STATUS_OK;
+    const struct config_zero *zero = &config->zero;
     if (config->topology.backend != BACKEND_CUDA) return STATUS_OK;
-    return error_set(err, STATUS_USAGE, "zero_optimization.zero_quantized_%s = true: not implemented on GPUs",
-                     config->zero.quantized_weights ? "weights" : "gradients");
+    if (zero->hpz_partition > 1)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.zero_hpz_partition_size = %d: gathers within a node are not implemented on "
+                         "GPUs; use 1",
+                         zero->hpz_partition);
+    if (zero->hierarchical)
+        return error_set(err, STATUS_USAGE,
+                         "zero_optimization.mics_hierarchical_params_gather = true: collectives of a part of the ranks "
+                         "are not implemented on GPUs");
+    if (zero->quantized_weights || zero->quantized_gradients)
+        return error_set(err, STATUS_USAGE, "zero_optimization.zero_quantized_%s = true: not implemented on GPUs",
+                         zero->quantized_weights ? "weights" : "gradients");
+    return STATUS_OK;
 }
 
 /* Hybrid sharding (MiCS). DeepSpeed has it at stage 3. */
@@ -357,10 +347,9 @@ int config_check(const struct config *config, struct error *err)
     if (config->topology.slow_rank >= ranks)
         return error_set(err, STATUS_USAGE, "topology.slow_rank = %d: there are ranks 0 to %d",
                          config->topology.slow_rank, ranks - 1);
-    if (check_hpz(config, err) || check_hierarchical(config, err) || check_quantized(config, err) ||
-        check_shard_groups(config, err) || check_offload(config, err))
+    if (check_hpz(config, err) || check_gpus(config, err) || check_shard_groups(config, err) ||
+        check_offload(config, err) || config_check_bounds(config, err))
         return STATUS_USAGE;
-    if (config_check_bounds(config, err)) return STATUS_USAGE;
     return check_data(config, err);
 }
 
@@ -487,8 +476,7 @@ int config_resolve(struct config_source *source, struct error *err)
     if (!status) status = resolve_autos(source, err);
     if (!status) status = resolve_batch(source, err);
     if (!status) status = resolve_precision(config, err);
-    if (!status) status = optimizer_resolve(source, err);
-    if (!status) status = scheduler_resolve(source, err);
+    if (!status) status = types_resolve(source, err);
     if (!status) status = resolve_checkpoints(source, err);
     if (!status) status = note_checkpoints(source, err);
     if (!status) status = note_unused(source, err);

@@ -28,13 +28,19 @@ int config_add_line(char **text, struct error *err, const char *format, ...) __a
 /* Appends a line to config->notes. */
 #define config_note(config, ...) config_add_line(&(config)->notes, __VA_ARGS__)
 
-/* Appends a line to config->given. */
-int config_note_given(struct config_source *source, int row, const cJSON *item, bool is_auto, struct error *err);
-
 /* spellings_rename() replaces older spellings in the tree by the current keys, so that all later code, also `sets`, sees only those.
  * spellings_of_offload() does the same for the old offload switches, after the `sets` are in the tree. */
 int spellings_rename(struct config_source *source, cJSON *tree, struct error *err);
 int spellings_of_offload(struct config_source *source, cJSON *tree, struct error *err);
+
+/* optimizer.c: the types of optimizer and scheduler, the parameters that each type has, their defaults, and the values that follow
+ * from them. types_refuse() refuses a type that zerolab does not know, before its parameters are found to be unknown; `tree` is the
+ * file. optimizer_leave_out(): after --set has changed the type, removes the file's parameters that the new type lacks, with a note;
+ * `section`: "optimizer". config_type_has(): false for a parameter of another type than the one in force. */
+int types_refuse(const cJSON *tree, struct error *err);
+int types_resolve(struct config_source *source, struct error *err);
+int optimizer_leave_out(struct config *config, cJSON *section, struct error *err);
+bool config_type_has(const struct config *config, const char *path);
 
 int config_resolve(struct config_source *source, struct error *err);
 

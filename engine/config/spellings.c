@@ -89,20 +89,18 @@ int spellings_rename(struct config_source *source, cJSON *tree, struct error *er
     return status ? status : expand_legacy_switch(source, tree, err);
 }
 
-static bool ends_so(const char *path, const char *end)
-{
-    const size_t length = strlen(path), wanted = strlen(end);
-    return length > wanted && path[length - wanted - 1] == '.' && strcmp(path + length - wanted, end) == 0;
-}
-
 /* The only key whose path ends with these parts; NULL if there is none, or more than one. */
 static const char *key_ending(const char *end)
 {
+    const size_t wanted = strlen(end);
     const char *found = NULL;
     for (int k = 0; k < config_key_count; k++) {
-        if (config_keys[k].class == CLASS_ALIAS || !ends_so(config_keys[k].path, end)) continue;
+        const char *path = config_keys[k].path;
+        const size_t length = strlen(path);
+        if (config_keys[k].class == CLASS_ALIAS || length <= wanted || path[length - wanted - 1] != '.') continue;
+        if (strcmp(path + length - wanted, end) != 0) continue;
         if (found) return NULL;
-        found = config_keys[k].path;
+        found = path;
     }
     return found;
 }

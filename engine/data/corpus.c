@@ -11,8 +11,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "engine/data/default_text.h"
+#include "engine/base/file.h"
 #include "engine/data/shard.h"
+
+__asm__(".pushsection .rodata\n"
+        ".global default_text, default_text_end\n"
+        "default_text: .incbin \"data/default.txt\"\n"
+        "default_text_end: .byte 0\n"
+        ".popsection");
 
 static int add(struct corpus *corpus, const struct corpus_file *file, struct error *err)
 {
@@ -82,36 +88,23 @@ static int by_bytes(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name); /* not by the locale's order, which differs between machines */
 }
 
-/* Beside shards there may be other things, a README or the vocabulary. */
-static bool belongs(const struct corpus *corpus, const char *name)
-{
-    size_t length = strlen(name);
-    return corpus->format != DATA_TOKENS || (length > 4 && strcmp(name + length - 4, ".bin") == 0);
-}
-
-static int add_folder(struct corpus *corpus, int parent, const char *name, struct error *err);
-
-static int add_entry(struct corpus *corpus, int folder, const char *name, struct error *err)
-{
-    struct stat about;
-    int status = STATUS_OK;
-    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) != 0)
-        status = error_set(err, STATUS_INPUT, "cannot be examined: %m");
-    else if (S_ISDIR(about.st_mode)) status = add_folder(corpus, folder, name, err);
-    else if (S_ISREG(about.st_mode) && belongs(corpus, name)) status = add_file(corpus, folder, name, O_NOFOLLOW, err);
-    return status ? error_prefix(err, "%s", name) : STATUS_OK;
-}
-
 static int add_folder(struct corpus *corpus, int parent, const char *name, struct error *err)
 {
     int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct dirent **entries;
+    struct stat about;
     int count = folder < 0 ? -1 : scandirat(folder, ".", &entries, visible, by_bytes);
     int status = count < 0 ? error_set(err, STATUS_INPUT, "cannot be listed: %m") : STATUS_OK;
-    for (int e = 0; e < count; e++) {
-        if (!status) status = add_entry(corpus, folder, entries[e]->d_name, err);
-        free(entries[e]);
+    for (int e = 0; e < count && !status; e++) {
+        const char *entry = entries[e]->d_name;
+        const bool belongs = corpus->format != DATA_TOKENS || file_ends_in(entry, ".bin"); /* or is a README */
+        if (fstatat(folder, entry, &about, AT_SYMLINK_NOFOLLOW) != 0)
+            status = error_set(err, STATUS_INPUT, "cannot be examined: %m");
+        else if (S_ISDIR(about.st_mode)) status = add_folder(corpus, folder, entry, err);
+        else if (S_ISREG(about.st_mode) && belongs) status = add_file(corpus, folder, entry, O_NOFOLLOW, err);
+        if (status) error_prefix(err, "%s", entry);
     }
+    for (int e = 0; e < count; e++) free(entries[e]);
     if (count >= 0) free(entries);
     if (folder >= 0) close(folder);
     return status;
@@ -165,8 +158,9 @@ static int unreadable(const struct corpus_file *file, ssize_t got, struct error 
                      fstat(file->fd, &about) == 0 ? (long long)about.st_size : 0);
 }
 
-static int read_bytes(const struct corpus_file *file, uint64_t at, size_t bytes, uint8_t *out, struct error *err)
+int corpus_bytes(const struct corpus *corpus, size_t number, uint64_t at, size_t bytes, uint8_t *out, struct error *err)
 {
+    const struct corpus_file *file = &corpus->files[number];
     if (file->fd < 0) return memcpy(out, default_text + at, bytes), STATUS_OK;
     for (size_t done = 0; done < bytes;) {
         const ssize_t got = pread(file->fd, out + done, bytes - done, (off_t)(file->head_bytes + at + done));
@@ -176,34 +170,21 @@ static int read_bytes(const struct corpus_file *file, uint64_t at, size_t bytes,
     return STATUS_OK;
 }
 
-int corpus_bytes(const struct corpus *corpus, size_t file, uint64_t at, size_t bytes, uint8_t *out, struct error *err)
-{
-    return read_bytes(&corpus->files[file], at, bytes, out, err);
-}
-
 enum { PIECE_TOKENS = 8192 };
-
-/* At most PIECE_TOKENS tokens of one file. */
-static int read_piece(const struct corpus *corpus, const struct corpus_file *file, uint64_t place, size_t count,
-                      int32_t *out, struct error *err)
-{
-    uint8_t bytes[2 * PIECE_TOKENS];
-    const size_t width = (size_t)corpus->width;
-    int status = read_bytes(file, place * width, count * width, bytes, err);
-    for (size_t i = 0; i < count && !status; i++)
-        out[i] = width == 1 ? bytes[i] : (int32_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
-    return status;
-}
 
 int corpus_read(const struct corpus *corpus, uint64_t first, size_t count, int32_t *out, struct error *err)
 {
+    const size_t width = (size_t)corpus->width;
+    uint8_t bytes[2 * PIECE_TOKENS];
     for (size_t f = file_of(corpus, first); count > 0;) {
         const struct corpus_file *file = &corpus->files[f];
         const uint64_t skip = first - file->first, left = file->length - skip;
         size_t part = count < PIECE_TOKENS ? count : PIECE_TOKENS;
         if (part > left) part = (size_t)left;
-        int status = read_piece(corpus, file, skip, part, out, err);
+        int status = corpus_bytes(corpus, f, skip * width, part * width, bytes, err);
         if (status) return status;
+        for (size_t i = 0; i < part; i++)
+            out[i] = width == 1 ? bytes[i] : (int32_t)(bytes[2 * i] | bytes[2 * i + 1] << 8);
         first += part, out += part, count -= part;
         f += part == left;
     }

@@ -9,6 +9,12 @@
 
 #include "engine/config/config.h"
 
+/* data/default.txt, assembled into the program. tools/freeze-text.sh makes the file and the two numbers here. Losses,
+ * golden files and lab figures depend on every byte of it. */
+#define DEFAULT_TEXT_BYTES 299962
+#define DEFAULT_TEXT_CRC32 0x70e57b5a
+extern const uint8_t default_text[], default_text_end[];
+
 struct corpus_file {
     uint64_t first, length; /* place in the corpus, in tokens */
     uint64_t head_bytes;    /* bytes before the tokens, which are little-endian, of the corpus' width */

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "engine/config/config.h"
-#include "engine/data/fingerprint.h"
 #include "engine/data/tokenizer.h"
 
 struct data;
@@ -30,6 +29,25 @@ double data_entropy(const uint64_t *counts, int vocabulary); /* from the counts 
 
 uint64_t data_tokens(const struct data *data); /* 0: synthetic */
 uint64_t data_bytes(const struct data *data);  /* in its files */
+
+/* A fingerprint of the data, by which a resumed run notices that they changed: size, time of the last change, and a hash of 64 evenly
+ * spaced blocks of 4,096 tokens. A corpus of at most 64 blocks is hashed as a whole. */
+struct data_fingerprint {
+    bool known;        /* false: the checkpoint has none, e.g. because an older program wrote it */
+    char path[200];    /* data.path; "": the default text, or synthetic tokens */
+    uint64_t bytes;    /* 0: synthetic tokens */
+    int64_t changed_s; /* time of the newest file's last change, seconds since 1970; 0: no file */
+    uint64_t hash;
+};
+
+/* How `now` differs from `saved`; both must be known. `text` (may be NULL) gets a line that names both. */
+enum data_change {
+    DATA_SAME,
+    DATA_TOUCHED, /* only the time differs, and the hash does not cover all tokens */
+    DATA_CHANGED,
+};
+enum data_change data_fingerprint_compare(const struct data_fingerprint *saved, const struct data_fingerprint *now,
+                                          char *text, size_t room);
 
 /* The fingerprint at the time of data_open(). */
 const struct data_fingerprint *data_fingerprint(const struct data *data);

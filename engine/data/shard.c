@@ -1,6 +1,7 @@
 #include "engine/data/shard.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,6 @@
 
 #include "engine/base/file.h"
 #include "engine/base/wire.h"
-
-/* ---- reading ---- */
 
 bool shard_is(const uint8_t *bytes, size_t count)
 {
@@ -39,12 +38,8 @@ int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct
     return STATUS_OK;
 }
 
-/* ---- writing ---- */
-
-enum { NAME_ROOM = 24 };
-
 struct shard_writer {
-    char *path, *name, *partial; /* name: of the current shard */
+    char path[PATH_MAX], name[PATH_MAX + 32], partial[PATH_MAX + 48]; /* name: of the current shard */
     FILE *file;
     uint64_t most, written;
     int shards;
@@ -70,16 +65,14 @@ static bool put_head(FILE *file, uint64_t tokens)
 
 static void name_shard(struct shard_writer *writer, int shard)
 {
-    const size_t room = strlen(writer->path) + NAME_ROOM;
-    if (writer->folder) snprintf(writer->name, room, "%s/tokens-%06d.bin", writer->path, shard);
-    else snprintf(writer->name, room, "%s", writer->path);
+    if (writer->folder) snprintf(writer->name, sizeof writer->name, "%s/tokens-%06d.bin", writer->path, shard);
+    else strcpy(writer->name, writer->path);
 }
 
 static int begin_shard(struct shard_writer *writer, struct error *err)
 {
-    const size_t room = strlen(writer->path) + NAME_ROOM;
     name_shard(writer, writer->shards);
-    snprintf(writer->partial, room + NAME_ROOM, "%s.partial", writer->name);
+    snprintf(writer->partial, sizeof writer->partial, "%s.partial", writer->name);
     writer->written = 0;
     writer->file = file_create_stream(writer->partial);
     if (!writer->file && !writer->shards) return refused(writer, strerror(errno), err);
@@ -102,16 +95,12 @@ static int end_shard(struct shard_writer *writer, struct error *err)
 int shard_writer_open(struct shard_writer **out, const char *path, uint64_t most, struct error *err)
 {
     struct shard_writer *writer = calloc(1, sizeof *writer);
-    size_t room = strlen(path) + NAME_ROOM;
     *out = NULL;
-    if (writer) writer->path = strdup(path), writer->name = malloc(room), writer->partial = malloc(room + NAME_ROOM);
-    if (!writer || !writer->path || !writer->name || !writer->partial) {
-        shard_writer_close(writer);
-        return error_set(err, STATUS_RUN, "no memory to write tokens");
-    }
+    if (!writer) return error_set(err, STATUS_RUN, "no memory to write tokens");
     writer->folder = most > 0;
     writer->most = most && most < SHARD_TOKENS_MAX ? most : SHARD_TOKENS_MAX;
-    strcpy(writer->name, path);
+    snprintf(writer->path, PATH_MAX, "%s", path);
+    strcpy(writer->name, writer->path);
     struct stat there;
     int status = STATUS_OK;
     writer->made_folder = writer->folder && mkdir(path, 0777) == 0;
@@ -172,13 +161,6 @@ int shard_writer_shards(const struct shard_writer *writer)
     return writer->shards;
 }
 
-/* The shards before the one that failed would be taken for the whole text. */
-static void remove_shards(struct shard_writer *writer)
-{
-    for (int shard = 0; shard < writer->shards; shard++) name_shard(writer, shard), unlink(writer->name);
-    if (writer->made_folder) rmdir(writer->path);
-}
-
 void shard_writer_close(struct shard_writer *writer)
 {
     if (!writer) return;
@@ -186,9 +168,9 @@ void shard_writer_close(struct shard_writer *writer)
         fclose(writer->file);
         unlink(writer->partial);
     }
-    if (!writer->ended) remove_shards(writer);
-    free(writer->path);
-    free(writer->name);
-    free(writer->partial);
+    /* The shards before the one that failed would be taken for the whole text. */
+    for (int shard = 0; !writer->ended && shard < writer->shards; shard++)
+        name_shard(writer, shard), unlink(writer->name);
+    if (!writer->ended && writer->made_folder) rmdir(writer->path);
     free(writer);
 }

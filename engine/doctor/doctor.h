@@ -32,10 +32,8 @@ doctor_look look_terminal, look_locale, look_processor, look_cores, look_instruc
     look_locked_memory, look_huge_pages, look_shared_memory;
 
 /* doctor_services.c */
-doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look_aio, look_space, look_cuda, look_nccl;
-
-/* doctor_gpu.c */
-doctor_look look_gpu_memory, look_gpu_link;
+doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look_aio, look_space, look_cuda, look_nccl,
+    look_gpu_memory, look_gpu_link;
 
 /* doctor_hosts.c: `zerolab doctor --hosts`. Starts a rank on each host of every pair and measures their link; pairs with the first host
  * also show version, clock and whether `folder` is shared. Returns `count` findings, which the caller frees; NULL: no memory. */

@@ -41,19 +41,6 @@ static double bytes_per_second(const struct disk_rate *rate, int direction)
     return (double)rate->flow[direction].bytes / rate->seconds;
 }
 
-static double blocks_per_second(const struct disk_rate *rate, int direction)
-{
-    return (double)rate->flow[direction].blocks / rate->seconds;
-}
-
-static double latency_s(const struct disk_rate *rate, int direction)
-{
-    const struct aio_flow *flow = &rate->flow[direction];
-    return flow->blocks ? 1e-9 * (double)flow->latency_ns / (double)flow->blocks : 0;
-}
-
-/* ---- measuring ---- */
-
 static void say(FILE *progress, const char *what, const char *how_long)
 {
     if (!progress) return;
@@ -91,17 +78,16 @@ static int measure(struct findings *found, struct disk *disk, FILE *progress, st
     return status;
 }
 
-/* ---- telling ---- */
-
 static void add_row(cJSON *row, const struct disk_job *job, const struct disk_rate *rate, int direction)
 {
+    const struct aio_flow *flow = &rate->flow[direction];
+    const double latency_s = flow->blocks ? 1e-9 * (double)flow->latency_ns / (double)flow->blocks : 0;
     char name[32];
     snprintf(name, sizeof name, "%s %s", job->name, direction_name[direction]);
     json_put(row, TEXT("job", job->name), TEXT("direction", direction_name[direction]), NUMBER("block_bytes", job->block_bytes),
              NUMBER("bytes_per_second", bytes_per_second(rate, direction)),
-             NUMBER("blocks_per_second", blocks_per_second(rate, direction)),
-             NUMBER("latency_seconds", latency_s(rate, direction)),
-             NUMBER("longest_seconds", 1e-9 * (double)rate->flow[direction].longest_ns), TEXT(".name", name),
+             NUMBER("blocks_per_second", (double)flow->blocks / rate->seconds), NUMBER("latency_seconds", latency_s),
+             NUMBER("longest_seconds", 1e-9 * (double)flow->longest_ns), TEXT(".name", name),
              TEXT(".block", job->block_bytes == SMALL_BLOCK ? "4 KiB" : "1 MiB"));
 }
 

@@ -10,10 +10,11 @@
 #include "engine/base/nearest.h"
 #include "engine/base/words.h"
 #include "engine/lab/expression_parts.h"
+#include "engine/lab/read_parts.h"
 
 /* ---- words, characters, nodes ---- */
 
-enum { NODES_MAX = 256, TEXT_ROOM = 400 };
+enum { TEXT_ROOM = 400 };
 
 void parser_skip_blanks(struct parser *parser)
 {
@@ -55,31 +56,26 @@ int parser_fail(struct parser *parser, const char *format, ...)
     return -1;
 }
 
-int parse_quoted(struct parser *parser, char **out)
+int parse_quoted(struct parser *parser, const char **out)
 {
     const char *end = parser_takes(parser, '"') ? strchr(parser->at, '"') : NULL;
     if (!end || end - parser->at >= TEXT_ROOM)
         return parser_fail(parser, "a text in quotes is missing here: %.30s", parser->at);
-    free(*out);
-    *out = strndup(parser->at, (size_t)(end - parser->at));
+    *out = pool_text(parser->pool, parser->at, (size_t)(end - parser->at));
     parser->at = end + 1;
     return *out ? 0 : parser_fail(parser, "no memory for an expression");
 }
 
 int parser_add(struct parser *parser, struct node node)
 {
-    struct expression *out = parser->out;
-    if (out->count == NODES_MAX)
-        return free(node.plan), free(node.of.text), parser_fail(parser, "the expression is too long");
-    if (!array_grow((void **)&out->nodes, out->count, &out->room, sizeof *out->nodes))
-        return free(node.plan), free(node.of.text), parser_fail(parser, "no memory for an expression");
-    out->nodes[out->count] = node;
-    return out->count++;
+    if (parser->count == NODES_MAX) return parser_fail(parser, "the expression is too long");
+    parser->nodes[parser->count] = node;
+    return parser->count++;
 }
 
 struct dimension parser_dimension(const struct parser *parser, int node)
 {
-    return parser->out->nodes[node].dimension;
+    return parser->nodes[node].dimension;
 }
 
 /* ---- sums and all that they are made of ---- */
@@ -96,16 +92,12 @@ static const struct {
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions };
 
-/* ---- values ------------------------------------------------------------------------------------------------------- */
-
 static int number(struct parser *parser)
 {
     char *end, digits[48];
     size_t length = 0, used = 0;
     while (isdigit((unsigned char)parser->at[length]) || parser->at[length] == '.' ||
-           (parser->at[length] == ',' && isdigit((unsigned char)parser->at[length + 1]) &&
-            isdigit((unsigned char)parser->at[length + 2]) && isdigit((unsigned char)parser->at[length + 3]) &&
-            !isdigit((unsigned char)parser->at[length + 4])))
+           (parser->at[length] == ',' && strspn(parser->at + length + 1, "0123456789") == 3))
         length++;
     if ((parser->at[length] == 'e' || parser->at[length] == 'E') && isdigit((unsigned char)parser->at[length + 1]))
         for (length++; isdigit((unsigned char)parser->at[length]);) length++;
@@ -178,8 +170,6 @@ static int named(struct parser *parser)
     return id >= 0 ? parse_metric(parser, id, NULL) : parse_unknown(parser, name);
 }
 
-/* ---- arithmetic --------------------------------------------------------------------------------------------------- */
-
 static int factor(struct parser *parser)
 {
     int inner;
@@ -200,76 +190,63 @@ static int factor(struct parser *parser)
     return parser_fail(parser, "a value is missing at: %.30s", *parser->at ? parser->at : "the end of the line");
 }
 
-static int scaled(struct parser *parser, enum node_kind kind, int left, int right)
+static int join(struct parser *parser, enum node_kind kind, int left, int right)
 {
     struct dimension a = parser_dimension(parser, left), b = parser_dimension(parser, right);
-    int sign = kind == NODE_MULTIPLY ? 1 : -1, bytes = a.bytes + sign * b.bytes, seconds = a.seconds + sign * b.seconds;
-    if (abs(bytes) > 3 || abs(seconds) > 3) return parser_fail(parser, "this has no sensible unit");
-    struct dimension dimension = {(signed char)bytes, (signed char)seconds};
-    return parser_add(parser, (struct node){.kind = kind, .dimension = dimension, .left = left, .right = right});
+    if (kind == NODE_MULTIPLY || kind == NODE_DIVIDE) {
+        const int sign = kind == NODE_MULTIPLY ? 1 : -1;
+        const int bytes = a.bytes + sign * b.bytes, seconds = a.seconds + sign * b.seconds;
+        if (abs(bytes) > 3 || abs(seconds) > 3) return parser_fail(parser, "this has no sensible unit");
+        a = (struct dimension){(signed char)bytes, (signed char)seconds};
+    } else if (!dimension_equal(a, b)) {
+        return parser_fail(parser, "%s and %s cannot be added%s", dimension_name(a), dimension_name(b),
+                           dimension_advice(a, b));
+    }
+    return parser_add(parser, (struct node){.kind = kind, .dimension = a, .left = left, .right = right});
+}
+
+/* operand {sign operand}, from left to right; the two signs are of `first` and of the kind after it. */
+static int chain(struct parser *parser, const char signs[2], enum node_kind first, int (*operand)(struct parser *))
+{
+    int left = operand(parser);
+    for (;;) {
+        const int which = parser_takes(parser, signs[0]) ? 0 : parser_takes(parser, signs[1]) ? 1 : -1;
+        if (left < 0 || which < 0) return left;
+        const int right = operand(parser);
+        left = right < 0 ? -1 : join(parser, first + (enum node_kind)which, left, right);
+    }
 }
 
 static int product(struct parser *parser)
 {
-    int left = factor(parser);
-    for (;;) {
-        enum node_kind kind = parser_takes(parser, '*')   ? NODE_MULTIPLY
-                              : parser_takes(parser, '/') ? NODE_DIVIDE
-                                                          : NODE_NUMBER;
-        if (left < 0 || kind == NODE_NUMBER) return left;
-        int right = factor(parser);
-        left = right < 0 ? -1 : scaled(parser, kind, left, right);
-    }
-}
-
-static int sum_within(struct parser *parser)
-{
-    int left = product(parser);
-    for (;;) {
-        enum node_kind kind = parser_takes(parser, '+')   ? NODE_ADD
-                              : parser_takes(parser, '-') ? NODE_SUBTRACT
-                                                          : NODE_NUMBER;
-        if (left < 0 || kind == NODE_NUMBER) return left;
-        int right = product(parser);
-        if (right < 0) return -1;
-        struct dimension a = parser_dimension(parser, left), b = parser_dimension(parser, right);
-        if (!dimension_equal(a, b))
-            return parser_fail(parser, "%s and %s cannot be added%s", dimension_name(a), dimension_name(b),
-                               dimension_advice(a, b));
-        left = parser_add(parser, (struct node){.kind = kind, .dimension = a, .left = left, .right = right});
-    }
+    return chain(parser, "*/", NODE_MULTIPLY, factor);
 }
 
 int parse_sum(struct parser *parser)
 {
     if (++parser->depth > DEPTH_MAX) return parser_fail(parser, "the expression is nested too deeply");
-    int node = sum_within(parser);
+    int node = chain(parser, "+-", NODE_ADD, product);
     parser->depth--;
     return node;
 }
 
-int expression_parse(struct expression **out, const char **text, const struct lab_names *names, struct error *err)
+int expression_parse(const struct expression **out, const char **text, const struct lab_names *names, struct lab_pool *pool,
+                     struct error *err)
 {
-    struct parser parser = {.out = calloc(1, sizeof(struct expression)), .at = *text, .names = names, .err = err};
+    struct parser parser = {.at = *text, .names = names, .pool = pool, .err = err};
+    const int root = parse_sum(&parser);
     *out = NULL;
-    if (!parser.out) return error_set(err, STATUS_RUN, "no memory for an expression");
-    parser.out->root = parse_sum(&parser);
-    if (parser.out->root < 0) return expression_free(parser.out), parser.status;
+    if (root < 0) return parser.status;
+    const size_t bytes = (size_t)parser.count * sizeof *parser.nodes;
+    struct expression *expression = pool_take(pool, sizeof *expression + bytes);
+    if (!expression) return error_set(err, STATUS_RUN, "no memory for an expression");
+    expression->count = parser.count;
+    expression->root = root;
+    memcpy(expression->nodes, parser.nodes, bytes);
     parser_skip_blanks(&parser);
     *text = parser.at;
-    *out = parser.out;
+    *out = expression;
     return STATUS_OK;
-}
-
-void expression_free(struct expression *expression)
-{
-    if (!expression) return;
-    for (int n = 0; n < expression->count; n++) {
-        free(expression->nodes[n].plan);
-        free(expression->nodes[n].of.text);
-    }
-    free(expression->nodes);
-    free(expression);
 }
 
 struct dimension expression_dimension(const struct expression *expression)

@@ -28,7 +28,7 @@ struct lab_value {
 
 struct lab_kept { char name[LAB_NAME_MAX]; struct lab_value value; };
 
-/* A key and the values that a lab tries for it (contest.c). */
+/* A key and the values that a lab tries for it (planned.c). */
 enum { LAB_TRIES_MAX = 8, LAB_TRY_VALUES_MAX = 6 };
 struct lab_try { const char *key; int count; const char *values[LAB_TRY_VALUES_MAX]; }; /* "key", "value": as settings */
 struct lab_tries { int count; struct lab_try at[LAB_TRIES_MAX]; };
@@ -49,10 +49,12 @@ struct lab_scene {
 struct lab_names { int count; struct { char name[LAB_NAME_MAX]; struct dimension dimension; } at[LAB_KEPT_MAX]; };
 
 struct expression;
+struct lab_pool { struct pooled *newest; }; /* memory that is freed as a whole; {0}: none (read_parts.h) */
 
-/* Parses the longest expression at *text and moves *text after it. STATUS_USAGE: the error says what would be right. */
-int expression_parse(struct expression **out, const char **text, const struct lab_names *names, struct error *err);
-void expression_free(struct expression *expression);
+/* Parses the longest expression at *text and moves *text after it. `pool` owns the expression; names NULL: nothing is kept.
+ * STATUS_USAGE: the error says what would be right. */
+int expression_parse(const struct expression **out, const char **text, const struct lab_names *names, struct lab_pool *pool,
+                     struct error *err);
 struct dimension expression_dimension(const struct expression *expression);
 
 struct lab_value expression_evaluate(const struct expression *expression, const struct lab_scene *scene);
@@ -70,7 +72,7 @@ int lab_refuse_place(const char *key, struct error *err);
 /* The metrics as a Markdown table, for docs/LABS.md; the caller frees. */
 char *lab_metrics_markdown(void);
 
-/* ---- contest.c: finds the best of all setups of a lab: plans every combination of the values in its try: lines,
+/* ---- planned.c: finds the best of all setups of a lab: plans every combination of the values in its try: lines,
  * drops those whose planned peak exceeds a tier's budget (a run never holds more than planned), and takes the one
  * with the shortest paced step (engine/plan/setup.h). The answer is the same on every machine; some hundred setups
  * take a second. ---- */

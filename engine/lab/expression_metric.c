@@ -135,7 +135,7 @@ static int one_selection(struct parser *parser, const struct metric_row *row, st
                        row->name, name, row->name);
 }
 
-/* What stands in the parentheses of a metric, or that there are none. `of->text` is the caller's to free, also on failure. */
+/* What stands in the parentheses of a metric, or that there are none. */
 static int parse_selections(struct parser *parser, const struct metric_row *row, struct selection_of *of)
 {
     *of = (struct selection_of){
@@ -161,7 +161,7 @@ static int parse_selections(struct parser *parser, const struct metric_row *row,
 #define MACHINE METRIC_MACHINE
 #define TRACE   METRIC_TRACE
 const struct metric_row metric_table[METRICS] = {
-#define METRIC(ID, name, bytes, seconds, takes, where, help) {name, {bytes, seconds}, takes, where, help},
+#define METRIC(ID, name, bytes, seconds, from, takes, where, help) {name, {bytes, seconds}, FROM_##from, takes, where, help},
 #include "engine/lab/metrics.def"
 #undef METRIC
 };
@@ -177,7 +177,7 @@ int metric_named(const char *name)
     return -1;
 }
 
-int parse_metric(struct parser *parser, int id, char *plan)
+int parse_metric(struct parser *parser, int id, const char *plan)
 {
     const struct metric_row *row = &metric_table[id];
     struct node node = {.kind = NODE_METRIC,
@@ -185,31 +185,27 @@ int parse_metric(struct parser *parser, int id, char *plan)
                         .dimension = row->dimension,
                         .planned = plan != NULL,
                         .plan = plan};
-    if (plan && !(row->where & METRIC_PLAN))
-        return free(plan), parser_fail(parser, "a plan does not say %s", row->name);
+    if (plan && !(row->where & METRIC_PLAN)) return parser_fail(parser, "a plan does not say %s", row->name);
     if (!plan && !(row->where & METRIC_RUN))
         return parser_fail(parser, "%s is said by a plan: plan().%s", row->name, row->name);
-    if (parse_selections(parser, row, &node.of) < 0) return free(plan), free(node.of.text), -1;
-    if (plan && node.of.has_step)
-        return free(plan), free(node.of.text), parser_fail(parser, "a plan has no steps: plan(\"...\").%s", row->name);
+    if (parse_selections(parser, row, &node.of) < 0) return -1;
+    if (plan && node.of.has_step) return parser_fail(parser, "a plan has no steps: plan(\"...\").%s", row->name);
     return parser_add(parser, node);
 }
 
 int parse_plan(struct parser *parser)
 {
-    char *settings = NULL, name[WORD_ROOM];
+    const char *settings = "";
+    char name[WORD_ROOM];
     if (!parser_takes(parser, '('))
         return parser_fail(parser,
                            "plan is written plan(\"stage=2 ranks=8\").peak, or plan().peak for the run as it is");
     parser_skip_blanks(parser);
-    if (*parser->at == '"' && parse_quoted(parser, &settings) < 0) return free(settings), -1;
-    if (!settings) settings = strdup("");
-    if (!settings) return parser_fail(parser, "no memory for an expression");
+    if (*parser->at == '"' && parse_quoted(parser, &settings) < 0) return -1;
     if (!parser_takes(parser, ')') || !parser_takes(parser, '.') || !parser_word(parser, name))
-        return free(settings), parser_fail(parser, "after plan(\"...\") stands a metric: plan(\"...\").peak");
+        return parser_fail(parser, "after plan(\"...\") stands a metric: plan(\"...\").peak");
     int id = metric_named(name);
-    if (id < 0) return free(settings), parse_unknown(parser, name);
-    return parse_metric(parser, id, settings);
+    return id < 0 ? parse_unknown(parser, name) : parse_metric(parser, id, settings);
 }
 
 /* ---- as Markdown: the tables of docs/LABS.md ---- */
@@ -223,8 +219,11 @@ static const char *where_of(const struct metric_row *row)
     return !(row->where & METRIC_PLAN) ? "run" : row->where & METRIC_RUN ? "run, plan" : "plan";
 }
 
-static void print_metrics(FILE *out)
+char *lab_metrics_markdown(void)
 {
+    struct text_stream text;
+    FILE *out = text_stream_open(&text);
+    if (!out) return NULL;
     fputs("| metric | unit | of | in parentheses | what |\n|---|---|---|---|---|\n", out);
     for (int m = 0; m < METRICS; m++) {
         const struct metric_row *row = &metric_table[m];
@@ -235,11 +234,6 @@ static void print_metrics(FILE *out)
             if (row->takes & 1u << t) fprintf(out, "%s%s", comma, words[t]), comma = ", ";
         fprintf(out, " | %s |\n", row->help);
     }
-}
-
-/* The words that stand in parentheses. */
-static void print_words(FILE *out)
-{
     fputs("\n| in parentheses | one of |\n|---|---|\n| rank | `rank 0`, `rank 1` ...; `rank any`: the one with most, "
           "or the mean if the table says so |\n"
           "| step | `step 3`; `step 0` is the last whole one, `step -1` the one before it |\n",
@@ -249,14 +243,5 @@ static void print_words(FILE *out)
         for (int n = 0; n < list->count && list->name_of(n); n++) fprintf(out, " `%s`", list->name_of(n));
         fputs(" |\n", out);
     }
-}
-
-char *lab_metrics_markdown(void)
-{
-    struct text_stream text;
-    FILE *out = text_stream_open(&text);
-    if (!out) return NULL;
-    print_metrics(out);
-    print_words(out);
     return text_stream_close(&text);
 }

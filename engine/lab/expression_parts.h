@@ -5,7 +5,7 @@
 #include "engine/lab/expression.h"
 
 enum metric {
-#define METRIC(ID, name, bytes, seconds, takes, where, help) METRIC_##ID,
+#define METRIC(ID, name, bytes, seconds, from, takes, where, help) METRIC_##ID,
 #include "engine/lab/metrics.def"
 #undef METRIC
     METRICS
@@ -14,7 +14,9 @@ enum metric {
 enum takes { TAKES_RANK, TAKES_TIER, TAKES_CATEGORY, TAKES_STEP, TAKES_OP, TAKES_KIND, TAKES_AHEAD, TAKES_PHASE, TAKES_LANE, TAKES_HOST, TAKES_TEXT };
 enum metric_where { METRIC_RUN = 1, METRIC_PLAN = 2, METRIC_MACHINE = 4, METRIC_TRACE = 8 };
 
-struct metric_row { const char *name; struct dimension dimension; unsigned takes; unsigned where; const char *help; };
+enum metric_from { FROM_MEMORY, FROM_SPANS, FROM_TOTALS, FROM_STEP, FROM_RUN, FROM_CONTEST };
+
+struct metric_row { const char *name; struct dimension dimension; enum metric_from from; unsigned takes; unsigned where; const char *help; };
 extern const struct metric_row metric_table[METRICS];
 
 enum { ANY = -1 };
@@ -25,7 +27,7 @@ struct selection_of {
     enum tier tier;
     bool ahead, has_step;
     int step; /* index of the node that gives the step */
-    char *text;
+    const char *text;
 };
 
 enum node_kind {
@@ -41,11 +43,13 @@ struct node {
     int left, right;           /* nodes */
     enum metric metric;
     bool planned;              /* a metric of plan(), not of the run */
-    char *plan;                /* plan()'s settings; "": those of the run now */
+    const char *plan;          /* plan()'s settings; "": those of the run now */
     struct selection_of of;
 };
 
-struct expression { int count, room, root; struct node *nodes; };
+struct expression { int count, root; struct node nodes[]; };
+
+enum { NODES_MAX = 256 };
 
 /* The value of a metric; *step: of the training run, 0: the last whole one. */
 struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step);
@@ -62,11 +66,13 @@ struct lab_value value_of_key(const struct config *config, const char *key);
 enum { WORD_ROOM = 64 };
 
 struct parser {
-    struct expression *out;
     const char *at;
     const struct lab_names *names; /* of kept values; NULL: none */
+    struct lab_pool *pool;         /* owns the texts of nodes */
     struct error *err;
     int depth, status; /* status: of the first failure */
+    int count;
+    struct node nodes[NODES_MAX];
 };
 
 /* All of these skip blanks first. parser_takes() tells whether this character is next, and then skips it. */
@@ -74,19 +80,19 @@ void parser_skip_blanks(struct parser *parser);
 bool parser_takes(struct parser *parser, char character);
 /* Reads a word. False: none comes next, or it is too long. */
 bool parser_word(struct parser *parser, char out[WORD_ROOM]);
-/* Parses a text in quotes, which replaces *out; the caller frees it. */
-int parse_quoted(struct parser *parser, char **out);
+/* Parses a text in quotes. */
+int parse_quoted(struct parser *parser, const char **out);
 
 /* Always -1. */
 int parser_fail(struct parser *parser, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds a node and returns its index. Takes ownership of the node's texts, also on failure. */
+/* Adds a node and returns its index. */
 int parser_add(struct parser *parser, struct node node);
 struct dimension parser_dimension(const struct parser *parser, int node);
 
 int parse_sum(struct parser *parser);
-/* Called after a metric's name, and after the word plan. `plan`: a plan's settings (takes ownership); or NULL. */
-int parse_metric(struct parser *parser, int id, char *plan);
+/* Called after a metric's name, and after the word plan. `plan`: a plan's settings; or NULL. */
+int parse_metric(struct parser *parser, int id, const char *plan);
 int parse_plan(struct parser *parser);
 int metric_named(const char *name); /* -1: none */
 /* Fails for an unknown name; the error names the nearest known one. */

@@ -10,6 +10,44 @@
 #include "engine/lab/expression_parts.h"
 #include "engine/lab/read_parts.h"
 
+/* ---- memory ---- */
+
+struct pooled {
+    struct pooled *next;
+    max_align_t bytes[];
+};
+
+void *pool_take(struct lab_pool *pool, size_t bytes)
+{
+    struct pooled *pooled = calloc(1, sizeof *pooled + bytes);
+    if (!pooled) return NULL;
+    pooled->next = pool->newest;
+    pool->newest = pooled;
+    return pooled->bytes;
+}
+
+char *pool_text(struct lab_pool *pool, const char *text, size_t length)
+{
+    char *copy = pool_take(pool, length + 1);
+    return copy ? memcpy(copy, text, length) : NULL;
+}
+
+void pool_free(struct lab_pool *pool)
+{
+    for (struct pooled *next; pool->newest; pool->newest = next) {
+        next = pool->newest->next;
+        free(pool->newest);
+    }
+}
+
+void lab_free(struct lab *lab)
+{
+    if (lab) pool_free(&lab->pool);
+    free(lab);
+}
+
+/* ---- what holds at a step ---- */
+
 /* "checkpoint TAG" among these actions. */
 static bool is_saved_by(const struct lab_actions *actions, const char *tag)
 {
@@ -30,11 +68,6 @@ bool lab_saves_before(const struct lab *lab, int end, const char *tag)
             return true;
     }
     return false;
-}
-
-void lab_free(struct lab *lab)
-{
-    if (lab) pool_free(lab->pool);
 }
 
 const char *lab_trace_at(const struct lab *lab, int step)
@@ -72,40 +105,29 @@ enum { DEPTH_MAX = 8 };
 
 static bool is_portable(const struct lab *lab, const struct expression *expression, int depth);
 
-static bool kept_is_portable(const struct lab *lab, const struct lab_actions *actions, const char *name, int depth)
-{
-    for (int a = 0; a < actions->count; a++) {
-        const struct lab_action *action = &actions->at[a];
-        if (action->act != LAB_KEEP || strcmp(action->name, name) != 0) continue;
-        if (depth == DEPTH_MAX || !is_portable(lab, action->value, depth + 1)) return false;
-    }
-    return true;
-}
-
 static bool name_is_portable(const struct lab *lab, const char *name, int depth)
 {
-    for (int s = 0; s < lab->step_count; s++) {
-        const struct lab_step *step = &lab->steps[s];
-        if (!kept_is_portable(lab, &step->before, name, depth) || !kept_is_portable(lab, &step->actions, name, depth))
-            return false;
+    for (const struct lab_step *step = lab->steps; step < lab->steps + lab->step_count; step++) {
+        const struct lab_actions *const lists[] = {&step->before, &step->actions}; /* which keep values */
+        for (int list = 0; list < 2; list++)
+            for (int a = 0; a < lists[list]->count; a++) {
+                const struct lab_action *action = &lists[list]->at[a];
+                if (action->act != LAB_KEEP || strcmp(action->name, name) != 0) continue;
+                if (depth == DEPTH_MAX || !is_portable(lab, action->value, depth + 1)) return false;
+            }
     }
     return true;
 }
 
 /* Bytes, counts and planned figures are the same. Times and losses are not; nor is memory at a fullest instant, which
  * depends on the lanes' timing and includes scratch space per kernel thread. */
-static bool metric_is_portable(const struct node *node)
-{
-    const bool of_peak = node->metric == METRIC_PEAK || node->metric == METRIC_AT_PEAK;
-    if (metric_table[node->metric].where & METRIC_MACHINE) return false;
-    return !of_peak;
-}
-
 static bool is_portable(const struct lab *lab, const struct expression *expression, int depth)
 {
     for (int n = 0; n < expression->count; n++) {
         const struct node *node = &expression->nodes[n];
-        if (node->kind == NODE_METRIC && !metric_is_portable(node)) return false;
+        const bool differs = metric_table[node->metric].where & METRIC_MACHINE || node->metric == METRIC_PEAK ||
+                             node->metric == METRIC_AT_PEAK;
+        if (node->kind == NODE_METRIC && differs) return false;
         if (node->kind == NODE_KEPT && !name_is_portable(lab, node->name, depth)) return false;
     }
     return true;
@@ -136,17 +158,9 @@ static bool compare(enum relation relation, double left, double right, double sl
     }
 }
 
-static const char *wanted(enum relation relation)
-{
-    static const char *const words[RELATIONS] = {
-        [RELATION_EQUAL] = "",           [RELATION_NOT] = "other than ", [RELATION_LESS] = "less than ",
-        [RELATION_AT_MOST] = "at most ", [RELATION_MORE] = "more than ", [RELATION_AT_LEAST] = "at least ",
-    };
-    return words[relation];
-}
-
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene)
 {
+    static const char *const wanted[] = {"", "other than ", "at most ", "at least ", "less than ", "more than "};
     struct lab_finding finding = {0};
     struct lab_value left = expression_evaluate(check->left, scene), right = left;
     if (left.known) right = expression_evaluate(check->right, scene);
@@ -165,7 +179,7 @@ struct lab_finding lab_check_hold(const struct lab_check *check, const struct la
     quantity_format(got, left.quantity, NULL, -1);
     quantity_format(expected, right.quantity, NULL, -1);
     if (!finding.holds)
-        snprintf(finding.why, sizeof finding.why, "expected %s%s, got %s", wanted(check->relation), expected, got);
+        snprintf(finding.why, sizeof finding.why, "expected %s%s, got %s", wanted[check->relation], expected, got);
     if (finding.holds) snprintf(finding.said, sizeof finding.said, "%.180s: %s", check->text, got);
     else snprintf(finding.said, sizeof finding.said, "%.*s: %s", length > 90 ? 90 : length, check->text, finding.why);
     return finding;

@@ -18,7 +18,7 @@ struct prose_piece { const char *text; const struct expression *value; const str
 struct prose { int count; struct prose_piece *pieces; };
 
 /* "left relation right within tolerance" */
-enum relation { RELATION_EQUAL, RELATION_NOT, RELATION_LESS, RELATION_AT_MOST, RELATION_MORE, RELATION_AT_LEAST, RELATIONS };
+enum relation { RELATION_EQUAL, RELATION_NOT, RELATION_AT_MOST, RELATION_AT_LEAST, RELATION_LESS, RELATION_MORE, RELATIONS };
 struct lab_check {
     int line;
     const char *text;
@@ -79,8 +79,8 @@ struct lab {
     struct lab_tries tries;
     const char *elsewhere; /* names of rows of differences.def for the closing step; NULL: none */
     int step_count;
-    struct lab_step *steps;
-    struct lab_pool *pool; /* owns all memory of the lab */
+    struct lab_step steps[LAB_STEPS_MAX];
+    struct lab_pool pool; /* owns what the lab points to */
 };
 
 /* Parses a lab; lab_free() frees it. `file` is for messages; the lab's name is its folder's. STATUS_USAGE: "FILE:LINE:

@@ -31,13 +31,6 @@ static bool has_lost(const struct lab_scene *scene, const struct history_step *s
     return history_has_gap(scene->history, -1, step->begun_ns, step->ended_ns);
 }
 
-/* A step with all of its records: sums over fewer would be too small. NULL: no_step() says why. */
-static const struct history_step *window_of(const struct lab_scene *scene, int64_t asked)
-{
-    const struct history_step *step = kept_step(scene, asked);
-    return step && !has_lost(scene, step) ? step : NULL;
-}
-
 static struct lab_value no_step(const struct lab_scene *scene, int64_t asked)
 {
     const struct history_step *step = kept_step(scene, asked);
@@ -89,12 +82,10 @@ static bool held_of(const struct node *node, const struct lab_scene *scene, int 
     return instant.known || (of->tier != TIER_DEVICE && node->metric != METRIC_RESERVED);
 }
 
-static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+static struct lab_value memory_value(const struct node *node, const struct lab_scene *scene,
+                                     const struct history_step *step)
 {
-    const bool of_step = node->metric != METRIC_LIVE && node->metric != METRIC_RESERVED;
-    const struct history_step *step = of_step ? window_of(scene, asked) : NULL;
     struct lab_value best = value_unknown("nothing is known of this memory yet");
-    if (of_step && !step) return no_step(scene, asked);
     for (int rank = 0; rank < scene->model->ranks; rank++) {
         uint64_t held = 0, when_ns = 0;
         if (node->of.rank != ANY && node->of.rank != rank) continue;
@@ -103,7 +94,6 @@ static struct lab_value memory_value(const struct node *node, const struct lab_s
         best = value_known((double)held, bytes);
         at_span(&best.where, scene, rank, when_ns);
     }
-    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
     return best;
 }
 
@@ -152,13 +142,11 @@ static double over_spans(const struct node *node, const struct lab_scene *scene,
 }
 
 /* The value of one rank, or the mean over ranks. */
-static struct lab_value spans_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+static struct lab_value spans_value(const struct node *node, const struct lab_scene *scene,
+                                    const struct history_step *step)
 {
-    const struct history_step *step = window_of(scene, asked);
     struct lab_value value = value_known(0, node->dimension);
     int ranks = 0;
-    if (!step) return no_step(scene, asked);
-    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
     for (int rank = 0; rank < scene->model->ranks; rank++) {
         if (node->of.rank != ANY && node->of.rank != rank) continue;
         value.quantity.value += over_spans(node, scene, rank, step, &value.where);
@@ -168,15 +156,15 @@ static struct lab_value spans_value(const struct node *node, const struct lab_sc
     return value;
 }
 
-static struct lab_value slowest_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+static struct lab_value slowest_value(const struct node *node, const struct lab_scene *scene,
+                                      const struct history_step *step)
 {
-    struct lab_value best = value_unknown("no rank waited for another one");
+    struct lab_value best = {0};
     double least = INFINITY, most = 0;
     for (int rank = 0; rank < scene->model->ranks; rank++) {
         struct node one = *node;
         one.of.rank = rank;
-        const struct lab_value waits = spans_value(&one, scene, asked);
-        if (!waits.known) return waits;
+        const struct lab_value waits = spans_value(&one, scene, step);
         most = fmax(most, waits.quantity.value);
         if (waits.quantity.value >= least) continue;
         least = waits.quantity.value;
@@ -207,12 +195,10 @@ static double of_totals(const struct node *node, const struct totals *totals)
     }
 }
 
-static struct lab_value totals_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
+static struct lab_value totals_value(const struct node *node, const struct lab_scene *scene,
+                                     const struct history_step *step)
 {
-    const struct history_step *step = window_of(scene, asked);
     struct totals totals;
-    if (!step) return no_step(scene, asked);
-    if (node->of.rank >= scene->model->ranks) return value_unknown("there is no rank %d", node->of.rank);
     totals_of(&totals, scene->history, scene->model, node->of.rank, step->begun_ns, step->ended_ns, step->step);
     if (!totals.known) return value_unknown("not every rank has told of step %u", step->step);
     struct lab_value value = value_known(of_totals(node, &totals), node->dimension);
@@ -360,36 +346,25 @@ static struct lab_value contest_value(const struct node *node, const struct cont
     return contest->fitting ? value_known(contest->best_s, seconds) : value_unknown("no setup fits the budgets");
 }
 
-struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step)
+struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t asked)
 {
-    if (node->metric == METRIC_BEST || node->metric == METRIC_TRIED || node->metric == METRIC_FITTING)
-        return contest_value(node, scene->contest);
-    if (!scene->model || !scene->history || !scene->model->header.known) return value_unknown("nothing runs yet");
-    if (scene->model->header.program[0] &&
-        (!(metric_table[node->metric].where & METRIC_TRACE) || node->of.category != ANY))
-        return value_unknown("a trace of another program does not say %s%s", metric_table[node->metric].name,
+    const struct metric_row *row = &metric_table[node->metric];
+    const struct run_model *model = scene->model;
+    enum metric_from from = row->from;
+    if (node->metric == METRIC_TIME && node->of.phase != ANY) from = FROM_TOTALS;
+    if (node->metric == METRIC_STAGE && !node->of.has_step) from = FROM_RUN;
+    if (from == FROM_CONTEST) return contest_value(node, scene->contest);
+    if (!model || !scene->history || !model->header.known) return value_unknown("nothing runs yet");
+    if (model->header.program[0] && (!(row->where & METRIC_TRACE) || node->of.category != ANY))
+        return value_unknown("a trace of another program does not say %s%s", row->name,
                              node->of.category != ANY ? " of a category" : "");
-    switch (node->metric) {
-    case METRIC_LIVE:
-    case METRIC_RESERVED:
-    case METRIC_PEAK:
-    case METRIC_AT_PEAK:
-    case METRIC_RESTING: return memory_value(node, scene, step);
-    case METRIC_SLOWEST: return slowest_value(node, scene, step);
-    case METRIC_SENT:
-    case METRIC_PAYLOAD:
-    case METRIC_PEERS:
-    case METRIC_COUNT: return spans_value(node, scene, step);
-    case METRIC_TIME: return node->of.phase == ANY ? step_value(node, scene, step) : totals_value(node, scene, step);
-    case METRIC_BUSY:
-    case METRIC_COMMUNICATING:
-    case METRIC_EXPOSED:
-    case METRIC_OVERLAP:
-    case METRIC_STALLED:
-    case METRIC_HIDDEN: return totals_value(node, scene, step);
-    case METRIC_LOSS:
-    case METRIC_LOSS_SCALE: return step_value(node, scene, step);
-    case METRIC_STAGE: return node->of.has_step ? step_value(node, scene, step) : run_value(node, scene);
-    default: return run_value(node, scene);
-    }
+    if (from == FROM_RUN) return run_value(node, scene);
+    if (from == FROM_STEP) return step_value(node, scene, asked);
+    const bool of_step = node->metric != METRIC_LIVE && node->metric != METRIC_RESERVED;
+    const struct history_step *step = of_step ? kept_step(scene, asked) : NULL;
+    if (of_step && (!step || has_lost(scene, step))) return no_step(scene, asked); /* sums would be too small */
+    if (node->of.rank >= model->ranks) return value_unknown("there is no rank %d", node->of.rank);
+    if (from == FROM_MEMORY) return memory_value(node, scene, step);
+    if (from == FROM_TOTALS) return totals_value(node, scene, step);
+    return node->metric == METRIC_SLOWEST ? slowest_value(node, scene, step) : spans_value(node, scene, step);
 }

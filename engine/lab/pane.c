@@ -1,12 +1,12 @@
 #include "engine/lab/pane.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/json.h"
-
-/* ---- of a play ----------------------------------------------------------------------------------------------------- */
+#include "engine/lab/play_parts.h"
 
 static void ask_for(char *out, size_t room, const struct lab_step *step, bool presents)
 {
@@ -38,14 +38,6 @@ static void what_to_do(char *out, size_t room, const struct lab_play *play, bool
     }
 }
 
-/* The learner returned to a step that is already answered. */
-static void say_again(struct lab_pane *pane, const struct lab_play *play)
-{
-    const char *said = play->progress.at[play->progress.step].said;
-    if (*said) snprintf(pane->notice, sizeof pane->notice, "you said %s before; n goes on", said);
-    else snprintf(pane->notice, sizeof pane->notice, "you did this before; n goes on");
-}
-
 void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presents)
 {
     const struct lab_progress *progress = &play->progress;
@@ -64,8 +56,10 @@ void lab_pane_of(struct lab_pane *pane, const struct lab_play *play, bool presen
     pane->spent_minutes = (int)(lab_progress_sums(progress).seconds / 60 + 0.5);
     snprintf(pane->title, sizeof pane->title, "%s", play->lab->title);
     snprintf(pane->step_title, sizeof pane->step_title, "%s", lab_play_step(play)->title);
-    if (!play->notice[0] && lab_play_was_answered(play) && !presents) say_again(pane, play);
-    else snprintf(pane->notice, sizeof pane->notice, "%s", play->notice);
+    const char *said = progress->at[progress->step].said;
+    const bool again = !play->notice[0] && lab_play_was_answered(play) && !presents;
+    if (again && *said) snprintf(pane->notice, sizeof pane->notice, "you said %s before; n goes on", said);
+    else snprintf(pane->notice, sizeof pane->notice, "%s", again ? "you did this before; n goes on" : play->notice);
     const char *look = lab_play_step(play)->look;
     snprintf(pane->look, sizeof pane->look, "%s", look ? look : "");
     what_to_do(pane->to_do, sizeof pane->to_do, play, presents);
@@ -75,8 +69,6 @@ void lab_pane_release(struct lab_pane *pane)
 {
     while (pane->own.count) free(pane->own.at[--pane->own.count].text);
 }
-
-/* ---- as JSON ------------------------------------------------------------------------------------------------------- */
 
 static const char *const tones[] = {[TONE_TEXT] = "text",     [TONE_QUESTION] = "question", [TONE_CHOICE] = "choice",
                                     [TONE_CHOSEN] = "chosen", [TONE_HINT] = "hint",         [TONE_GOOD] = "good",
@@ -106,23 +98,17 @@ char *lab_pane_json(const struct lab_pane *pane, bool with_time)
     return text;
 }
 
-static enum lab_tone tone_named(const char *name)
-{
-    for (int tone = 0; name && tone < TONES; tone++)
-        if (strcmp(tones[tone], name) == 0) return (enum lab_tone)tone;
-    return TONE_TEXT;
-}
-
 static void read_page(struct lab_page *page, const cJSON *list)
 {
     const cJSON *pair;
     cJSON_ArrayForEach(pair, list)
     {
-        const char *text = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
+        const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)),
+                   *text = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
         char *copy = text && page->count < PAGE_MAX ? strdup(text) : NULL;
-        if (!copy) continue;
-        const enum lab_tone tone = tone_named(cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0)));
-        page->at[page->count++] = (struct lab_paragraph){tone, copy};
+        int tone = TONES - 1;
+        while (name && tone > TONE_TEXT && strcmp(tones[tone], name) != 0) tone--;
+        if (copy) page->at[page->count++] = (struct lab_paragraph){name ? (enum lab_tone)tone : TONE_TEXT, copy};
     }
 }
 
@@ -153,4 +139,184 @@ bool lab_pane_read(struct lab_pane *pane, const char *text)
     pane->told_from = (int)json_get_number(json, "told_from", pane->own.count, 0);
     cJSON_Delete(json);
     return true;
+}
+
+/* ---- the page of a lab: what is asked, what was answered, and what is said of an answer: verdict, findings, explanation ---- */
+
+void page_clear(struct lab_page *page, int from)
+{
+    while (page->count > from) free(page->at[--page->count].text);
+    page->revision++;
+}
+
+/* Takes the text; NULL or empty: nothing. */
+static void page_take(struct lab_page *page, enum lab_tone tone, char *text)
+{
+    bool empty = !text || !*text;
+    if (empty || page->count == PAGE_MAX) free(text);
+    else page->at[page->count++] = (struct lab_paragraph){tone, text};
+    page->revision++;
+}
+
+void page_say(struct lab_page *page, enum lab_tone tone, const char *format, ...)
+{
+    char *text;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&text, format, args) < 0) text = NULL;
+    va_end(args);
+    page_take(page, tone, text);
+}
+
+/* Whether a paragraph says just this. */
+static bool page_has(const struct lab_page *page, const char *text)
+{
+    for (int p = 0; p < page->count; p++)
+        if (strcmp(page->at[p].text, text) == 0) return true;
+    return false;
+}
+
+void page_ask(struct lab_play *play, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(play);
+    page_clear(&play->page, 0);
+    page_take(&play->page, TONE_TEXT, prose_fill(&step->text, scene));
+    page_take(&play->page, TONE_QUESTION, prose_fill(&step->question, scene));
+    for (int c = 0; c < step->choice_count; c++) {
+        char *text = prose_fill(&step->choice[c].text, scene);
+        page_say(&play->page, c == play->chosen ? TONE_CHOSEN : TONE_CHOICE, "%c  %s", 'a' + c, text ? text : "");
+        free(text);
+    }
+    play->told_from = play->page.count;
+    for (int h = 0; h < play->progress.at[play->progress.step].hints && h < step->hint_count; h++) {
+        page_take(&play->page, TONE_HINT, prose_fill(&step->hint[h], scene));
+        play->told_from = play->page.count;
+    }
+}
+
+void page_answered(struct lab_play *play)
+{
+    page_clear(&play->page, play->told_from);
+    for (int p = 0; p < play->page.count; p++) {
+        struct lab_paragraph *at = &play->page.at[p];
+        if (at->tone == TONE_CHOICE && *at->text == 'a' + play->chosen) at->tone = TONE_CHOSEN;
+    }
+}
+
+/* ---- what is said of an answer ---- */
+
+/* A check in the lab's own words, where it has some; with what was expected, if it does not hold. The caller frees. */
+static char *worded(const struct lab_check *check, const struct lab_finding *finding, const struct lab_scene *scene)
+{
+    char *text = NULL, *said;
+    if (!check->said.count) return strdup(finding->said);
+    if (!finding->known) return asprintf(&text, "Not known: %s.", finding->why) < 0 ? NULL : text;
+    if (!(said = prose_fill(&check->said, scene))) return NULL;
+    if (finding->holds) return said;
+    if (asprintf(&text, "%s (%s)", said, finding->why) < 0) text = NULL;
+    free(said);
+    return text;
+}
+
+bool play_findings(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    bool all = true;
+    for (int c = 0; c < step->check_count; c++) {
+        struct lab_finding finding = lab_check_hold(&step->check[c], scene);
+        all &= finding.known && finding.holds;
+        if (!finding.holds && finding.where.known && !play->where.known) play->where = finding.where;
+        char place[160] = "";
+        if (!finding.holds && finding.where.known && finding.where.step)
+            snprintf(place, sizeof place, " (step %u, rank %d%s%s)", finding.where.step, finding.where.rank,
+                     *finding.where.what ? ", " : "", finding.where.what);
+        char *said = worded(&step->check[c], &finding, scene);
+        bool told = said && page_has(&play->page, said); /* several checks may wait for the same thing */
+        if (!told)
+            page_say(&play->page, finding.known && finding.holds ? TONE_FACT : TONE_BAD, "%s%s", said ? said : "",
+                     place);
+        free(said);
+    }
+    return all;
+}
+
+/* What somebody who said this may have thought. */
+static void say_wrong(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    for (int w = 0; w < step->wrong_count; w++) {
+        struct lab_value believed = expression_evaluate(step->wrong[w].value, scene);
+        if (!lab_answer_near(&step->answer, believed, play->said)) continue;
+        char *reply = prose_fill(&step->wrong[w].reply, scene);
+        snprintf(play->believed, sizeof play->believed, "%s", reply ? reply : "");
+        page_take(&play->page, TONE_BAD, reply);
+        return;
+    }
+    snprintf(play->believed, sizeof play->believed, "another value");
+}
+
+static void judge_prediction(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    char said[QUANTITY_ROOM], got[QUANTITY_ROOM];
+    struct lab_value right = expression_evaluate(step->answer.value, scene);
+    if (play->revealed) play->said = right.quantity;
+    play->right = lab_answer_near(&step->answer, right, play->said);
+    play->where = right.where;
+    quantity_format(said, play->said, step->answer.unit, -1);
+    if (right.known) quantity_format(got, right.quantity, step->answer.unit, -1);
+    if (!right.known) page_say(&play->page, TONE_BAD, "The answer cannot be known: %s", right.why_not);
+    else if (play->revealed) page_say(&play->page, TONE_GOOD, "It is %s.", got);
+    else if (play->right) page_say(&play->page, TONE_GOOD, "Right: it is %s. You said %s.", got, said);
+    else page_say(&play->page, TONE_BAD, "You said %s; it is %s.", said, got);
+    if (right.known && !play->right) say_wrong(play, step, scene);
+}
+
+/* After a wrong choice: which one was right, and why. */
+static void say_right(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    int right = 0;
+    while (right < step->choice_count && !step->choice[right].right) right++;
+    if (right == step->choice_count) return;
+    char *text = prose_fill(&step->choice[right].text, scene), *reply = prose_fill(&step->choice[right].reply, scene);
+    page_say(&play->page, TONE_GOOD, "Right is %c, %s. %s", 'a' + right, text ? text : "", reply ? reply : "");
+    free(text);
+    free(reply);
+}
+
+static void judge_quiz(struct lab_play *play, const struct lab_step *step, const struct lab_scene *scene)
+{
+    const struct lab_choice *choice = &step->choice[play->chosen];
+    char *reply = prose_fill(&choice->reply, scene);
+    play->right = choice->right;
+    page_say(&play->page, choice->right ? TONE_GOOD : TONE_BAD, "%s %s", choice->right ? "Right." : "No.",
+             reply ? reply : "");
+    free(reply);
+    if (choice->right) return;
+    char *text = prose_fill(&choice->text, scene);
+    snprintf(play->believed, sizeof play->believed, "%s", text ? text : "");
+    free(text);
+    say_right(play, step, scene);
+}
+
+void play_fold(struct lab_play *play, enum lab_input_kind kind, const char *said)
+{
+    lab_progress_fold(
+        &play->progress,
+        &(struct lab_input){.kind = kind, .right = play->right, .said = said, .believed = play->believed});
+}
+
+void play_judge(struct lab_play *play, const struct lab_scene *scene)
+{
+    const struct lab_step *step = lab_play_step(play);
+    char said[QUANTITY_ROOM] = "";
+    *play->believed = '\0';
+    if (step->ask == LAB_READ) page_ask(play, scene);
+    else page_answered(play); /* what was asked stays as it was asked */
+    if (step->ask == LAB_PREDICT)
+        judge_prediction(play, step, scene), quantity_format(said, play->said, step->answer.unit, -1);
+    if (step->ask == LAB_QUIZ) judge_quiz(play, step, scene), snprintf(said, sizeof said, "%c", 'a' + play->chosen);
+    bool all = play_findings(play, step, scene);
+    if (step->ask == LAB_TASK) play->right = all;
+    if (step->ask == LAB_READ) play_fold(play, LAB_INPUT_READ, NULL);
+    else play_fold(play, LAB_INPUT_ANSWERED, said);
+    page_take(&play->page, TONE_TEXT, prose_fill(&step->explain, scene));
+    play->phase = PLAY_TOLD;
 }

@@ -8,6 +8,7 @@
 #include "engine/advise/accounting.h"
 #include "engine/advise/present.h"
 #include "engine/base/nearest.h"
+#include "engine/base/words.h"
 #include "engine/lab/expression_parts.h"
 #include "engine/simulate/simulate.h"
 
@@ -86,17 +87,6 @@ static int unknown_key(const char *text, const struct error *found, struct error
     return *err = *found, found->status;
 }
 
-/* A plan for another model is not held to the length of sequence of the lab's. */
-static int load(struct config *config, const struct text_list *sets, const struct text_list *more, struct error *err)
-{
-    const char *all[2 * TEXT_LIST_MAX];
-    int count = 0;
-    for (int i = 0; sets && i < sets->count; i++) all[count++] = sets->at[i];
-    for (int i = 0; i < more->count; i++) all[count++] = more->at[i];
-    const int status = config_load_text(config, config_nano, all, count, err);
-    return status ? error_prefix(err, "the setup") : STATUS_OK;
-}
-
 static int split(struct text_list *out, const char *text, struct error *err)
 {
     for (text += strspn(text, " \t"); *text; text += strspn(text, " \t")) {
@@ -124,10 +114,15 @@ int lab_refuse_place(const char *key, struct error *err)
 static int read_setup(struct config *config, struct text_list *out, const char *text, const struct text_list *sets,
                       struct error *err)
 {
+    const char *all[2 * TEXT_LIST_MAX];
+    int count = 0;
     struct error found;
     *out = (struct text_list){0};
     int status = split(out, text, err);
-    if (!status && load(config, sets, out, &found)) {
+    for (int i = 0; sets && i < sets->count; i++) all[count++] = sets->at[i];
+    for (int i = 0; i < out->count; i++) all[count++] = out->at[i];
+    if (!status && config_load_text(config, config_nano, all, count, &found)) {
+        error_prefix(&found, "the setup");
         status = unknown_key(text, &found, err);
     } else if (!status && config_place(config)) {
         status = lab_refuse_place(config_place(config), err);
@@ -179,12 +174,6 @@ static double memory_of(const struct node *node, const struct footprint *footpri
                                                 : footprint->category[tier][category].at_peak_bytes);
 }
 
-static bool is_meant(const struct node *node, int kind)
-{
-    return node->of.kind == ANY ? kind != TRAFFIC_CONTROL && !traffic_is_copy((enum traffic)kind)
-                                : kind == node->of.kind;
-}
-
 /* Mean over ranks, or of one; in all, or across nodes. */
 static double sent(const struct node *node, const struct config *config, const struct setup *setup)
 {
@@ -195,7 +184,8 @@ static double sent(const struct node *node, const struct config *config, const s
         if (node->of.rank != ANY && node->of.rank != rank) continue;
         traffic_of(sums, &setup->schedule, &setup->model, rank, config->topology.ranks_per_node);
         for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
-            if (is_meant(node, kind))
+            if (node->of.kind == ANY ? kind != TRAFFIC_CONTROL && !traffic_is_copy((enum traffic)kind)
+                                     : kind == node->of.kind)
                 sum += (double)(node->metric == METRIC_ACROSS ? sums[kind].across_bytes : sums[kind].sent_bytes);
         ranks++;
     }
@@ -239,14 +229,9 @@ static double cut_matrices(const struct setup *setup)
     return cut;
 }
 
-static struct lab_value paced(const struct config *config, const struct setup *setup)
-{
-    const double of_step = paced_seconds(setup, config);
-    return isnan(of_step) ? value_unknown("no memory to follow a step") : value_known(of_step, seconds);
-}
-
 static struct lab_value of_setup(const struct node *node, const struct config *config, const struct setup *setup)
 {
+    double step_s;
     switch (node->metric) {
     case METRIC_PEAK:
     case METRIC_AT_PEAK:
@@ -264,27 +249,107 @@ static struct lab_value of_setup(const struct node *node, const struct config *c
     case METRIC_CUT: return value_known(cut_matrices(setup), plain);
     case METRIC_KNOB: return value_of_key(config, node->of.text);
     case METRIC_ACCOUNTING: return accounted(node, setup);
-    case METRIC_PACED: return paced(config, setup);
+    case METRIC_PACED:
+        step_s = paced_seconds(setup, config);
+        return isnan(step_s) ? value_unknown("no memory to follow a step") : value_known(step_s, seconds);
     default: return value_unknown("a plan does not say this");
     }
 }
 
 /* With no settings: the run as it is now, with what was changed while it went on. */
-static int config_of(struct config *config, const struct node *node, const struct lab_scene *scene, struct error *err)
-{
-    if (!*node->plan && scene->model && scene->model->header.known) return present_config(config, scene->model, err);
-    return lab_config(config, node->plan, scene->sets, err);
-}
-
 struct lab_value planned_value(const struct node *node, const struct lab_scene *scene)
 {
     struct config config;
     struct setup setup;
     struct error err = {0};
-    if (config_of(&config, node, scene, &err)) return value_unknown("%.150s", err.text);
     struct lab_value value;
+    const bool now = !*node->plan && scene->model && scene->model->header.known;
+    const int status = now ? present_config(&config, scene->model, &err)
+                           : lab_config(&config, node->plan, scene->sets, &err);
+    if (status) return value_unknown("%.150s", err.text);
     if (setup_init(&setup, &config, &err)) value = value_unknown("%.150s", err.text);
     else value = of_setup(node, &config, &setup), setup_release(&setup);
     config_release(&config);
     return value;
+}
+
+/* ---- contests ------------------------------------------------------------------------------------------------------ */
+
+enum { COMBINATIONS_MAX = 2000 };
+
+static int combinations(const struct lab_tries *tries)
+{
+    int64_t count = tries && tries->count ? 1 : 0;
+    for (int t = 0; count && t < tries->count && count <= COMBINATIONS_MAX; t++) count *= tries->at[t].count;
+    return count > COMBINATIONS_MAX ? COMBINATIONS_MAX + 1 : (int)count;
+}
+
+/* The configuration of one combination; STATUS_USAGE: there is none such (offload without a stage to offload from ...). */
+static int config_of(struct config *config, const struct lab_tries *tries, const int *chosen,
+                     const struct text_list *sets, struct error *err)
+{
+    char text[LAB_TRIES_MAX * 160] = "";
+    for (int t = 0; t < tries->count; t++)
+        text_append(text, sizeof text, "%.100s=%.50s ", tries->at[t].key, tries->at[t].values[chosen[t]]);
+    return lab_config(config, text, sets, err);
+}
+
+static void try_one(struct contest *contest, const struct config *config, const int *chosen)
+{
+    struct setup setup;
+    struct error ignored;
+    if (setup_init(&setup, config, &ignored)) return;
+    contest->tried++;
+    const double step_s = footprint_fits(&setup.footprint, config->budget_bytes) ? paced_seconds(&setup, config) : NAN;
+    if (!isnan(step_s) && (contest->fitting++ == 0 || step_s < contest->best_s)) {
+        contest->best_s = step_s;
+        memcpy(contest->best, chosen, sizeof contest->best);
+    }
+    setup_release(&setup);
+}
+
+void contest_hold(struct contest *contest, const struct lab_tries *tries, const struct text_list *sets)
+{
+    *contest = (struct contest){0};
+    for (int c = 0, all = combinations(tries); c < all; c++) {
+        int chosen[LAB_TRIES_MAX] = {0}, rest = c;
+        struct config config;
+        struct error ignored;
+        for (int t = 0; t < tries->count; t++) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
+        if (config_of(&config, tries, chosen, sets, &ignored)) continue;
+        try_one(contest, &config, chosen);
+        config_release(&config);
+    }
+}
+
+/* Combinations are counted with the key in question as the fastest digit, so the first few say all. */
+static int check_key(const struct lab_tries *tries, int key, const struct text_list *sets, struct error *err)
+{
+    struct error why;
+    unsigned possible = 0;
+    const int values = tries->at[key].count;
+    for (int c = 0, all = combinations(tries); c < all && possible != (1u << values) - 1; c++) {
+        int chosen[LAB_TRIES_MAX] = {0}, rest = c / values;
+        struct config config;
+        for (int t = 0; t < tries->count; t++)
+            if (t != key) chosen[t] = rest % tries->at[t].count, rest /= tries->at[t].count;
+        chosen[key] = c % values;
+        if (possible >> chosen[key] & 1 || config_of(&config, tries, chosen, sets, &why)) continue;
+        config_release(&config);
+        possible |= 1u << chosen[key];
+    }
+    for (int v = 0; v < values; v++)
+        if (!(possible >> v & 1))
+            return error_set(err, STATUS_USAGE, "try: %.60s=%.40s is possible in no combination: %.200s",
+                             tries->at[key].key, tries->at[key].values[v], why.text);
+    return STATUS_OK;
+}
+
+int contest_check(const struct lab_tries *tries, const struct text_list *sets, struct error *err)
+{
+    int status = STATUS_OK;
+    if (combinations(tries) > COMBINATIONS_MAX)
+        return error_set(err, STATUS_USAGE, "try: these are more than %d setups", COMBINATIONS_MAX);
+    for (int key = 0; key < tries->count && !status; key++) status = check_key(tries, key, sets, err);
+    return status;
 }

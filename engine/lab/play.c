@@ -63,6 +63,7 @@ static void want_run(struct lab_play *play)
 
 static void start_anew(struct lab_play *play)
 {
+    forget_answer(play);
     play->at = 0;
     play->kept_count = 0;
     want_run(play);
@@ -366,7 +367,6 @@ void lab_play_go(struct lab_play *play, int step)
     }
     play->notice[0] = '\0';
     lab_progress_fold(&play->progress, &(struct lab_input){.kind = LAB_INPUT_GO, .step = step});
-    forget_answer(play);
     start_anew(play);
 }
 
@@ -380,7 +380,6 @@ void lab_play_reset_step(struct lab_play *play)
     }
     play->notice[0] = '\0';
     play_fold(play, LAB_INPUT_RESET_STEP, NULL);
-    forget_answer(play);
     start_anew(play);
 }
 

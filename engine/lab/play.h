@@ -15,7 +15,7 @@
 #include "engine/lab/expression.h"
 #include "engine/lab/progress.h"
 
-/* ---- lab_baseline.c: settings to restore after the learner changed some. All keys work while a lab asks, so a learner
+/* ---- driver.c: settings to restore after the learner changed some. All keys work while a lab asks, so a learner
  * may have switched the stage or another setting; the lab's next step needs the run as the lab left it. The trace has
  * the changes: events give old and new value; those after a command later than the lab's are the learner's. ---- */
 

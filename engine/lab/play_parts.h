@@ -1,4 +1,4 @@
-/* Internals of a lab that is played: its steps (play.c), its page and verdicts (play_page.c). */
+/* Internals of a lab that is played: its steps (play.c), its page and verdicts (pane.c). */
 #pragma once
 
 #include "engine/lab/play.h"

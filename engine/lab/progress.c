@@ -63,17 +63,12 @@ void lab_progress_fold(struct lab_progress *progress, const struct lab_input *in
     }
 }
 
-int lab_progress_right(const struct lab_progress *progress)
-{
-    int right = 0;
-    for (int s = 0; s < progress->count; s++) right += progress->at[s].mark == LAB_RIGHT;
-    return right;
-}
-
 struct lab_sums lab_progress_sums(const struct lab_progress *progress)
 {
     struct lab_sums sums = {0};
     for (int s = 0; s < progress->count; s++) {
+        sums.right += progress->at[s].mark == LAB_RIGHT;
+        sums.played += progress->at[s].mark != LAB_SKIPPED;
         sums.attempts += progress->at[s].attempts;
         sums.hints += progress->at[s].hints;
         sums.seconds += progress->at[s].seconds;
@@ -83,10 +78,9 @@ struct lab_sums lab_progress_sums(const struct lab_progress *progress)
 
 char *lab_progress_result(char text[LAB_RESULT_ROOM], const struct lab_progress *progress)
 {
-    int played = 0;
-    for (int s = 0; s < progress->count; s++) played += progress->at[s].mark != LAB_SKIPPED;
-    snprintf(text, LAB_RESULT_ROOM, "%d of %d parts %sare right", lab_progress_right(progress), played,
-             played < progress->count ? "that you played " : "");
+    const struct lab_sums sums = lab_progress_sums(progress);
+    snprintf(text, LAB_RESULT_ROOM, "%d of %d parts %sare right", sums.right, sums.played,
+             sums.played < progress->count ? "that you played " : "");
     return text;
 }
 
@@ -106,16 +100,6 @@ char *lab_progress_json(const struct lab_progress *progress, const char *name)
     return text;
 }
 
-static void step_read(struct lab_step_progress *at, const cJSON *step)
-{
-    at->mark = lab_mark_named(json_get_text(step, "mark"));
-    at->attempts = (int)json_get_number(step, "attempts", 1e6, 0);
-    at->hints = (int)json_get_number(step, "hints", LAB_HINTS_MAX, 0);
-    at->seconds = json_get_number(step, "seconds", 1e9, 0);
-    json_copy_text(at->said, sizeof at->said, step, "said");
-    json_copy_text(at->believed, sizeof at->believed, step, "believed");
-}
-
 static int not_progress(struct error *err)
 {
     return error_set(err, STATUS_INPUT, "this is no lab's progress");
@@ -126,11 +110,21 @@ static int read_steps(struct lab_progress *progress, const cJSON *root, struct e
     const cJSON *steps = json_get(root, "steps"), *step;
     if (!cJSON_IsArray(steps)) return not_progress(err);
     struct lab_progress read = {.count = progress->count};
-    int number_of = 0;
-    cJSON_ArrayForEach(step, steps) if (number_of < read.count) step_read(&read.at[number_of++], step);
-    int at = (int)json_get_number(root, "step", LAB_STEPS_MAX, 0);
-    read.step = at < 1 ? 0 : at > read.count ? read.count - 1 : at - 1;
-    read.finished = cJSON_IsTrue(json_get(root, "finished")) && at == read.count;
+    struct lab_step_progress *at = read.at;
+    cJSON_ArrayForEach(step, steps)
+    {
+        if (at == read.at + read.count) break;
+        at->mark = lab_mark_named(json_get_text(step, "mark"));
+        at->attempts = (int)json_get_number(step, "attempts", 1e6, 0);
+        at->hints = (int)json_get_number(step, "hints", LAB_HINTS_MAX, 0);
+        at->seconds = json_get_number(step, "seconds", 1e9, 0);
+        json_copy_text(at->said, sizeof at->said, step, "said");
+        json_copy_text(at->believed, sizeof at->believed, step, "believed");
+        at++;
+    }
+    int number = (int)json_get_number(root, "step", LAB_STEPS_MAX, 0);
+    read.step = number < 1 ? 0 : number > read.count ? read.count - 1 : number - 1;
+    read.finished = cJSON_IsTrue(json_get(root, "finished")) && number == read.count;
     *progress = read;
     return STATUS_OK;
 }

@@ -41,8 +41,7 @@ struct lab_input {
 void lab_progress_init(struct lab_progress *progress, const struct lab *lab);
 void lab_progress_fold(struct lab_progress *progress, const struct lab_input *input);
 
-int lab_progress_right(const struct lab_progress *progress);
-struct lab_sums { int attempts, hints; double seconds; };
+struct lab_sums { int right, played, attempts, hints; double seconds; }; /* right, played: steps */
 struct lab_sums lab_progress_sums(const struct lab_progress *progress);
 /* "4 of 6 parts are right"; after skipped ones (--from) "2 of 2 parts that you played are right". Returns `text`. */
 enum { LAB_RESULT_ROOM = 64 };

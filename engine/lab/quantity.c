@@ -127,16 +127,15 @@ bool quantity_read(struct quantity *out, const char *text, const struct unit_nam
 
 static const struct unit_name *suiting(struct quantity q)
 {
-    static const struct unit_name bytes[] = {
-        {"TB", 1e12, BYTES}, {"GB", 1e9, BYTES}, {"MB", 1e6, BYTES}, {"kB", 1e3, BYTES}, {"bytes", 1, BYTES}};
-    static const struct unit_name times[] = {{"s", 1, SECONDS}, {"ms", 1e-3, SECONDS}, {"us", 1e-6, SECONDS}};
-    bool is_bytes = dimension_equal(q.dimension, of_bytes);
-    const struct unit_name *list = is_bytes ? bytes : times;
-    int count = is_bytes ? 5 : 3;
+    static const char *const bytes[] = {"TB", "GB", "MB", "kB", "bytes", NULL};
+    static const char *const times[] = {"s", "ms", "us", NULL};
+    const struct unit_name *unit = NULL;
+    const bool is_bytes = dimension_equal(q.dimension, of_bytes);
+    size_t length;
     if (!is_bytes && !dimension_equal(q.dimension, of_seconds)) return NULL;
-    for (int u = 0; u < count - 1; u++)
-        if (fabs(q.value) >= list[u].factor) return &list[u];
-    return &list[count - 1];
+    for (const char *const *name = is_bytes ? bytes : times; *name && !(unit && fabs(q.value) >= unit->factor); name++)
+        unit = unit_at(*name, &length);
+    return unit;
 }
 
 static int telling_decimals(double shown)

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "engine/advise/differences.h"
-#include "engine/base/text_stream.h"
 #include "engine/base/words.h"
 #include "engine/config/keys.h"
 #include "engine/lab/read_parts.h"
@@ -145,7 +144,7 @@ static char *joined(struct reader *reader, const char *at, size_t length, const 
         size_t more = trimmed(*rest, line_length(*rest, end)), indent = strspn(*rest, " ");
         fprintf(out, " %.*s", (int)(more - indent), *rest + indent);
     }
-    char *whole = text_stream_close(&text), *kept = whole ? pool_text(reader->lab->pool, whole, text.bytes) : NULL;
+    char *whole = text_stream_close(&text), *kept = whole ? pool_text(&reader->lab->pool, whole, text.bytes) : NULL;
     free(whole);
     return kept;
 }
@@ -154,7 +153,7 @@ static int one_heading(struct reader *reader, const char *at, size_t length)
 {
     size_t hashes = strspn(at, "#"), skip = hashes + strspn(at + hashes, " ");
     if (hashes > 2 || skip > length) return read_fail(reader, "# TITLE begins the lab, ## TITLE a part");
-    char *text = pool_text(reader->lab->pool, at + skip, length - skip);
+    char *text = pool_text(&reader->lab->pool, at + skip, length - skip);
     return !text ? read_fail(reader, "no memory") : hashes == 1 ? begin_lab(reader, text) : begin_step(reader, text);
 }
 
@@ -188,7 +187,7 @@ static int one_line(struct reader *reader, const char *at, size_t length, const 
     if (told) return one_directive(reader, name, at, length, rest, end);
     if (length && *at == '#') return one_heading(reader, at, length);
     if (!reader->step && length) return read_fail(reader, "text stands in parts, below a line ## TITLE");
-    char *text = pool_text(reader->lab->pool, at, length);
+    char *text = pool_text(&reader->lab->pool, at, length);
     if (text) read_prose_line(reader, text);
     return text ? reader->status : read_fail(reader, "no memory");
 }
@@ -227,17 +226,6 @@ static int read_lines(struct reader *reader, const char *at, const char *end)
     return reader->lab->step_count ? STATUS_OK : read_fail(reader, "there are no parts; one begins with ## TITLE");
 }
 
-/* "labs/zero-1/lab.md" -> "zero-1" */
-static void name_from(char *name, size_t room, const char *file)
-{
-    const char *slash = strrchr(file, '/');
-    const char *begin = file;
-    for (const char *at = file; slash && at < slash; at++)
-        if (*at == '/') begin = at + 1;
-    size_t length = slash ? (size_t)(slash - begin) : strlen(file);
-    snprintf(name, room, "%.*s", (int)length, begin);
-}
-
 /* Checks of the whole text before it is parsed. */
 static int check_text(const char *file, const char *text, size_t length, struct error *err)
 {
@@ -256,18 +244,16 @@ int lab_read(struct lab **out, const char *file, const char *text, size_t length
 {
     *out = NULL;
     if (check_text(file, text, length, err)) return STATUS_USAGE;
-    struct lab_pool *pool = pool_new();
-    struct lab *lab = pool ? pool_take(pool, sizeof *lab) : NULL;
-    if (lab) lab->pool = pool, lab->steps = pool_take(pool, LAB_STEPS_MAX * sizeof *lab->steps);
-    char *copy =
-        lab && lab->steps ? pool_text(pool, text, length) : NULL; /* ends in a zero byte, for strspn() and its like */
-    if (!copy) return pool_free(pool), error_set(err, STATUS_RUN, "no memory for a lab");
-    name_from(lab->name, sizeof lab->name, file);
-    const char *slash = strrchr(file, '/');
-    lab->folder = slash ? pool_text(pool, file, (size_t)(slash - file)) : ".";
+    struct lab *lab = calloc(1, sizeof *lab);
+    char *copy = lab ? pool_text(&lab->pool, text, length) : NULL; /* ends in a zero byte, for strspn() and its like */
+    if (!copy) return free(lab), error_set(err, STATUS_RUN, "no memory for a lab");
+    const char *slash = strrchr(file, '/'), *above = slash ? memrchr(file, '/', (size_t)(slash - file)) : NULL;
+    const char *name = above ? above + 1 : file; /* "labs/zero-1/lab.md": zero-1 */
+    snprintf(lab->name, sizeof lab->name, "%.*s", (int)(slash ? (size_t)(slash - name) : strlen(file)), name);
+    lab->folder = slash ? pool_text(&lab->pool, file, (size_t)(slash - file)) : ".";
     struct reader reader = {.lab = lab, .file = file, .err = err};
     int status = read_lines(&reader, copy, copy + length);
-    read_release(&reader);
+    if (reader.prose.text.out) free(text_stream_close(&reader.prose.text));
     if (status) lab_free(lab);
     else *out = lab;
     return status;

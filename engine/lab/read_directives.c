@@ -30,7 +30,7 @@ static int read_settings(struct reader *reader, const char *text, struct text_li
     if (lab_settings(&more, text, sets, &err)) return read_fail(reader, "%s", err.text);
     for (int i = 0; i < more.count; i++) {
         const bool room = sets->count < LAB_SETS_MAX;
-        const char *kept = room ? pool_text(reader->lab->pool, more.at[i], strlen(more.at[i])) : NULL;
+        const char *kept = room ? pool_text(&reader->lab->pool, more.at[i], strlen(more.at[i])) : NULL;
         if (kept) sets->at[sets->count++] = kept;
         else read_fail(reader, "there are more than %d settings", LAB_SETS_MAX);
     }
@@ -63,13 +63,13 @@ static int read_try(struct reader *reader, const char *text)
     size_t key = strcspn(text, "=");
     if (!text[key]) return read_fail(reader, "try: KEY=A|B|C");
     if (lab->tries.count == LAB_TRIES_MAX) return read_fail(reader, "a lab tries at most %d keys", LAB_TRIES_MAX);
-    *try = (struct lab_try){.key = pool_text(lab->pool, text, key)};
+    *try = (struct lab_try){.key = pool_text(&lab->pool, text, key)};
     for (const char *value = text + key + 1;; value += strcspn(value, "|") + 1) {
         const size_t length = strcspn(value, "|");
         if (!length) return read_fail(reader, "try: KEY=A|B|C: a value is missing");
         if (try->count == LAB_TRY_VALUES_MAX)
             return read_fail(reader, "a lab tries at most %d values of a key", LAB_TRY_VALUES_MAX);
-        try->values[try->count++] = pool_text(lab->pool, value, length);
+        try->values[try->count++] = pool_text(&lab->pool, value, length);
         if (!try->key || !try->values[try->count - 1]) return read_fail(reader, "no memory");
         if (!value[length]) break;
     }
@@ -165,7 +165,7 @@ static int read_choice(struct reader *reader, const char *text)
     if (!bar) return read_fail(reader, "a choice needs a reply: + TEXT | REPLY (right), - TEXT | REPLY (wrong)");
     struct lab_choice *choice = &step->choice[step->choice_count++];
     *choice = (struct lab_choice){.line = reader->line, .right = *reader->directive == '+'};
-    const char *said = pool_text(reader->lab->pool, text, (size_t)(bar - text));
+    const char *said = pool_text(&reader->lab->pool, text, (size_t)(bar - text));
     if (!said) return read_fail(reader, "no memory");
     return read_prose(reader, &choice->text, said) || read_prose(reader, &choice->reply, bar + 3) ? reader->status
                                                                                                   : STATUS_OK;

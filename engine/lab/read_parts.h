@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "engine/base/text_stream.h"
 #include "engine/lab/lab.h"
 
 struct reader {
@@ -16,7 +17,7 @@ struct reader {
     bool in_explain;        /* prose belongs to the explanation */
     bool after_prose;       /* the line before was prose */
     bool before_last;       /* the last action belonged to before: */
-    struct { FILE *out; char *text; size_t bytes; int line; bool blank, own; } prose; /* paragraphs so far; out NULL: none */
+    struct { struct text_stream text; int line; bool blank, own; } prose; /* paragraphs so far; text.out NULL: none */
     struct lab_names names; /* kept so far */
     struct error *err;
     int status;
@@ -32,7 +33,6 @@ int read_prose(struct reader *reader, struct prose *prose, const char *text);
 /* Adds a line to the present text; ends the text. */
 void read_prose_line(struct reader *reader, const char *text);
 int read_prose_end(struct reader *reader);
-void read_release(struct reader *reader);
 
 int read_answer_line(struct reader *reader, struct lab_answer *answer, const char *text);
 int read_wrong_line(struct reader *reader, struct lab_wrong *wrong, const struct lab_answer *answer, const char *text);
@@ -40,14 +40,8 @@ int read_check_line(struct reader *reader, struct lab_check *check, const char *
 int read_keep_line(struct reader *reader, struct lab_action *keep, const char *text);
 int read_action(struct reader *reader, struct lab_actions *actions, const char *text);
 
-/* ---- pool.c: the memory pool of a lab's reader, freed as a whole. ---- */
+/* ---- lab.c: the memory of a lab, freed as a whole. NULL: no memory. ---- */
 
-struct expression;
-struct lab_pool;
-
-struct lab_pool *pool_new(void);              /* NULL: no memory (so do the functions below) */
-void pool_free(struct lab_pool *pool);
 void *pool_take(struct lab_pool *pool, size_t bytes); /* zeroed */
 char *pool_text(struct lab_pool *pool, const char *text, size_t length);
-/* The pool frees the expression; false: no memory, and it has been freed. */
-int pool_owns(struct lab_pool *pool, struct expression *expression);
+void pool_free(struct lab_pool *pool);

@@ -7,11 +7,10 @@
 
 static const struct expression *expression(struct reader *reader, const char **text)
 {
-    struct expression *read;
+    const struct expression *read = NULL;
     struct error err;
-    if (expression_parse(&read, text, &reader->names, &err)) return read_fail(reader, "%s", err.text), NULL;
-    if (pool_owns(reader->lab->pool, read)) return read;
-    return read_fail(reader, "no memory"), NULL;
+    if (expression_parse(&read, text, &reader->names, &reader->lab->pool, &err)) read_fail(reader, "%s", err.text);
+    return read;
 }
 
 static bool takes(const char **text, const char *word)
@@ -29,7 +28,7 @@ static bool takes(const char **text, const char *word)
 static struct prose_piece *piece(struct reader *reader, struct prose *prose)
 {
     if (prose->count % 8 == 0) {
-        struct prose_piece *pieces = pool_take(reader->lab->pool, (size_t)(prose->count + 8) * sizeof *pieces);
+        struct prose_piece *pieces = pool_take(&reader->lab->pool, (size_t)(prose->count + 8) * sizeof *pieces);
         if (!pieces) return read_fail(reader, "no memory"), NULL;
         if (prose->count) memcpy(pieces, prose->pieces, (size_t)prose->count * sizeof *pieces);
         prose->pieces = pieces;
@@ -42,7 +41,7 @@ static struct prose_piece *piece(struct reader *reader, struct prose *prose)
 static int plain_piece(struct reader *reader, struct prose *prose, const char *text, size_t length)
 {
     struct prose_piece *added = length ? piece(reader, prose) : NULL;
-    if (added && !(added->text = pool_text(reader->lab->pool, text, length))) read_fail(reader, "no memory");
+    if (added && !(added->text = pool_text(&reader->lab->pool, text, length))) read_fail(reader, "no memory");
     return reader->status;
 }
 
@@ -103,18 +102,16 @@ void read_prose_line(struct reader *reader, const char *text)
 {
     bool own = strncmp(text, "    ", 4) == 0 || strncmp(text, "- ", 2) == 0 || strncmp(text, "* ", 2) == 0;
     bool empty = text[strspn(text, " ")] == '\0';
-    if (!reader->prose.out && empty) return;
-    bool first = !reader->prose.out;
-    if (first) {
-        reader->prose.line = reader->line;
-        if (!(reader->prose.out = open_memstream(&reader->prose.text, &reader->prose.bytes))) {
-            read_fail(reader, "no memory");
-            return;
-        }
+    bool first = !reader->prose.text.out;
+    if (first && empty) return;
+    if (first) reader->prose.line = reader->line;
+    if (first && !text_stream_open(&reader->prose.text)) {
+        read_fail(reader, "no memory");
+        return;
     }
     if (empty) reader->prose.blank = true;
     else
-        fprintf(reader->prose.out, "%s%s",
+        fprintf(reader->prose.text.out, "%s%s",
                 first                      ? ""
                 : reader->prose.blank      ? "\n\n"
                 : own || reader->prose.own ? "\n"
@@ -126,24 +123,16 @@ void read_prose_line(struct reader *reader, const char *text)
 int read_prose_end(struct reader *reader)
 {
     int line = reader->line;
-    if (!reader->prose.out) return reader->status;
-    fclose(reader->prose.out);
-    reader->prose.out = NULL;
+    if (!reader->prose.text.out) return reader->status;
+    char *text = text_stream_close(&reader->prose.text);
     reader->line = reader->prose.line;
-    if (reader->step)
-        read_prose(reader, reader->in_explain ? &reader->step->explain : &reader->step->text,
-                   reader->prose.text ? reader->prose.text : "");
-    free(reader->prose.text);
-    reader->prose.text = NULL;
+    if (!text) read_fail(reader, "no memory");
+    else if (reader->step) read_prose(reader, reader->in_explain ? &reader->step->explain : &reader->step->text, text);
+    free(text);
+    reader->prose.text.out = NULL;
     reader->prose.blank = false;
     reader->line = line;
     return reader->status;
-}
-
-void read_release(struct reader *reader)
-{
-    if (reader->prose.out) fclose(reader->prose.out);
-    free(reader->prose.text);
 }
 
 /* ---- answers and checks -------------------------------------------------------------------------------------------- */
@@ -208,21 +197,12 @@ int read_wrong_line(struct reader *reader, struct lab_wrong *wrong, const struct
     return read_prose(reader, &wrong->reply, text + 1 + strspn(text + 1, " "));
 }
 
-static const char *const relations[RELATIONS] = {
-    [RELATION_EQUAL] = "==",   [RELATION_NOT] = "!=", [RELATION_LESS] = "<",
-    [RELATION_AT_MOST] = "<=", [RELATION_MORE] = ">", [RELATION_AT_LEAST] = ">=",
-};
-
 static bool relation(const char **text, enum relation *out)
 {
-    static const enum relation longest_first[RELATIONS] = {RELATION_EQUAL,    RELATION_NOT,  RELATION_AT_MOST,
-                                                           RELATION_AT_LEAST, RELATION_LESS, RELATION_MORE};
-    for (int r = 0; r < RELATIONS; r++) {
-        const char *sign = relations[longest_first[r]];
-        if (strncmp(*text, sign, strlen(sign)) != 0) continue;
-        *out = longest_first[r];
-        *text += strlen(sign);
-        return true;
+    static const char *const signs[RELATIONS] = {"==", "!=", "<=", ">=", "<", ">"}; /* the longest first */
+    for (*out = 0; *out < RELATIONS; ++*out) {
+        const size_t length = strlen(signs[*out]);
+        if (strncmp(*text, signs[*out], length) == 0) return *text += length, true;
     }
     return false;
 }
@@ -234,7 +214,7 @@ static int sentence(struct reader *reader, struct lab_check *check, const char *
     size_t length = (size_t)(bar - check->text);
     while (length && check->text[length - 1] == ' ') length--;
     if (!*said) return read_fail(reader, "after | stands what a learner sees: check: peak <= budget | It fits.");
-    if (!(check->text = pool_text(reader->lab->pool, check->text, length))) return read_fail(reader, "no memory");
+    if (!(check->text = pool_text(&reader->lab->pool, check->text, length))) return read_fail(reader, "no memory");
     return read_prose(reader, &check->said, said);
 }
 
@@ -279,7 +259,6 @@ int read_keep_line(struct reader *reader, struct lab_action *keep, const char *t
     return reader->names_only ? name_kept(reader, keep) : STATUS_OK;
 }
 
-/* "run 3 steps", "go oom", or a command of the command table, which may have {expressions} in it. */
 /* "set KEY=VALUE" of a place, as command_parse() would read it once the braces in it are filled in. */
 static bool sets_place(const char *text, char key[CONFIG_PATH_MAX])
 {
@@ -291,6 +270,7 @@ static bool sets_place(const char *text, char key[CONFIG_PATH_MAX])
     return config_is_place(key) || strchr(key, '{');
 }
 
+/* "run 3 steps", "go oom", or a command of the command table, which may have {expressions} in it. */
 int read_action(struct reader *reader, struct lab_actions *actions, const char *text)
 {
     struct command command;

@@ -29,7 +29,7 @@ static void test_reads_options_of_all_types(void **state)
     assert_int_equal(cli.verb, VERB_TRAIN);
     assert_string_equal(cli.operand, "a.json");
     assert_int_equal(cli.ranks, 3);
-    assert_int_equal(cli.steps, -1);
+    assert_int_equal(cli.steps, 0);
     assert_true(cli.headless);
     assert_int_equal(cli.sets.count, 2);
     assert_string_equal(cli.sets.at[1], "b=2");

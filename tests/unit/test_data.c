@@ -14,7 +14,6 @@
 
 #include "engine/data/corpus.h"
 #include "engine/data/data.h"
-#include "engine/data/default_text.h"
 #include "engine/data/shard.h"
 
 enum { T = 16 };

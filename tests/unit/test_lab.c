@@ -13,6 +13,7 @@
 #include "engine/config/keys.h"
 #include "engine/lab/catalog.h"
 #include "engine/lab/progress.h"
+#include "engine/lab/read_parts.h"
 
 static const struct text_list sets = {1, {"train_micro_batch_size_per_gpu=1"}};
 static const struct lab_scene planned = {.sets = &sets};
@@ -21,13 +22,14 @@ static const struct lab_scene planned = {.sets = &sets};
 
 static struct lab_value value_of(const char *text)
 {
-    struct expression *expression;
+    const struct expression *expression;
+    struct lab_pool pool = {0};
     struct error err;
     const char *at = text;
-    if (expression_parse(&expression, &at, NULL, &err)) fail_msg("%s: %s", text, err.text);
+    if (expression_parse(&expression, &at, NULL, &pool, &err)) fail_msg("%s: %s", text, err.text);
     assert_string_equal(at, "");
     struct lab_value value = expression_evaluate(expression, &planned);
-    expression_free(expression);
+    pool_free(&pool);
     return value;
 }
 
@@ -121,20 +123,21 @@ static void faulty_expressions_are_refused(void **state)
         {"1 MB * 1 MB * 1 MB * 1 MB", "no sensible unit"},
         {"plan(\"stage=1\").peak(step 2)", "no steps"},
     };
+    const struct expression *expression;
+    struct lab_pool pool = {0};
     for (size_t f = 0; f < sizeof faults / sizeof *faults; f++) {
-        struct expression *expression;
         struct error err = {0};
         const char *at = faults[f].text;
-        assert_int_equal(expression_parse(&expression, &at, NULL, &err), STATUS_USAGE);
+        assert_int_equal(expression_parse(&expression, &at, NULL, &pool, &err), STATUS_USAGE);
         assert_null(expression);
         if (!strstr(err.text, faults[f].why)) fail_msg("%s: %s", faults[f].text, err.text);
     }
     char deep[4096];
     memset(deep, '(', sizeof deep - 1);
     deep[sizeof deep - 1] = '\0';
-    struct expression *expression;
     const char *at = deep;
-    assert_int_equal(expression_parse(&expression, &at, NULL, NULL), STATUS_USAGE);
+    assert_int_equal(expression_parse(&expression, &at, NULL, &pool, NULL), STATUS_USAGE);
+    pool_free(&pool);
 }
 
 static void quantities_are_read_and_written(void **state)

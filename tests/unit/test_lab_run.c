@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/lab/driver.h"
+#include "engine/lab/read_parts.h"
 #include "tests/support/past_fixture.h"
 
 enum { US = 1000, RANKS = 2 };
@@ -37,11 +38,12 @@ static struct record_buffer run_of(uint32_t steps)
 static struct lab_value value_in(const struct record_buffer *past, const char *text)
 {
     const struct lab_scene scene = {.model = past->model, .history = past->history};
-    struct expression *expression;
+    const struct expression *expression;
+    struct lab_pool pool = {0};
     struct error err;
-    if (expression_parse(&expression, &text, NULL, &err)) fail_msg("%s", err.text);
+    if (expression_parse(&expression, &text, NULL, &pool, &err)) fail_msg("%s", err.text);
     struct lab_value value = expression_evaluate(expression, &scene);
-    expression_free(expression);
+    pool_free(&pool);
     return value;
 }
 
