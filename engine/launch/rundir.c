@@ -17,11 +17,16 @@
 
 static const char prefix[] = "zerolab-", lab_ending[] = "-lab";
 
-/* Whether the path is a folder (no link), belongs to this user and is closed to all others. */
+/* Whether it is a folder (no link), belongs to this user and is closed to all others. */
+static bool is_own(const struct stat *s)
+{
+    return S_ISDIR(s->st_mode) && s->st_uid == geteuid() && (s->st_mode & 077) == 0;
+}
+
 static bool is_private(const char *path)
 {
     struct stat s;
-    return lstat(path, &s) == 0 && S_ISDIR(s.st_mode) && s.st_uid == geteuid() && (s.st_mode & 077) == 0;
+    return lstat(path, &s) == 0 && is_own(&s);
 }
 
 static void own_base(char *base, size_t room)
@@ -29,32 +34,35 @@ static void own_base(char *base, size_t room)
     snprintf(base, room, "/tmp/%s%u", prefix, (unsigned)geteuid());
 }
 
-static int refuse_base(const char *base, struct error *err)
+static int refuse_base(const char *base, const struct stat *s, struct error *err)
 {
-    struct stat s = {0};
-    if (lstat(base, &s) == 0 && s.st_uid == geteuid())
+    if (s->st_uid == geteuid())
         return error_set(err, STATUS_RUN, "%s must be a folder that only you may enter; remove it, or: chmod 700 %s",
                          base, base);
     return error_set(
         err, STATUS_RUN,
         "%s belongs to another user (%u), so your runs cannot be kept there; set XDG_RUNTIME_DIR to a folder "
         "of yours with mode 0700",
-        base, (unsigned)s.st_uid);
+        base, (unsigned)s->st_uid);
 }
 
 /* The folder that holds this user's run folders; make: create it if it is missing. A socket's path must stay under
  * 108 bytes, so a long XDG_RUNTIME_DIR is not used. */
 static int base_folder(char *base, int room, bool make, struct error *err)
 {
+    struct stat s;
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     if (runtime && *runtime == '/' && strlen(runtime) < 48 && is_private(runtime) && access(runtime, W_OK) == 0) {
         snprintf(base, (size_t)room, "%s", runtime);
         return STATUS_OK;
     }
     own_base(base, (size_t)room);
-    if (make && mkdir(base, 0700) != 0 && errno != EEXIST)
-        return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
-    return is_private(base) ? STATUS_OK : refuse_base(base, err);
+    do { /* the last run of others removes it when it ends, maybe just now */
+        if (make && mkdir(base, 0700) != 0 && errno != EEXIST)
+            return error_set(err, STATUS_RUN, "cannot make %s: %s", base, strerror(errno));
+        if (lstat(base, &s) == 0) return is_own(&s) ? STATUS_OK : refuse_base(base, &s, err);
+    } while (make && errno == ENOENT);
+    return error_set(err, STATUS_RUN, "cannot use %s: %s", base, strerror(errno));
 }
 
 static int remove_entry(const char *path, const struct stat *s, int type, struct FTW *where)
@@ -139,13 +147,13 @@ int rundir_create(struct rundir *dir, bool of_lab, struct error *err)
     char base[64];
     dir->lock_fd = -1;
     dir->path[0] = '\0';
-    for (int attempt = 0; attempt < 2; attempt++) {
+    rundir_sweep();
+    do {
         int status = base_folder(base, sizeof base, true, err);
         if (status) return status;
-        if (attempt == 0) rundir_sweep();
         snprintf(dir->path, sizeof dir->path, "%s/%s%d%s", base, prefix, (int)getpid(), of_lab ? lab_ending : "");
         if (mkdir(dir->path, 0700) == 0) return take_lock(dir, O_CREAT, err);
-    }
+    } while (errno == ENOENT);
     int status = error_set(err, STATUS_RUN, "cannot make %s: %s", dir->path, strerror(errno));
     dir->path[0] = '\0';
     return status;

@@ -57,6 +57,30 @@ static void test_folder_is_private_and_goes_away(void **state)
     assert_false(exists(dir.path));
 }
 
+/* A run that ends removes the folder of all runs if it is empty; another begins just then. */
+static void test_runs_that_end_do_not_stop_one_that_begins(void **state)
+{
+    (void)state;
+    char all[64];
+    int failed = 0;
+    snprintf(all, sizeof all, "/tmp/zerolab-%u", (unsigned)geteuid());
+    assert_int_equal(unsetenv("XDG_RUNTIME_DIR"), 0);
+    const pid_t others = fork();
+    if (others == 0)
+        for (;;) rmdir(all);
+    for (int i = 0; i < 20; i++) {
+        struct rundir dir;
+        const bool made = rundir_create(&dir, false, &err) == STATUS_OK;
+        failed += !made;
+        if (made) rundir_close(&dir, true);
+    }
+    kill(others, SIGKILL);
+    waitpid(others, NULL, 0);
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    if (failed) print_error("%d of 20 failed, the last: %s\n", failed, err.text);
+    assert_int_equal(failed, 0);
+}
+
 static void test_a_dead_run_is_swept_and_its_last_rank_keeps_it(void **state)
 {
     (void)state;
@@ -171,7 +195,7 @@ static void test_capture_keeps_head_and_tail(void **state)
     FILE *pen = fdopen(fd[1], "w");
     for (int i = 0; i < 20000; i++) fprintf(pen, "line %d\n", i);
     fclose(pen);
-    assert_true(capture_wait(capture, 5000));
+    assert_true(capture_wait(capture, 1000));
     char *text = capture_finish(capture);
     assert_true(strlen(text) < 40000);
     assert_non_null(strstr(text, "line 0\n"));
@@ -326,6 +350,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_folder_is_private_and_goes_away),
+        cmocka_unit_test(test_runs_that_end_do_not_stop_one_that_begins),
         cmocka_unit_test(test_a_dead_run_is_swept_and_its_last_rank_keeps_it),
         cmocka_unit_test(test_lists_only_runs_that_listen),
         cmocka_unit_test(test_spec_and_home_through_the_folder),
