@@ -247,7 +247,7 @@ static void note_long_search(const struct config *config)
     char text[32];
     if (blocks > LONG_STEP)
         fprintf(stderr, "zerolab: note: layers x tiles x micro-steps are %s, and hundreds of setups are planned: "
-                        "this may take a minute\n", grouped(text, blocks));
+                        "this may take minutes\n", grouped(text, blocks));
 }
 
 /* *fits: whether the setup in question can be trained. */
