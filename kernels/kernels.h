@@ -40,26 +40,6 @@ bool kernels_native_products(const struct kernels *kernels, enum dtype dtype);
 /* Reports errors of calls that return nothing: STATUS_RUN and the name of the first such call. Does not wait for the GPU. */
 int kernels_check(struct kernels *kernels, struct error *err);
 
-/* Linear layer, weight w [out, in].
- * y [N, out] = x [N, in] w^T + bias [out] (NULL: none) + residual [N, out] (NULL: none; it may be y), rounded once. */
-int kernels_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias,
-                           const void *residual, int64_t N, int64_t out, int64_t in, struct error *err);
-/* dx [N, in] = dy [N, out] w, or adds to dx */
-int kernels_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w,
-                                  int64_t N, int64_t out, int64_t in, struct error *err);
-/* dw [out, in] = dy^T x */
-int kernels_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
-                                   const void *x, int64_t N, int64_t out, int64_t in, struct error *err);
-
-/* The output layer: the same three products between x [N, C] and logits [N, V]; the weight is the token embedding wte [V, C]. Rows of
- * logits lie `row` elements apart (at least V; see logits_row() in engine/plan); elements between rows are neither read nor written. */
-int kernels_logits_forward(struct kernels *kernels, enum dtype dtype, void *logits, const void *x, const void *wte, int64_t N,
-                           int64_t V, int64_t C, int64_t row, struct error *err);
-int kernels_logits_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, const void *dlogits, const void *wte,
-                                  int64_t N, int64_t V, int64_t C, int64_t row, struct error *err);
-int kernels_logits_backward_weight(struct kernels *kernels, enum dtype dtype, void *dwte, bool accumulate, const void *dlogits,
-                                   const void *x, int64_t N, int64_t V, int64_t C, int64_t row, struct error *err);
-
 struct attention_shape { int B, T, C, NH; }; /* batch, tokens of a sequence, channels, heads */
 
 /* Arguments of kernels_update(). The caller computes the factors once per step (engine/optim/optimizer.c).
@@ -87,8 +67,8 @@ double kernels_sum_squares(struct kernels *kernels, enum dtype dtype, const void
 
 void kernels_cast(struct kernels *kernels, enum dtype to, void *y, enum dtype from, const void *x, int64_t n);
 
-/* Runs body over [0, count) on at most `threads` threads, in ranges that begin at multiples of `grain`, and returns when all have ended.
- * Takes no struct kernels, and is safe from any thread. */
+/* Runs body over [0, count) on at most `threads` threads, in ranges that begin at multiples of `grain`, and returns when
+ * all have ended. One range runs on the calling thread. Takes no struct kernels, and is safe from any thread. */
 typedef void kernels_body(const void *arguments, int64_t first, int64_t end, int thread);
 void kernels_share_out(int threads, kernels_body *body, const void *arguments, int64_t count, int64_t grain);
 

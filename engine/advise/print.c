@@ -101,7 +101,7 @@ static bool add_units(cJSON *facts, const struct setup *setup)
     for (int u = 0; u < setup->model.unit_count; u++) {
         const struct unit *unit = &setup->model.units[u];
         json_put(json_item(list), TEXT("unit", unit->name), NUMBER("elems", unit->elems),
-                 NUMBER("padding", shard_elems(unit->elems, schedule->ranks) * schedule->ranks - unit->elems),
+                 NUMBER("padding", schedule_padded_elems(schedule, &setup->model, u) - unit->elems),
                  NUMBER("gathered", moved[u][GATHERED]), NUMBER("reduced", moved[u][REDUCED]),
                  NUMBER("refreshed", moved[u][REFRESHED]));
     }

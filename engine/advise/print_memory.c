@@ -55,7 +55,7 @@ static int64_t padded_elems(const struct setup *setup)
 {
     int64_t padded = 0;
     for (int u = 0; u < setup->model.unit_count; u++)
-        padded += shard_elems(setup->model.units[u].elems, setup->schedule.ranks) * setup->schedule.ranks;
+        padded += schedule_padded_elems(&setup->schedule, &setup->model, u);
     return padded;
 }
 

@@ -265,7 +265,7 @@ static int load_libraries(struct gpu_rank *rank, struct error *err)
     if (!status) status = device_set(compute, at, 0, 3 * MATRIX_BYTES, err);
     if (!status)
         status = kernels_linear_forward(rank->kernels, DTYPE_BF16, at, at + MATRIX_BYTES, at + 2 * MATRIX_BYTES, NULL,
-                                        NULL, N, N, N, err);
+                                        NULL, N, N, N, N, err);
     if (!status) status = device_stream_wait(compute, err);
     if (!status && rank->communicator) status = connect(rank, at, err);
     if (!status) status = device_stream_wait(comm, err);

@@ -27,7 +27,7 @@ static int linear_weights(const struct gpt_pass *p, const struct linear *linear,
         kernels_linear_backward_bias(p->kernels, p->dtype, p->gradient->at[linear->bias], p->accumulate, dy, p->N,
                                      linear->out);
     return kernels_linear_backward_weight(p->kernels, p->dtype, p->gradient->at[linear->weight], p->accumulate, dy, x,
-                                          p->N, linear->out, linear->in, err);
+                                          p->N, linear->out, linear->in, linear->out, err);
 }
 
 /* The same, then the gradient of x, which may overwrite x. */
@@ -37,7 +37,7 @@ static int linear_backward(const struct gpt_pass *p, const struct linear *linear
     int status = linear_weights(p, linear, dy, x, err);
     if (status) return status;
     return kernels_linear_backward_input(p->kernels, p->dtype, dx, false, dy, p->weights->at[linear->weight], p->N,
-                                         linear->out, linear->in, err);
+                                         linear->out, linear->in, linear->out, err);
 }
 
 /* Writes, or adds, the gradient of the norm's input x to dresidual; dsum: gradient of the bias in x, or NULL. */
@@ -64,7 +64,7 @@ static int mlp_backward(const struct gpt_pass *p, const void *dresidual, void *g
     if (!status) status = linear_weights(p, &fc, gelu, saved_at(p, SAVED_MLP, MLP_LN2), err);
     if (status) return status;
     return kernels_linear_backward_input(p->kernels, p->dtype, dnormed, add, gelu, p->weights->at[TENSOR_FC_W], p->N, F,
-                                         p->C, err);
+                                         p->C, F, err);
 }
 
 static int attention_backward(const struct gpt_pass *p, const struct attention_shape *shape, const void *input,
@@ -121,11 +121,11 @@ static int head_backward(const struct gpt_pass *p, const struct gpt_call *c, str
 {
     const int64_t V = p->gpt->model->shape.vocabulary, row = logits_row(p->gpt->model);
     const void *dlogits = saved_at(p, SAVED_HEAD, HEAD_LOGITS);
-    int status = kernels_logits_backward_weight(p->kernels, p->dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
+    int status = kernels_linear_backward_weight(p->kernels, p->dtype, c->gradient.at[TENSOR_WTE], c->accumulate,
                                                 dlogits, c->input, p->N, V, p->C, row, err);
     if (status) return status;
-    return kernels_logits_backward_input(p->kernels, p->dtype, c->residual, dlogits, c->parameters.at[TENSOR_WTE], p->N,
-                                         V, p->C, row, err);
+    return kernels_linear_backward_input(p->kernels, p->dtype, c->residual, false, dlogits, c->parameters.at[TENSOR_WTE],
+                                         p->N, V, p->C, row, err);
 }
 
 static int embed_backward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)

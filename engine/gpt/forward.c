@@ -19,7 +19,7 @@ static int attention_forward(const struct gpt_pass *p, const struct gpt_call *c,
                          saved_at(p, SAVED_ATTENTION, ATTENTION_LN1_RSTD), c->input, p->weights->at[TENSOR_LN1_W],
                          p->weights->at[TENSOR_LN1_B], p->N, p->C);
     int status = kernels_linear_forward(p->kernels, p->dtype, qkv, ln1, p->weights->at[TENSOR_QKV_W],
-                                        p->weights->at[TENSOR_QKV_B], NULL, p->N, 3 * p->C, p->C, err);
+                                        p->weights->at[TENSOR_QKV_B], NULL, p->N, 3 * p->C, p->C, 3 * p->C, err);
     if (status) return status;
     kernels_attention_forward(p->kernels, p->dtype, saved_at(p, SAVED_ATTENTION, ATTENTION_ATT),
                               saved_at(p, SAVED_ATTENTION, ATTENTION_LSE), qkv, &shape, c->scratch);
@@ -32,7 +32,7 @@ static int projection_forward(const struct gpt_pass *p, const void *input, struc
     void *mid = saved_at(p, SAVED_MLP, MLP_MID);
     int status = kernels_linear_forward(p->kernels, p->dtype, mid, saved_at(p, SAVED_ATTENTION, ATTENTION_ATT),
                                         p->weights->at[TENSOR_ATTPROJ_W], p->weights->at[TENSOR_ATTPROJ_B], input, p->N,
-                                        p->C, p->C, err);
+                                        p->C, p->C, p->C, err);
     if (status) return status;
     kernels_norm_forward(p->kernels, p->dtype, saved_at(p, SAVED_MLP, MLP_LN2), saved_at(p, SAVED_MLP, MLP_LN2_MEAN),
                          saved_at(p, SAVED_MLP, MLP_LN2_RSTD), mid, p->weights->at[TENSOR_LN2_W],
@@ -49,7 +49,7 @@ static int mlp_forward(const struct gpt_pass *p, void *fc, void *gelu, void *out
                                     p->weights->at[TENSOR_FC_W], p->weights->at[TENSOR_FC_B], p->N, p->F, p->C, err);
     if (status || !output) return status;
     return kernels_linear_forward(p->kernels, p->dtype, output, gelu, p->weights->at[TENSOR_FCPROJ_W], bias,
-                                  bias ? saved_at(p, SAVED_MLP, MLP_MID) : output, p->N, p->C, p->F, err);
+                                  bias ? saved_at(p, SAVED_MLP, MLP_MID) : output, p->N, p->C, p->F, p->C, err);
 }
 
 static int block_forward(const struct gpt_pass *p, const struct gpt_call *c, struct error *err)
@@ -78,8 +78,8 @@ static int head_forward(const struct gpt_pass *p, const struct gpt_call *c, stru
 {
     const int64_t V = p->gpt->model->shape.vocabulary, row = logits_row(p->gpt->model);
     void *logits = saved_at(p, SAVED_HEAD, HEAD_LOGITS);
-    int status = kernels_logits_forward(p->kernels, p->dtype, logits, c->input, p->weights->at[TENSOR_WTE], p->N, V,
-                                        p->C, row, err);
+    int status = kernels_linear_forward(p->kernels, p->dtype, logits, c->input, p->weights->at[TENSOR_WTE], NULL, NULL,
+                                        p->N, V, p->C, row, err);
     if (status || !c->targets) return status;
     float *losses = saved_at(p, SAVED_HEAD, HEAD_LOSS);
     kernels_loss(p->kernels, p->dtype, losses, logits, c->targets, c->loss_scale / (float)p->N, p->N, V, row);

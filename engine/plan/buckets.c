@@ -56,7 +56,7 @@ static void add_piece(struct buckets *buckets, const struct piece *piece, int mi
 void buckets_add_unit(struct buckets *buckets, int micro_step, int u, int source, int destination, int ready_op)
 {
     const struct unit *unit = &buckets->builder->model->units[u];
-    int64_t end = shard_elems(unit->elems, buckets->builder->schedule->ranks) * buckets->builder->schedule->ranks;
+    int64_t end = schedule_padded_elems(buckets->builder->schedule, buckets->builder->model, u);
     for (int t = unit->tensor_count - 1; t >= 0; t--) { /* the padding travels with the last tensor */
         int64_t first = unit->tensors[t].offset;
         add_piece(buckets, &(struct piece){u, first, end - first, source, destination}, micro_step, ready_op);
@@ -73,8 +73,7 @@ void buckets_close(struct buckets *buckets)
 static bool takes_destination(const struct buckets *buckets, const struct piece *piece)
 {
     const struct schedule *schedule = buckets->builder->schedule;
-    const int64_t padded =
-        shard_elems(buckets->builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks;
+    const int64_t padded = schedule_padded_elems(schedule, buckets->builder->model, piece->unit);
     return !buckets->builder->failed && piece->first + piece->elems == padded &&
            !schedule->buffers[piece->destination].lasting;
 }

@@ -99,13 +99,12 @@ void buffer_range(const struct schedule *schedule, const struct model *model, co
     extent_range(schedule, model, buffer->unit, buffer->extent, rank, first, end);
 }
 
-void extent_range(const struct schedule *schedule, const struct model *model, int unit_number, enum extent extent,
-                  int rank, int64_t *first, int64_t *end)
+void extent_range(const struct schedule *schedule, const struct model *model, int unit, enum extent extent, int rank,
+                  int64_t *first, int64_t *end)
 {
-    const struct unit *unit = &model->units[unit_number];
-    const int64_t shard = shard_elems(unit->elems, schedule->ranks), padded = shard * schedule->ranks;
-    int64_t from = persistent_from(model, &schedule->knobs, unit_number);
-    if (from == unit->elems) from = padded;
+    const int64_t padded = schedule_padded_elems(schedule, model, unit);
+    int64_t from = persistent_from(model, &schedule->knobs, unit);
+    if (from == model->units[unit].elems) from = padded;
     *first = *end = 0;
     switch (extent) {
     case EXTENT_WHOLE: *end = padded; break;

@@ -40,22 +40,18 @@ static int list_moves(struct move *moves, const struct schedule *schedule, const
     return count;
 }
 
-static int64_t padded_elems(const struct checker *checker, int unit)
-{
-    return shard_elems(checker->model->units[unit].elems, checker->schedule->ranks) * checker->schedule->ranks;
-}
-
 /* Elements of all units, or of those whose own part of the gradients waits for the update in the host tier. Buffers that last are
  * in the order of their units. */
 static int64_t elems_of(const struct checker *checker, bool on_host)
 {
     int64_t elems = 0;
-    for (int u = 0; !on_host && u < checker->model->unit_count; u++) elems += padded_elems(checker, u);
+    for (int u = 0; !on_host && u < checker->model->unit_count; u++)
+        elems += schedule_padded_elems(checker->schedule, checker->model, u);
     for (int b = 0, counted = -1; on_host && b < checker->schedule->lasting_count; b++) {
         const struct buffer *buffer = &checker->schedule->buffers[b];
         if (buffer->tier != TIER_HOST || buffer->category != CATEGORY_GRADIENTS || buffer->unit == counted) continue;
         counted = buffer->unit;
-        elems += padded_elems(checker, counted);
+        elems += schedule_padded_elems(checker->schedule, checker->model, counted);
     }
     return elems;
 }
@@ -196,7 +192,7 @@ static int check_updates_to(struct checker *checker, const int *next, int64_t *a
         if (op_is_update(schedule->ops[i].kind) && check_update(checker, next, i, &at[schedule->ops[i].unit]))
             return STATUS_CHECK;
     for (int u = 0; u < checker->model->unit_count; u++)
-        if (at[u] != shard_elems(checker->model->units[u].elems, schedule->ranks) * schedule->ranks)
+        if (at[u] != schedule_padded_elems(schedule, checker->model, u))
             return error_set(checker->err, STATUS_CHECK, "schedule: %s is not updated, or not wholly",
                              checker->model->units[u].name);
     return STATUS_OK;

@@ -174,7 +174,7 @@ static struct owning owning_of(const struct schedule *schedule, const struct mod
 {
     const struct process_group group = schedule_group(schedule, op->group, rank);
     const int shards = schedule_shard_ranks(schedule), begins = rank - rank % shards, replicas = schedule->ranks / shards;
-    const int64_t padded = shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks;
+    const int64_t padded = schedule_padded_elems(schedule, model, unit);
     switch (op->group) {
     case GROUP_WORLD: return (struct owning){-(int64_t)round * shards, 1, 0, padded / shards};
     case GROUP_REPLICAS: return (struct owning){(int64_t)(rank % shards) * replicas, 1, 0, padded / schedule->ranks};

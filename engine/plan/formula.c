@@ -7,7 +7,7 @@
 #include "engine/plan/walk.h"
 
 /* Activation slots are rounded up to whole cache lines, which changes nothing where N is a multiple of 16. */
-const struct formula formulas[] = {
+static const struct formula formulas[] = {
     {"parameters", "", "e x elements of the unit, padded (stage 3: / ranks)"},
     {"small tensors", "", "e x elements at or under the persistence threshold"},
     {"gradient", "", "e (or grad_accum_dtype's) x elements of the unit, padded (stages 2, 3: / ranks)"},
@@ -43,7 +43,6 @@ const struct formula formulas[] = {
     {"parameters to write", "", "e x elements of one update, in whole pages, on their way to NVMe"},
     {"unreduced gradient", "", "e x elements of the unit, until its last bucket is reduced"},
 };
-const int formula_count = sizeof formulas / sizeof *formulas;
 
 /* Where the model is no GPT-2. */
 static const struct {
@@ -58,7 +57,7 @@ static const struct {
 
 const struct formula *formula_of(const char *buffer)
 {
-    for (int f = 0; f < formula_count; f++)
+    for (size_t f = 0; f < sizeof formulas / sizeof *formulas; f++)
         if (strcmp(formulas[f].buffer, buffer) == 0) return &formulas[f];
     return NULL;
 }

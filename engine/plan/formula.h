@@ -13,9 +13,6 @@ struct formula {
     const char *buffer, *bytes, *note; /* bytes: a formula, or "": one that counts elements, said in the note */
 };
 
-extern const struct formula formulas[];
-extern const int formula_count;
-
 const struct formula *formula_of(const char *buffer); /* NULL: none */
 bool formula_general(const struct model *model); /* whether it is no GPT-2 */
 const char *formula_bytes(const struct formula *formula, const struct model *model); /* as it is for this model */

@@ -1,52 +1,49 @@
 #include "engine/plan/gather.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-enum { ARRAYS = 11 };     /* of struct gatherer, by unit */
 enum { UNITS_AHEAD = 3 }; /* depth of the pipeline: read from NVMe, copy to the device, gather */
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active)
 {
-    int units = builder->model->unit_count;
-    *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active};
-    gatherer->buffer = malloc(ARRAYS * (size_t)units * sizeof *gatherer->buffer);
-    if (!gatherer->buffer) {
+    const size_t bytes = (size_t)builder->model->unit_count * sizeof *gatherer->of;
+    *gatherer = (struct gatherer){.builder = builder, .walk = walk, .active = active, .of = malloc(bytes)};
+    if (!gatherer->of) {
         builder->failed = true;
         return STATUS_RUN;
     }
-    gatherer->op = gatherer->buffer + units;
-    gatherer->device_shard = gatherer->op + units;
-    gatherer->device_shard_op = gatherer->device_shard + units;
-    gatherer->host_shard = gatherer->device_shard_op + units;
-    gatherer->host_shard_op = gatherer->host_shard + units;
-    gatherer->consumed = gatherer->host_shard_op + units;
-    gatherer->secondary = gatherer->consumed + units;
-    gatherer->secondary_op = gatherer->secondary + units;
-    gatherer->quantized = gatherer->secondary_op + units;
-    gatherer->quantized_shard = gatherer->quantized + units;
-    for (int i = 0; i < ARRAYS * units; i++) gatherer->buffer[i] = -1;
+    memset(gatherer->of, -1, bytes);
     return STATUS_OK;
 }
 
 /* Elements that a gather of the unit brings: without the tail that is kept gathered. */
 static int64_t gathered_elems(const struct gatherer *gatherer, int unit)
 {
-    const struct schedule *schedule = gatherer->builder->schedule;
-    struct buffer head = {.extent = EXTENT_HEAD, .unit = unit};
     int64_t first, end;
-    buffer_range(schedule, gatherer->builder->model, &head, 0, &first, &end);
+    extent_range(gatherer->builder->schedule, gatherer->builder->model, unit, EXTENT_HEAD, 0, &first, &end);
     return end;
 }
 
-static enum phase phase_of(const struct walk_step *step)
+static int unit_of(const struct gatherer *gatherer, int at)
 {
-    return step->kind == OP_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD;
+    return gatherer->walk->steps[at].unit;
+}
+
+/* An operation for use `at` of the walk, on its unit. */
+static struct op *begin(struct gatherer *gatherer, enum op_kind kind, int at, bool ahead)
+{
+    const struct walk_step *step = &gatherer->walk->steps[at];
+    struct op *op = builder_begin(gatherer->builder, kind, step->micro_step, step->unit);
+    op->phase = step->kind == OP_FORWARD ? PHASE_FORWARD : PHASE_BACKWARD;
+    op->prefetch = ahead;
+    return op;
 }
 
 static bool missing(const struct gatherer *gatherer, int at)
 {
     const struct walk_step *step = &gatherer->walk->steps[at];
-    return step->needs_parameters && gatherer->buffer[step->unit] < 0 && gathered_elems(gatherer, step->unit) > 0;
+    return step->needs_parameters && gatherer->of[step->unit].buffer < 0 && gathered_elems(gatherer, step->unit) > 0;
 }
 
 /* ---- from NVMe to the host tier ---- */
@@ -67,25 +64,24 @@ static int64_t buffers_of(const struct gatherer *gatherer, int unit)
 static bool source_is_there(const struct gatherer *gatherer, int unit)
 {
     return builder_tier(gatherer->builder, gatherer->builder->layout[unit].parameters) == TIER_DEVICE ||
-           gatherer->device_shard[unit] >= 0 || gatherer->secondary[unit] >= 0;
+           gatherer->of[unit].device_shard >= 0 || gatherer->of[unit].secondary >= 0;
 }
 
 static void stage(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit, from = builder->layout[unit].parameters;
-    if (builder_tier(builder, from) != TIER_NVME || gatherer->host_shard[unit] >= 0 || source_is_there(gatherer, unit)) return;
-    struct op *op = builder_begin(builder, OP_SWAP_IN, step->micro_step, unit);
-    op->prefetch = ahead;
-    op->phase = phase_of(step);
+    const int unit = unit_of(gatherer, at), from = builder->layout[unit].parameters;
+    if (builder_tier(builder, from) != TIER_NVME || gatherer->of[unit].host_shard >= 0 ||
+        source_is_there(gatherer, unit))
+        return;
+    struct op *op = begin(gatherer, OP_SWAP_IN, at, ahead);
     op->extent = EXTENT_SHARD;
     op->buffer[ROLE_SOURCE] = from;
     const int shard = builder_unit_staging(builder, unit);
     builder_take(builder, ROLE_OUTPUT, shard);
     op->bytes = builder->failed ? 0 : builder->schedule->buffers[shard].bytes;
-    gatherer->host_shard[unit] = shard;
-    gatherer->host_shard_op[unit] = builder_end(builder);
+    gatherer->of[unit].host_shard = shard;
+    gatherer->of[unit].host_shard_op = builder_end(builder);
     gatherer->staging_buffers += buffers_of(gatherer, unit);
 }
 
@@ -96,8 +92,8 @@ static void stage_next(struct gatherer *gatherer, int at)
     int seen = 0;
     if (knobs->prefetch_bucket_elems == 0 || knobs->offload_param != OFFLOAD_NVME) return;
     for (int next = at + 1; next < gatherer->walk->length && seen < UNITS_AHEAD; next++) {
-        const int unit = gatherer->walk->steps[next].unit;
-        if (unit == gatherer->walk->steps[at].unit || !missing(gatherer, next)) continue;
+        const int unit = unit_of(gatherer, next);
+        if (unit == unit_of(gatherer, at) || !missing(gatherer, next)) continue;
         if (gatherer->staging_buffers + buffers_of(gatherer, unit) > knobs->param_buffers) return;
         stage(gatherer, next, true);
         seen++;
@@ -110,26 +106,23 @@ static void stage_next(struct gatherer *gatherer, int at)
 static void copy_shard(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit, lasting = builder->layout[unit].parameters;
+    const int unit = unit_of(gatherer, at), lasting = builder->layout[unit].parameters;
     if (source_is_there(gatherer, unit)) return;
     stage(gatherer, at, ahead);
-    const int host_shard = gatherer->host_shard[unit], from = host_shard >= 0 ? host_shard : lasting;
-    struct op *op = builder_begin(builder, OP_PARAM_H2D, step->micro_step, unit);
-    op->prefetch = ahead;
-    op->phase = phase_of(step);
+    const int host_shard = gatherer->of[unit].host_shard, from = host_shard >= 0 ? host_shard : lasting;
+    struct op *op = begin(gatherer, OP_PARAM_H2D, at, ahead);
     int shard = builder_unit_buffer(builder, "shard", CATEGORY_BUCKETS, EXTENT_SHARD, builder->model->dtype, unit);
     op->buffer[ROLE_SOURCE] = from;
     builder_take(builder, ROLE_OUTPUT, shard);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
     if (host_shard >= 0) {
-        builder_depend(builder, gatherer->host_shard_op[unit], WAIT_DATA);
+        builder_depend(builder, gatherer->of[unit].host_shard_op, WAIT_DATA);
         builder_give(builder, host_shard);
-        gatherer->host_shard[unit] = -1;
+        gatherer->of[unit].host_shard = -1;
         gatherer->staging_buffers -= buffers_of(gatherer, unit);
     }
-    gatherer->device_shard[unit] = shard;
-    gatherer->device_shard_op[unit] = builder_end(builder);
+    gatherer->of[unit].device_shard = shard;
+    gatherer->of[unit].device_shard_op = builder_end(builder);
 }
 
 /* The one that is gathered after this, within the limits of a gather ahead: its copy runs beside this gather. */
@@ -138,10 +131,10 @@ static void copy_next_shard(struct gatherer *gatherer, int at)
     const struct config_zero *knobs = &gatherer->builder->schedule->knobs;
     if (knobs->prefetch_bucket_elems == 0) return;
     for (int next = at + 1; next < gatherer->walk->length; next++) {
-        if (gatherer->walk->steps[next].unit == gatherer->walk->steps[at].unit) continue;
+        if (unit_of(gatherer, next) == unit_of(gatherer, at)) continue;
         if (!missing(gatherer, next)) continue;
-        const int64_t both = gathered_elems(gatherer, gatherer->walk->steps[at].unit) +
-                             gathered_elems(gatherer, gatherer->walk->steps[next].unit);
+        const int64_t both =
+            gathered_elems(gatherer, unit_of(gatherer, at)) + gathered_elems(gatherer, unit_of(gatherer, next));
         if (gatherer->live_elems + both <= knobs->max_live_parameters) copy_shard(gatherer, next, true);
         return;
     }
@@ -152,28 +145,25 @@ static void copy_next_shard(struct gatherer *gatherer, int at)
 /* Without a secondary copy: its parts were gathered as blocks once. */
 static bool quantizes(const struct gatherer *gatherer, int unit)
 {
-    return gatherer->builder->schedule->knobs.quantized_weights && gatherer->secondary[unit] < 0;
+    return gatherer->builder->schedule->knobs.quantized_weights && gatherer->of[unit].secondary < 0;
 }
 
 /* The own shard, of parameters in their place or of their copy on the device, which goes back. */
 static int write_quantize(struct gatherer *gatherer, int at, bool ahead)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit, device_shard = gatherer->device_shard[unit],
+    const int unit = unit_of(gatherer, at), device_shard = gatherer->of[unit].device_shard,
               from = device_shard >= 0 ? device_shard : builder->layout[unit].parameters;
-    struct op *op = builder_begin(builder, OP_QUANTIZE, step->micro_step, unit);
-    op->prefetch = ahead;
-    op->phase = phase_of(step);
+    begin(gatherer, OP_QUANTIZE, at, ahead);
     const int shard = builder_unit_buffer(builder, "quantized shard", CATEGORY_BUCKETS, EXTENT_SHARD, DTYPE_Q8, unit);
     builder_take(builder, ROLES, shard);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), from, shard);
     if (device_shard >= 0) {
-        builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
+        builder_depend(builder, gatherer->of[unit].device_shard_op, WAIT_DATA);
         builder_give(builder, device_shard);
-        gatherer->device_shard[unit] = -1;
+        gatherer->of[unit].device_shard = -1;
     }
-    gatherer->quantized_shard[unit] = shard;
+    gatherer->of[unit].quantized_shard = shard;
     return builder_end(builder);
 }
 
@@ -181,42 +171,39 @@ int gatherer_unpack(struct gatherer *gatherer, int at)
 {
     struct builder *builder = gatherer->builder;
     const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit, blocks = gatherer->active ? gatherer->quantized[unit] : -1;
+    const int unit = step->unit, blocks = gatherer->active ? gatherer->of[unit].quantized : -1;
     if (!step->needs_parameters || blocks < 0 || builder->failed) return -1;
-    builder_begin(builder, OP_DEQUANTIZE, step->micro_step, unit)->phase = phase_of(step);
-    builder_take(builder, ROLES, gatherer->buffer[unit]);
-    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), blocks, gatherer->buffer[unit]);
+    begin(gatherer, OP_DEQUANTIZE, at, false);
+    builder_take(builder, ROLES, gatherer->of[unit].buffer);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), blocks, gatherer->of[unit].buffer);
     builder_give(builder, blocks);
-    builder_give(builder, gatherer->quantized_shard[unit]);
-    builder_depend(builder, gatherer->op[unit], WAIT_DATA);
-    gatherer->quantized[unit] = -1;
+    builder_give(builder, gatherer->of[unit].quantized_shard);
+    builder_depend(builder, gatherer->of[unit].op, WAIT_DATA);
+    gatherer->of[unit].quantized = -1;
     return builder_end(builder);
 }
 
 static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit;
+    const int unit = unit_of(gatherer, at);
     copy_shard(gatherer, at, prefetch);
     stage_next(gatherer, at); /* before the next is brought up, so that both run beside each other; */
     copy_next_shard(gatherer, at);
     stage_next(gatherer, at); /* or after it, where that gave back the only buffer */
     const int quantize = quantizes(gatherer, unit) ? write_quantize(gatherer, at, prefetch) : -1;
-    const int device_shard = gatherer->device_shard[unit], secondary = gatherer->secondary[unit];
-    struct op *op = builder_begin(builder, OP_GATHER, step->micro_step, unit);
-    op->prefetch = prefetch;
+    const int device_shard = gatherer->of[unit].device_shard, secondary = gatherer->of[unit].secondary;
+    struct op *op = begin(gatherer, OP_GATHER, at, prefetch);
     op->held = gatherer->held;
-    op->phase = phase_of(step);
     if (secondary >= 0) op->group = GROUP_PARTITION;
     int buffer = builder_unit_buffer(builder, "gathered", CATEGORY_GATHERED, EXTENT_HEAD, builder->model->dtype, unit);
     int to = buffer;
     if (quantize >= 0)
-        to = gatherer->quantized[unit] =
+        to = gatherer->of[unit].quantized =
             builder_unit_buffer(builder, "quantized unit", CATEGORY_BUCKETS, EXTENT_HEAD, DTYPE_Q8, unit);
     builder_take(builder, quantize >= 0 ? ROLES : ROLE_PARAMETERS, to);
     builder_piece(builder, unit, 0, gathered_elems(gatherer, unit),
-                  quantize >= 0       ? gatherer->quantized_shard[unit]
+                  quantize >= 0       ? gatherer->of[unit].quantized_shard
                   : secondary >= 0    ? secondary
                   : device_shard >= 0 ? device_shard
                                       : builder->layout[unit].parameters,
@@ -224,29 +211,29 @@ static int gather(struct gatherer *gatherer, int at, bool prefetch, int serial)
     builder_depend(builder, serial, WAIT_LIMIT);
     builder_depend(builder, quantize, WAIT_DATA);
     if (device_shard >= 0) {
-        builder_depend(builder, gatherer->device_shard_op[unit], WAIT_DATA);
-        gatherer->device_shard[unit] = -1;
-        gatherer->consumed[unit] = device_shard;
+        builder_depend(builder, gatherer->of[unit].device_shard_op, WAIT_DATA);
+        gatherer->of[unit].device_shard = -1;
+        gatherer->of[unit].consumed = device_shard;
     }
-    if (secondary >= 0) builder_depend(builder, gatherer->secondary_op[unit], WAIT_DATA);
-    gatherer->buffer[unit] = buffer;
-    gatherer->op[unit] = builder_end_gather(builder);
+    if (secondary >= 0) builder_depend(builder, gatherer->of[unit].secondary_op, WAIT_DATA);
+    gatherer->of[unit].buffer = buffer;
+    gatherer->of[unit].op = builder_end_gather(builder);
     gatherer->live_elems += gathered_elems(gatherer, unit);
-    return gatherer->op[unit];
+    return gatherer->of[unit].op;
 }
 
 /* First place after `at` that is not the same unit's again. */
 static int past_same_unit(const struct gatherer *gatherer, int at)
 {
     int next = at + 1;
-    while (next < gatherer->walk->length && gatherer->walk->steps[next].unit == gatherer->walk->steps[at].unit) next++;
+    while (next < gatherer->walk->length && unit_of(gatherer, next) == unit_of(gatherer, at)) next++;
     return next;
 }
 
 static bool seen_since(const struct gatherer *gatherer, int from, int place)
 {
     for (int i = from; i < place; i++)
-        if (gatherer->walk->steps[i].unit == gatherer->walk->steps[place].unit) return true;
+        if (unit_of(gatherer, i) == unit_of(gatherer, place)) return true;
     return false;
 }
 
@@ -264,7 +251,7 @@ int gatherer_before(struct gatherer *gatherer, int at, int serial)
     for (int next = from; next < gatherer->walk->length && !held; next++) {
         const struct walk_step *step = &gatherer->walk->steps[next];
         if (ahead >= knobs->prefetch_bucket_elems) held = HELD_BUCKET;
-        else if (step->unit == gatherer->walk->steps[at].unit) held = HELD_AGAIN;
+        else if (step->unit == unit_of(gatherer, at)) held = HELD_AGAIN;
         if (held) break;
         if (!step->needs_parameters || seen_since(gatherer, from, next)) continue;
         int64_t elems = gathered_elems(gatherer, step->unit);
@@ -285,7 +272,7 @@ static bool comes_again_soon(const struct gatherer *gatherer, int at)
     for (int next = at + 1; next < gatherer->walk->length && distance <= knobs->max_reuse_distance; next++) {
         const struct walk_step *step = &gatherer->walk->steps[next];
         if (!step->needs_parameters) continue;
-        if (step->unit == gatherer->walk->steps[at].unit) return true;
+        if (step->unit == unit_of(gatherer, at)) return true;
         distance += gatherer->builder->model->units[step->unit].elems;
     }
     return false;
@@ -309,9 +296,9 @@ static bool is_last_use(const struct gatherer *gatherer, int at)
 
 int gatherer_consumed(struct gatherer *gatherer, int at)
 {
-    const int unit = gatherer->walk->steps[at].unit;
-    const bool secondary = gatherer->secondary[unit] >= 0 && is_last_use(gatherer, at);
-    int *from = secondary ? &gatherer->secondary[unit] : &gatherer->consumed[unit];
+    const int unit = unit_of(gatherer, at);
+    const bool secondary = gatherer->of[unit].secondary >= 0 && is_last_use(gatherer, at);
+    int *from = secondary ? &gatherer->of[unit].secondary : &gatherer->of[unit].consumed;
     const int consumed = *from;
     *from = -1;
     return consumed;
@@ -323,35 +310,33 @@ bool gatherer_keeps(const struct gatherer *gatherer, int at)
 {
     const struct schedule *schedule = gatherer->builder->schedule;
     return schedule->knobs.hpz_partition > 1 && schedule->purpose == PURPOSE_TRAIN &&
-           gatherer->secondary[gatherer->walk->steps[at].unit] < 0 && !is_last_use(gatherer, at);
+           gatherer->of[unit_of(gatherer, at)].secondary < 0 && !is_last_use(gatherer, at);
 }
 
 int gatherer_keep(struct gatherer *gatherer, int at, int buffer)
 {
     struct builder *builder = gatherer->builder;
-    const struct walk_step *step = &gatherer->walk->steps[at];
-    const int unit = step->unit;
-    struct op *op = builder_begin(builder, OP_SECONDARY, step->micro_step, unit);
-    op->phase = phase_of(step);
-    gatherer->secondary[unit] = builder_unit_buffer(builder, "secondary copy", CATEGORY_SECONDARY, EXTENT_SECONDARY,
-                                                    builder->model->dtype, unit);
-    builder_take(builder, ROLE_OUTPUT, gatherer->secondary[unit]);
+    const int unit = unit_of(gatherer, at);
+    struct op *op = begin(gatherer, OP_SECONDARY, at, false);
+    gatherer->of[unit].secondary = builder_unit_buffer(builder, "secondary copy", CATEGORY_SECONDARY, EXTENT_SECONDARY,
+                                                       builder->model->dtype, unit);
+    builder_take(builder, ROLE_OUTPUT, gatherer->of[unit].secondary);
     op->buffer[ROLE_SOURCE] = buffer;
-    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), buffer, gatherer->secondary[unit]);
+    builder_piece(builder, unit, 0, gathered_elems(gatherer, unit), buffer, gatherer->of[unit].secondary);
     builder_give(builder, buffer);
-    return gatherer->secondary_op[unit] = builder_end(builder);
+    return gatherer->of[unit].secondary_op = builder_end(builder);
 }
 
 bool gatherer_lets_go(struct gatherer *gatherer, int at)
 {
-    const int unit = gatherer->walk->steps[at].unit;
-    if (!gatherer->active || !gatherer->walk->steps[at].needs_parameters || gatherer->buffer[unit] < 0) return false;
+    const int unit = unit_of(gatherer, at);
+    if (!gatherer->active || !gatherer->walk->steps[at].needs_parameters || gatherer->of[unit].buffer < 0) return false;
     bool next_use_is_same = at + 1 < gatherer->walk->length && gatherer->walk->steps[at + 1].needs_parameters &&
                             gatherer->walk->steps[at + 1].unit == unit;
     bool within_limit = gatherer->live_elems <= gatherer->builder->schedule->knobs.max_live_parameters;
     if (next_use_is_same || kept_for_backward(gatherer, at) || (within_limit && comes_again_soon(gatherer, at)))
         return false;
-    gatherer->buffer[unit] = -1;
+    gatherer->of[unit].buffer = -1;
     gatherer->live_elems -= gathered_elems(gatherer, unit);
     return true;
 }

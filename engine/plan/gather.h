@@ -25,15 +25,21 @@
 #include "engine/plan/builder.h"
 #include "engine/plan/walk.h"
 
+/* Of a unit: buffers and the operations that made them. -1: none. */
+struct gathered {
+    int buffer, op;                    /* where it is gathered */
+    int device_shard, device_shard_op; /* the own shard, come up from the host tier to be gathered */
+    int host_shard, host_shard_op;     /* ... read from NVMe into the host tier */
+    int consumed;                      /* what it was gathered from, which nobody has given back yet */
+    int secondary, secondary_op;       /* the rank's part of the secondary copy */
+    int quantized;                     /* gathered int8 blocks that are not unpacked yet */
+    int quantized_shard;               /* what they were gathered from */
+};
+
 struct gatherer {
     struct builder *builder;
     const struct walk *walk;
-    int *buffer, *op;    /* by unit: where it is gathered (-1: not), and by which operation */
-    int *device_shard, *device_shard_op; /* by unit: the own shard, come up from the host tier to be gathered (-1: not), and by which */
-    int *host_shard, *host_shard_op;   /* ... read from NVMe into the host tier (-1: not), and by which */
-    int *consumed;                 /* by unit: what it was gathered from, which nobody has given back yet (-1: none) */
-    int *secondary, *secondary_op; /* by unit: the rank's part of the secondary copy (-1: none), and what made it */
-    int *quantized, *quantized_shard; /* by unit: gathered int8 blocks that are not unpacked yet (-1: none), and what they were gathered from */
+    struct gathered *of;                 /* by unit */
     int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
     enum held_by held;                   /* what ended the gathers ahead of the use before */
     bool active;

@@ -28,9 +28,14 @@ bool schedule_reduces_in_hops(const struct schedule *schedule)
            !schedule->knobs.rank_order;
 }
 
+int64_t schedule_padded_elems(const struct schedule *schedule, const struct model *model, int unit)
+{
+    return shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks;
+}
+
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit)
 {
-    return shard_elems(model->units[unit].elems, schedule->ranks) * schedule->ranks / schedule_shard_ranks(schedule);
+    return schedule_padded_elems(schedule, model, unit) / schedule_shard_ranks(schedule);
 }
 
 enum group schedule_shard_group(const struct schedule *schedule)
@@ -89,7 +94,7 @@ int op_owner(const struct schedule *schedule, const struct model *model, const s
 {
     const int ranks = schedule->ranks, shards = schedule_shard_ranks(schedule);
     const struct process_group group = schedule_group(schedule, op->group, rank);
-    const int64_t padded = shard_elems(model->units[unit].elems, ranks) * ranks;
+    const int64_t padded = schedule_padded_elems(schedule, model, unit);
     const bool shared =
         op->group == GROUP_SHARDS || op->group == GROUP_PARTITION; /* each member has a part of the unit */
     const int parts = shared ? group.count : op->group == GROUP_REPLICAS ? ranks : shards;

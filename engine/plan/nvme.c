@@ -64,16 +64,6 @@ static bool next_tile(const struct planner *planner, enum pass pass, const struc
     return next->unit >= 0 && next->unit < builder->model->unit_count && !builder->failed;
 }
 
-static struct op *begin(struct planner *planner, enum op_kind kind, const struct tile *tile)
-{
-    struct op *op = builder_begin(&planner->builder, kind, -1, tile->unit);
-    op->droppable = !planner->updates.delayed;
-    op->phase = PHASE_OPTIMIZER;
-    op->extent = EXTENT_SHARD;
-    op->tile = tile->number;
-    return op;
-}
-
 static int64_t elems_of(const struct planner *planner, const struct op *op)
 {
     int64_t first, end;
@@ -104,7 +94,7 @@ static void read_tile(struct planner *planner, enum pass pass, struct tile *tile
 {
     struct builder *builder = &planner->builder;
     if (updated_in(planner, tile->unit) != TIER_NVME) return;
-    struct op *op = begin(planner, OP_SWAP_IN, tile);
+    struct op *op = planner_begin_tile(planner, OP_SWAP_IN, tile->unit, tile->number);
     for (int s = 0; s < (pass == PASS_RENEW ? 1 : TILE_ROLES); s++) {
         if (tier_of(planner, tile->unit, swapped[s]) != TIER_NVME) continue;
         tile->staging[s] = builder_staging(builder, "states from NVMe", elems_of(planner, op) * dtype_bytes(DTYPE_F32));
@@ -120,8 +110,7 @@ static void read_tile(struct planner *planner, enum pass pass, struct tile *tile
 int shard_swap_in(struct planner *planner, int unit)
 {
     struct builder *builder = &planner->builder;
-    const struct tile whole = tile_of(unit, 0);
-    struct op *op = begin(planner, OP_SWAP_IN, &whole);
+    struct op *op = planner_begin_tile(planner, OP_SWAP_IN, unit, 0);
     const int shard = builder_unit_staging(builder, unit);
     op->buffer[ROLE_SOURCE] = builder->layout[unit].parameters;
     builder_take(builder, ROLE_OUTPUT, shard);
@@ -167,13 +156,13 @@ static void work_on_tile(struct planner *planner, enum pass pass, struct tile *t
 {
     struct builder *builder = &planner->builder;
     const bool host = updated_on_host(planner, tile->unit), renews = pass == PASS_RENEW;
-    struct op *op = begin(planner, renews ? OP_HOST_CAST : host ? OP_HOST_UPDATE : OP_UPDATE, tile);
-    if (renews) {
-        op->buffer[ROLE_SOURCE] = array_of(planner, tile, 0);
-    } else {
-        op->buffer[ROLE_GRADIENT] = builder->layout[tile->unit].gradient;
-        for (int s = 0; s < TILE_ROLES; s++) op->buffer[swapped[s]] = array_of(planner, tile, s);
-    }
+    struct op *op = planner_begin_tile(planner,
+                                       renews ? OP_HOST_CAST
+                                       : host ? OP_HOST_UPDATE
+                                              : OP_UPDATE,
+                                       tile->unit, tile->number);
+    if (renews) op->buffer[ROLE_SOURCE] = array_of(planner, tile, 0);
+    for (int s = 0; s < TILE_ROLES && !renews; s++) op->buffer[swapped[s]] = array_of(planner, tile, s);
     place_parameters(planner, pass, op, tile);
     if (renews && tile->staging[0] >= 0) { /* not written back */
         builder_give(builder, tile->staging[0]);
@@ -196,7 +185,7 @@ static void move_parameters(struct planner *planner, struct tile *tile)
     const bool host = updated_on_host(planner, tile->unit);
     if (builder->failed || (host && there != TIER_DEVICE) || (!host && there == TIER_DEVICE)) return;
     const int from = builder->schedule->ops[tile->work].buffer[ROLE_PARAMETERS];
-    struct op *op = begin(planner, host ? OP_UPLOAD : OP_STORE, tile);
+    struct op *op = planner_begin_tile(planner, host ? OP_UPLOAD : OP_STORE, tile->unit, tile->number);
     op->buffer[ROLE_SOURCE] = from;
     op->buffer[ROLE_OUTPUT] = builder->layout[tile->unit].parameters;
     op->bytes = planner_tile_bytes(planner, op);
@@ -219,7 +208,7 @@ static int write_tile(struct planner *planner, enum pass pass, struct tile *tile
         planner_updated(planner, tile->moved);
     }
     if (tile->parameters < 0 && tile->staging[0] < 0 && tile->staging[1] < 0 && tile->staging[2] < 0) return -1;
-    struct op *op = begin(planner, OP_SWAP_OUT, tile);
+    struct op *op = planner_begin_tile(planner, OP_SWAP_OUT, tile->unit, tile->number);
     for (int s = 0; s <= TILE_ROLES; s++) {
         const int b = s < TILE_ROLES ? tile->staging[s] : tile->parameters;
         if (b < 0) continue;

@@ -76,8 +76,7 @@ static void send_unit(struct planner *planner, const struct piece *piece, int mi
         builder_take(builder, ROLES, to);
         expect(planner, piece->unit, to, micro_step, accumulate);
     }
-    builder_piece(builder, piece->unit, 0,
-                  shard_elems(builder->model->units[piece->unit].elems, schedule->ranks) * schedule->ranks, from, to);
+    builder_piece(builder, piece->unit, 0, schedule_padded_elems(schedule, builder->model, piece->unit), from, to);
     if (!builder->failed && !schedule->buffers[from].lasting) builder_give(builder, from);
 }
 

@@ -113,6 +113,8 @@ int reduction_into(struct planner *planner, int unit);
 void updates_pending(struct planner *planner, int at);
 /* At the end of a step: the updates. With delayed updates: the copies of updated parameters to where they are used. */
 void updates_write(struct planner *planner);
+/* Begins an operation on one tile of what the rank updates of a unit; of an update with all arrays in their places. */
+struct op *planner_begin_tile(struct planner *planner, enum op_kind kind, int unit, int tile);
 /* planner_updated(): operation `op` has put updated parameters in their place. planner_depend_on_updates(): the operation now
  * begun waits for all such operations. */
 void planner_updated(struct planner *planner, int op);

@@ -60,7 +60,7 @@ static bool planner_alloc(struct planner *planner, int units)
 /* The layout stays: it is the schedule's. */
 static void planner_release(struct planner *planner)
 {
-    free(planner->gatherer.buffer);
+    free(planner->gatherer.of);
     buckets_release(&planner->buckets);
     free(planner->walk.steps);
     free(planner->activations.output);

@@ -188,6 +188,8 @@ bool schedule_quantizes_gradients(const struct schedule *schedule);
  * summed in rank order: within the node, then across. */
 bool schedule_gathers_in_hops(const struct schedule *schedule);
 bool schedule_reduces_in_hops(const struct schedule *schedule);
+/* Of a whole unit with its padding; of a shard. */
+int64_t schedule_padded_elems(const struct schedule *schedule, const struct model *model, int unit);
 int64_t schedule_shard_elems(const struct schedule *schedule, const struct model *model, int unit);
 int slice_of(const struct schedule *schedule, int rank);
 int slice_owner(const struct schedule *schedule, int slice);

@@ -183,31 +183,28 @@ static bool read_all(struct schedule *s, const cJSON *root)
     s->effects = calloc((size_t)s->effect_count + 1, sizeof *s->effects);
     s->ops = calloc((size_t)s->op_count + 1, sizeof *s->ops);
     if (!s->buffers || !s->pieces || !s->effects || !s->ops) return false;
-    bool bad = false;
-    for (int b = 0; b < s->buffer_count && !bad; b++, buffers = buffers->next) {
-        struct reader reader = {buffers->child, false};
+    struct reader reader = {NULL, false};
+    for (int b = 0; b < s->buffer_count && !reader.bad; b++, buffers = buffers->next) {
+        reader.next = buffers->child;
         read_buffer(&reader, &s->buffers[b]);
         s->buffers[b].lasting = b < s->lasting_count;
-        bad = reader.bad;
     }
-    for (int p = 0; p < s->piece_count && !bad; p++, pieces = pieces->next) {
-        struct reader reader = {pieces->child, false};
+    for (int p = 0; p < s->piece_count && !reader.bad; p++, pieces = pieces->next) {
+        reader.next = pieces->child;
         s->pieces[p].unit = (int)number(&reader, 0, 1e6);
         s->pieces[p].first = number(&reader, 0, EXACT);
         s->pieces[p].elems = number(&reader, 0, EXACT);
         s->pieces[p].source = (int)number(&reader, 0, s->buffer_count - 1);
         s->pieces[p].destination = (int)number(&reader, 0, s->buffer_count - 1);
-        bad = reader.bad;
     }
-    struct reader effect = {effects, false};
-    for (int e = 0; e < s->effect_count && !bad; e++, bad = effect.bad)
-        s->effects[e] = (int)number(&effect, 0, s->buffer_count - 1);
-    for (int i = 0; i < s->op_count && !bad; i++, ops = ops->next) {
-        struct reader reader = {ops->child, false};
+    reader.next = effects;
+    for (int e = 0; e < s->effect_count && !reader.bad; e++)
+        s->effects[e] = (int)number(&reader, 0, s->buffer_count - 1);
+    for (int i = 0; i < s->op_count && !reader.bad; i++, ops = ops->next) {
+        reader.next = ops->child;
         read_op(&reader, &s->ops[i], s, i);
-        bad = reader.bad;
     }
-    return !bad;
+    return !reader.bad;
 }
 
 static int field(const cJSON *root, const char *name, int low, int high, bool *bad)

@@ -21,12 +21,12 @@ static bool travels_from_master(const struct builder *builder, const struct unit
     return parameters_travel(builder, layout) && builder->model->dtype == DTYPE_F32;
 }
 
-/* An operation on one tile of what the rank updates of a unit. */
-static struct op *begin_tile(struct planner *planner, enum op_kind kind, int u, int tile)
+struct op *planner_begin_tile(struct planner *planner, enum op_kind kind, int u, int tile)
 {
     const struct unit_layout *layout = &planner->builder.layout[u];
     struct op *op = builder_begin(&planner->builder, kind, -1, u);
     op->droppable = !planner->updates.delayed;
+    op->phase = PHASE_OPTIMIZER;
     op->extent = stage_rules(planner->builder.schedule->stage)->optimizer;
     op->tile = tile;
     if (!op_is_update(kind)) return op;
@@ -53,7 +53,7 @@ void planner_depend_on_updates(struct planner *planner)
 static int write_copy(struct planner *planner, enum op_kind kind, int u, int tile, int source, int after)
 {
     struct builder *builder = &planner->builder;
-    struct op *op = begin_tile(planner, kind, u, tile);
+    struct op *op = planner_begin_tile(planner, kind, u, tile);
     op->buffer[ROLE_SOURCE] = source;
     op->buffer[ROLE_OUTPUT] = builder->layout[u].parameters;
     op->bytes = planner_tile_bytes(planner, op);
@@ -111,7 +111,7 @@ static void write_update(struct planner *planner, int u)
                overlap = builder->schedule->knobs.overlap_comm;
     bool *begun = &planner->updates.begun[host];
     for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
-        struct op *op = begin_tile(planner, host ? OP_HOST_UPDATE : OP_UPDATE, u, tile);
+        struct op *op = planner_begin_tile(planner, host ? OP_HOST_UPDATE : OP_UPDATE, u, tile);
         tiles = tiles_of(planner, op);
         take_parameters(planner, op);
         builder_depend(builder, !*begun || !overlap ? planner->last_comm : -1, WAIT_DATA);
@@ -133,7 +133,7 @@ void updates_pending(struct planner *planner, int at)
     }
     for (int u = at == 0 ? builder->model->unit_count - 1 : -1; u >= 0; u--)
         for (int tile = 0, tiles = 1; tile < tiles && !builder->failed; tile++) {
-            struct op *op = begin_tile(planner, OP_HOST_UPDATE, u, tile);
+            struct op *op = planner_begin_tile(planner, OP_HOST_UPDATE, u, tile);
             tiles = tiles_of(planner, op);
             op->buffer[ROLE_PARAMETERS] = builder->layout[u].master; /* all that is written yet */
             planner->updates.pending_last[u] = builder_end(builder);
@@ -151,7 +151,7 @@ static void write_renewal(struct planner *planner, int u)
             if (copy >= 0) tiles = tiles_of(planner, &builder->schedule->ops[copy]);
             continue;
         }
-        struct op *op = begin_tile(planner, OP_HOST_CAST, u, tile);
+        struct op *op = planner_begin_tile(planner, OP_HOST_CAST, u, tile);
         tiles = tiles_of(planner, op);
         op->buffer[ROLE_SOURCE] = layout->master;
         take_parameters(planner, op);
@@ -170,7 +170,7 @@ static void write_refresh_bucket(struct planner *planner, int *unit, int64_t *at
     int64_t room = schedule->knobs.allgather_bucket_elems;
     builder_begin(builder, OP_REFRESH, -1, -1)->droppable = !planner->updates.delayed;
     while (*unit <= updated_unit && room > 0) {
-        int64_t padded = shard_elems(builder->model->units[*unit].elems, schedule->ranks) * schedule->ranks;
+        const int64_t padded = schedule_padded_elems(schedule, builder->model, *unit);
         int64_t elems = padded - *at < room ? padded - *at : room;
         builder_piece(builder, *unit, *at, elems, builder->layout[*unit].parameters, builder->layout[*unit].parameters);
         room -= elems;
@@ -198,7 +198,7 @@ void updates_write(struct planner *planner)
         if (last) write_travel(planner);
         if (!refresh) continue;
         for (const int until = planner->updates.travel_from >= 0 ? u : u + 1; ready < until; ready++)
-            waiting += shard_elems(model->units[ready].elems, builder->schedule->ranks) * builder->schedule->ranks;
+            waiting += schedule_padded_elems(builder->schedule, model, ready);
         while (waiting >= bucket || (waiting > 0 && last)) {
             write_refresh_bucket(planner, &unit, &at, ready - 1);
             waiting -= waiting < bucket ? waiting : bucket;

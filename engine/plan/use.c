@@ -113,16 +113,17 @@ static void use_parameters(struct planner *planner, int at)
     const struct walk_step *step = &planner->walk.steps[at];
     const struct unit_layout *layout = &builder->layout[step->unit];
     if (!step->needs_parameters) return;
-    bool gathered = planner->gatherer.active;
-    builder->op->buffer[ROLE_PARAMETERS] = gathered ? planner->gatherer.buffer[step->unit] : layout->parameters;
+    const bool gathers = planner->gatherer.active;
+    const struct gathered gathered = planner->gatherer.of[step->unit];
+    builder->op->buffer[ROLE_PARAMETERS] = gathers ? gathered.buffer : layout->parameters;
     builder->op->buffer[ROLE_TAIL] = layout->tail;
-    if (!gathered || planner->gatherer.buffer[step->unit] < 0) return; /* all of it may be tail */
-    builder_depend(builder, planner->gatherer.op[step->unit], WAIT_DATA);
-    int buffer = planner->gatherer.buffer[step->unit], consumed = gatherer_consumed(&planner->gatherer, at);
+    if (!gathers || gathered.buffer < 0) return; /* all of it may be tail */
+    builder_depend(builder, gathered.op, WAIT_DATA);
+    const int consumed = gatherer_consumed(&planner->gatherer, at);
     if (consumed >= 0) builder_give(builder, consumed);
     if (!gatherer_lets_go(&planner->gatherer, at)) return;
-    if (gatherer_keeps(&planner->gatherer, at)) planner->to_keep = buffer;
-    else builder_give(builder, buffer);
+    if (gatherer_keeps(&planner->gatherer, at)) planner->to_keep = gathered.buffer;
+    else builder_give(builder, gathered.buffer);
 }
 
 /* The use is over, and its unit is let go. */

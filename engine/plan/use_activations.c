@@ -113,23 +113,13 @@ void activations_give_backward(struct planner *planner, const struct walk_step *
  *
  * Copies on two lanes of their own, one for each direction, beside the compute lane. */
 
-static int checkpoint_buffer(struct planner *planner, enum tier tier)
-{
-    const struct schedule_input *input = planner->builder.input;
-    struct buffer buffer = {.name = "checkpoint",
-                            .tier = tier,
-                            .category = CATEGORY_ACTIVATIONS,
-                            .extent = EXTENT_BYTES,
-                            .unit = -1,
-                            .bytes = activation_output_bytes(input->model, input->B, input->T)};
-    return builder_buffer(&planner->builder, &buffer);
-}
-
 /* Moves the output at a place to another tier: what it leaves goes back when the copy is done. */
 static void write_copy(struct planner *planner, enum op_kind kind, enum tier tier, int micro_step, int place, int after)
 {
     struct builder *builder = &planner->builder;
-    const int from = planner->activations.output[place], to = checkpoint_buffer(planner, tier);
+    const int from = planner->activations.output[place],
+              to = builder_bytes_in(builder, tier, "checkpoint", CATEGORY_ACTIVATIONS,
+                                    activation_output_bytes(builder->model, builder->input->B, builder->input->T));
     if (builder->failed) return;
     struct op *op = builder_begin(builder, kind, micro_step, model_unit_at(builder->model, place));
     op->bytes = builder->schedule->buffers[to].bytes;

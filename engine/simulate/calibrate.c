@@ -49,9 +49,14 @@ static int products(struct bench *bench)
 {
     enum { IN = WIDTH, OUT = 4 * WIDTH };
     float *y = bench->array[0], *dx = y + BETWEEN_ELEMS, *x = bench->array[1], *w = bench->array[2], *dw = bench->array[3];
-    int status = kernels_linear_forward(bench->kernels, bench->dtype, y, x, w, NULL, NULL, ROWS, OUT, IN, bench->err);
-    if (!status) status = kernels_linear_backward_input(bench->kernels, bench->dtype, dx, false, y, w, ROWS, OUT, IN, bench->err);
-    if (!status) status = kernels_linear_backward_weight(bench->kernels, bench->dtype, dw, false, y, x, ROWS, OUT, IN, bench->err);
+    int status =
+        kernels_linear_forward(bench->kernels, bench->dtype, y, x, w, NULL, NULL, ROWS, OUT, IN, OUT, bench->err);
+    if (!status)
+        status = kernels_linear_backward_input(bench->kernels, bench->dtype, dx, false, y, w, ROWS, OUT, IN, OUT,
+                                               bench->err);
+    if (!status)
+        status = kernels_linear_backward_weight(bench->kernels, bench->dtype, dw, false, y, x, ROWS, OUT, IN, OUT,
+                                                bench->err);
     return status;
 }
 

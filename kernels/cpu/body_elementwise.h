@@ -11,7 +11,6 @@ INLINE void cast_range(const struct cast_args *a, enum dtype to, enum dtype from
 
 INLINE void cast_body(const struct cast_args *a, enum dtype to, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     if (a->from == DTYPE_BF16) cast_range(a, to, DTYPE_BF16, first, end);
     else if (a->from == DTYPE_F16) cast_range(a, to, DTYPE_F16, first, end);
     else cast_range(a, to, DTYPE_F32, first, end);
@@ -19,7 +18,6 @@ INLINE void cast_body(const struct cast_args *a, enum dtype to, int64_t first, i
 
 INLINE void sum_squares_body(const struct sum_squares_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t block = first; block < end; block++) {
         int64_t i = block * SUM_BLOCK_ELEMS, stop = i + SUM_BLOCK_ELEMS < a->n ? i + SUM_BLOCK_ELEMS : a->n;
         vec_double sum = vec_double_zero(), other = vec_double_zero();
@@ -59,7 +57,6 @@ INLINE void reduce_store(const struct reduce_args *a, enum dtype from, enum dtyp
 
 INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     const vec after = vec_set(a->factors.after);
     for (int64_t i = first; i < end; i += VEC_LANES) {
         vec sum = contribution(a, dtype, 0, i, end - i);
@@ -75,7 +72,6 @@ INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t f
 /* Sixteen columns at a time, down all rows. */
 INLINE void column_sums_body(const struct column_sums_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t c = first; c < end; c += 4 * VEC_LANES) {
         vec sum[4];
         for (int j = 0; j < 4; j++) sum[j] = vec_set(0);
@@ -102,7 +98,6 @@ INLINE vec gelu_gate(vec x, vec square)
 
 INLINE void gelu_forward_body(const struct gelu_forward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t i = first; i < end; i += VEC_LANES) {
         vec x = load(dtype, a->x, i, end - i);
         store(dtype, a->y, i, vec_mul(x, gelu_gate(x, vec_mul(x, x))), end - i);
@@ -111,7 +106,6 @@ INLINE void gelu_forward_body(const struct gelu_forward_args *a, enum dtype dtyp
 
 INLINE void gelu_backward_body(const struct gelu_backward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t i = first; i < end; i += VEC_LANES) {
         vec x = load(dtype, a->x, i, end - i), square = vec_mul(x, x), gate = gelu_gate(x, square);
         vec slope = vec_fma(square, vec_set(6 * 0.7978845608f * 0.044715f), vec_set(2 * 0.7978845608f)); /* 2 du/dx */

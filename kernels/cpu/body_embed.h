@@ -2,7 +2,6 @@
 
 INLINE void embed_forward_body(const struct embed_forward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     const int64_t C = a->C;
     for (int64_t n = first; n < end; n++) {
         const void *token = at(dtype, a->wte, a->tokens[n] * C), *position = at(dtype, a->wpe, n % a->T * C);
@@ -16,7 +15,6 @@ INLINE void embed_forward_body(const struct embed_forward_args *a, enum dtype dt
 INLINE void embed_backward_tokens_body(const struct embed_backward_tokens_args *a, enum dtype dtype, int64_t first,
                                        int64_t end, int thread)
 {
-    (void)thread;
     const int64_t C = a->C;
     const uint64_t *order = a->order;
     for (int64_t p = first; p < end; p++) {
@@ -35,7 +33,6 @@ INLINE void embed_backward_tokens_body(const struct embed_backward_tokens_args *
 INLINE void embed_backward_positions_body(const struct embed_backward_positions_args *a, enum dtype dtype, int64_t first,
                                           int64_t end, int thread)
 {
-    (void)thread;
     const int64_t C = a->C;
     for (int64_t t = first; t < end; t++) {
         if (t >= a->T && a->accumulate) return;

@@ -26,6 +26,5 @@ INLINE void loss_row(const struct loss_args *a, enum dtype dtype, int64_t n)
 
 INLINE void loss_body(const struct loss_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t n = first; n < end; n++) loss_row(a, dtype, n);
 }

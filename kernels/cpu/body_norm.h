@@ -25,7 +25,6 @@ INLINE void norm_forward_row(const struct norm_forward_args *a, enum dtype dtype
 
 INLINE void norm_forward_body(const struct norm_forward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t n = first; n < end; n++) norm_forward_row(a, dtype, n);
 }
 
@@ -55,7 +54,6 @@ INLINE void norm_backward_row(const struct norm_backward_args *a, enum dtype dty
 
 INLINE void norm_backward_body(const struct norm_backward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t n = first; n < end; n++) norm_backward_row(a, dtype, n);
 }
 
@@ -79,6 +77,5 @@ INLINE void norm_backward_columns(const struct norm_backward_weights_args *a, en
 INLINE void norm_backward_weights_body(const struct norm_backward_weights_args *a, enum dtype dtype, int64_t first,
                                        int64_t end, int thread)
 {
-    (void)thread;
     for (int64_t c = first; c < end; c += VEC_LANES) norm_backward_columns(a, dtype, c, end - c);
 }

@@ -232,7 +232,6 @@ INLINE void quantize_blocks(const struct quantize_args *a, int bits, enum dtype 
 
 INLINE void quantize_body(const struct quantize_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
-    (void)thread;
     if (a->to == DTYPE_Q8) quantize_blocks(a, 8, dtype, first, end);
     else quantize_blocks(a, 4, dtype, first, end);
 }
@@ -317,7 +316,6 @@ INLINE void dequantize_blocks(const struct dequantize_args *a, int bits, enum dt
 INLINE void dequantize_body(const struct dequantize_args *arguments, enum dtype to, int64_t first, int64_t end, int thread)
 {
     const struct dequantize_args a = *arguments;
-    (void)thread;
     if (a.from == DTYPE_Q8) dequantize_blocks(&a, 8, to, first, end);
     else dequantize_blocks(&a, 4, to, first, end);
 }

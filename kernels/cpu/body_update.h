@@ -105,7 +105,6 @@ INLINE void momentum_step(const struct update_args *a, enum dtype dtype, int64_t
                                      int thread)                                                               \
     {                                                                                                          \
         int64_t i = first;                                                                                     \
-        (void)thread;                                                                                          \
         for (; i + VEC_LANES <= end; i += VEC_LANES) name##_step(a, dtype, i, VEC_LANES);                      \
         if (i < end) name##_step(a, dtype, i, end - i);                                                        \
     }

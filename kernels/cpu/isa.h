@@ -8,11 +8,9 @@
 #include "engine/base/dtype.h"
 #include "kernels/kernels.h"
 
-typedef void isa_body(const void *arguments, int64_t first, int64_t end, int thread);
-
 struct isa {
     const char *name;
-#define BODY(name) isa_body *name;
+#define BODY(name) kernels_body *name;
 #include "kernels/cpu/bodies.def"
 #undef BODY
 };

@@ -1,4 +1,6 @@
 /* All bodies compiled for one instruction set, and its table. Each isa_*.c chooses the set and includes this file. */
+#pragma GCC diagnostic ignored "-Wunused-parameter" /* most bodies need no thread */
+
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/vector.h"
 

@@ -7,7 +7,6 @@
 
 #include "kernels/scratch.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cpu/parallel.h"
 #include "kernels/cpu/product.h"
 
 enum { SUM_BLOCKS_AT_ONCE = 1024 };
@@ -78,21 +77,21 @@ static void cpu_linear_backward_bias(struct kernels *kernels, enum dtype dtype, 
                                      const void *dy, int64_t N, int64_t out)
 {
     const struct column_sums_args a = {dtype, db, accumulate, dy, N, out};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->column_sums, &a, out, GRAIN_COLUMNS);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->column_sums, &a, out, GRAIN_COLUMNS);
 }
 
 static void cpu_norm_forward(struct kernels *kernels, enum dtype dtype, void *y, float *mean, float *rstd,
                              const void *x, const void *w, const void *b, int64_t N, int64_t C)
 {
     const struct norm_forward_args a = {dtype, y, mean, rstd, x, w, b, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_forward, &a, N, 1 + GRAIN_ELEMS / C);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->norm_forward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
 static void cpu_norm_backward(struct kernels *kernels, enum dtype dtype, void *dx, bool add, const void *dy,
                               const void *x, const float *mean, const float *rstd, const void *w, int64_t N, int64_t C)
 {
     const struct norm_backward_args a = {dtype, dx, add, dy, x, mean, rstd, w, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_backward, &a, N, 1 + GRAIN_ELEMS / C);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->norm_backward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
 static void cpu_norm_backward_weights(struct kernels *kernels, enum dtype dtype, void *dw, void *db, bool accumulate,
@@ -100,20 +99,20 @@ static void cpu_norm_backward_weights(struct kernels *kernels, enum dtype dtype,
                                       int64_t C)
 {
     const struct norm_backward_weights_args a = {dtype, dw, db, accumulate, dy, x, mean, rstd, N, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->norm_backward_weights, &a, C, GRAIN_COLUMNS);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->norm_backward_weights, &a, C, GRAIN_COLUMNS);
 }
 
 static void cpu_gelu_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, int64_t n)
 {
     const struct gelu_forward_args a = {dtype, y, x};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_forward, &a, n, GRAIN_ELEMS);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->gelu_forward, &a, n, GRAIN_ELEMS);
 }
 
 static void cpu_gelu_backward(struct kernels *kernels, enum dtype dtype, void *dx, const void *dy, const void *x,
                               int64_t n)
 {
     const struct gelu_backward_args a = {dtype, dx, dy, x};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->gelu_backward, &a, n, GRAIN_ELEMS);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->gelu_backward, &a, n, GRAIN_ELEMS);
 }
 
 static void cpu_norm_backward_both(struct kernels *kernels, enum dtype dtype, void *dx, bool add, void *dw, void *db,
@@ -146,7 +145,7 @@ static void cpu_attention_forward(struct kernels *kernels, enum dtype dtype, voi
                                   const struct attention_shape *shape, void *scratch)
 {
     const struct attention_forward_args a = {dtype, out, lse, qkv, *shape, scratch};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->attention_forward, &a, (int64_t)shape->B * shape->NH, 1);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->attention_forward, &a, (int64_t)shape->B * shape->NH, 1);
 }
 
 static void cpu_attention_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout,
@@ -154,14 +153,14 @@ static void cpu_attention_backward(struct kernels *kernels, enum dtype dtype, vo
                                    const struct attention_shape *shape, void *scratch)
 {
     const struct attention_backward_args a = {dtype, dqkv, dout, out, lse, qkv, *shape, scratch};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->attention_backward, &a, (int64_t)shape->B * shape->NH, 1);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->attention_backward, &a, (int64_t)shape->B * shape->NH, 1);
 }
 
 static void cpu_embed_forward(struct kernels *kernels, enum dtype dtype, void *x, const void *wte, const void *wpe,
                               const int32_t *tokens, int64_t N, int64_t T, int64_t C)
 {
     const struct embed_forward_args a = {dtype, x, wte, wpe, tokens, T, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_forward, &a, N, 1 + GRAIN_ELEMS / C);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->embed_forward, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
 static int by_value(const void *left, const void *right)
@@ -177,28 +176,28 @@ static void cpu_embed_backward_tokens(struct kernels *kernels, enum dtype dtype,
     for (int64_t n = 0; n < N; n++) order[n] = (uint64_t)tokens[n] << 32 | (uint64_t)n;
     qsort(order, (size_t)N, sizeof *order, by_value);
     const struct embed_backward_tokens_args a = {dtype, dwte, dx, order, N, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_backward_tokens, &a, N, 1 + GRAIN_ELEMS / C);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->embed_backward_tokens, &a, N, 1 + GRAIN_ELEMS / C);
 }
 
 static void cpu_embed_backward_positions(struct kernels *kernels, enum dtype dtype, void *dwpe, bool accumulate,
                                          const void *dx, int64_t rows, int64_t N, int64_t T, int64_t C)
 {
     const struct embed_backward_positions_args a = {dtype, dwpe, accumulate, dx, N, T, C};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->embed_backward_positions, &a, rows, 1 + GRAIN_ELEMS / C);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->embed_backward_positions, &a, rows, 1 + GRAIN_ELEMS / C);
 }
 
 static void cpu_loss(struct kernels *kernels, enum dtype dtype, float *losses, void *logits, const int32_t *targets,
                      float gradient_scale, int64_t N, int64_t V, int64_t row)
 {
     const struct loss_args a = {dtype, losses, logits, targets, gradient_scale, V, row};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->loss, &a, N, 1 + GRAIN_ELEMS / V);
 }
 
 static void cpu_update(struct kernels *kernels, enum optimizer optimizer, const struct update_factors *factors,
                        enum dtype dtype, enum dtype to, const struct update_arrays *arrays, int64_t n)
 {
     const struct isa *isa = cpu_of(kernels)->isa;
-    isa_body *const bodies[OPTIMIZERS] = {
+    kernels_body *const bodies[OPTIMIZERS] = {
         [OPTIMIZER_ADAMW] = isa->update_adam, [OPTIMIZER_ADAM] = isa->update_adam,
         [OPTIMIZER_LION] = isa->update_lion,  [OPTIMIZER_ADAGRAD] = isa->update_adagrad,
         [OPTIMIZER_SGD] = isa->update_sgd,    [OPTIMIZER_MOMENTUM] = isa->update_momentum,
@@ -210,7 +209,7 @@ static void cpu_update(struct kernels *kernels, enum optimizer optimizer, const 
                                   arrays->master,
                                   {arrays->state[0], arrays->state[1]},
                                   arrays->parameters};
-    parallel_run(kernels->threads, bodies[optimizer], &a, n, GRAIN_ELEMS);
+    kernels_share_out(kernels->threads, bodies[optimizer], &a, n, GRAIN_ELEMS);
 }
 
 static void cpu_sum_squares_to(struct kernels *kernels, enum dtype dtype, double *sum, const void *x, int64_t n)
@@ -222,7 +221,7 @@ static void cpu_sum_squares_to(struct kernels *kernels, enum dtype dtype, double
         const int64_t blocks = (elems + SUM_BLOCK_ELEMS - 1) / SUM_BLOCK_ELEMS;
         const struct sum_squares_args a = {dtype, (const char *)x + first * dtype_bytes(dtype), elems,
                                            cpu_of(kernels)->sums};
-        parallel_run(kernels->threads, cpu_of(kernels)->isa->sum_squares, &a, blocks, 1);
+        kernels_share_out(kernels->threads, cpu_of(kernels)->isa->sum_squares, &a, blocks, 1);
         for (int64_t b = 0; b < blocks; b++) total += cpu_of(kernels)->sums[b];
     }
     *sum = total;
@@ -232,7 +231,7 @@ static void cpu_add(struct kernels *kernels, enum dtype to, void *y, bool accumu
                     int64_t n)
 {
     const struct cast_args a = {to, from, accumulate, y, x};
-    parallel_run(kernels->threads, cpu_of(kernels)->isa->cast, &a, n, GRAIN_ELEMS);
+    kernels_share_out(kernels->threads, cpu_of(kernels)->isa->cast, &a, n, GRAIN_ELEMS);
 }
 
 /* ---- quantized ---- */
@@ -277,11 +276,6 @@ static void reduce_quantized(enum dtype dtype, enum dtype to, void *destination,
     }
 }
 
-void kernels_share_out(int threads, kernels_body *body, const void *arguments, int64_t count, int64_t grain)
-{
-    parallel_run(threads, body, arguments, count, grain);
-}
-
 void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const void *const *sources, int count,
                     const struct reduce_factors *factors, int64_t elems, bool accumulate)
 {
@@ -318,9 +312,6 @@ static const struct backend cpu_backend = {
     .free = cpu_free,
     .check = cpu_check,
     .native_products = cpu_native_products,
-    .linear_forward = cpu_linear_forward,
-    .linear_backward_input = cpu_linear_backward_input,
-    .linear_backward_weight = cpu_linear_backward_weight,
 #define KERNEL(type, name, parameters, arguments) .name = cpu_##name,
 #include "kernels/kernels.def"
 #undef KERNEL

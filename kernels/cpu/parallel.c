@@ -1,13 +1,13 @@
 /* Uses OpenMP's threads, except under ThreadSanitizer, which cannot see how libgomp synchronises and would report every
  * loop. There each region makes its own threads and joins them, which is slow but which the sanitizer understands. */
-#include "kernels/cpu/parallel.h"
+#include "kernels/kernels.h"
 
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 struct region {
-    isa_body *body;
+    kernels_body *body;
     const void *arguments;
     int64_t count, share;
 };
@@ -57,7 +57,7 @@ static void region_run(const struct region *region, int parts)
 
 #endif
 
-void parallel_run(int threads, isa_body *body, const void *arguments, int64_t count, int64_t grain)
+void kernels_share_out(int threads, kernels_body *body, const void *arguments, int64_t count, int64_t grain)
 {
     const int64_t grains = (count + grain - 1) / grain, share = (grains + threads - 1) / threads;
     if (share == 0) return;
@@ -65,9 +65,4 @@ void parallel_run(int threads, isa_body *body, const void *arguments, int64_t co
     const int parts = (int)((grains + share - 1) / share);
     if (parts == 1) region_part(&region, 0);
     else region_run(&region, parts);
-}
-
-void parallel_limit(int threads)
-{
-    omp_set_num_threads(threads);
 }

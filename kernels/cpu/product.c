@@ -2,11 +2,12 @@
  * operands are converted block by block into fp32 buffers of fixed size and multiplied there. */
 #include "kernels/cpu/product.h"
 
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "kernels/cpu/dnnl_matmul.h"
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/isa.h"
 
 enum { OPERAND_A, OPERAND_B, OPERAND_C, OPERAND_BIAS, OPERAND_RESIDUAL, OPERANDS };
 
@@ -170,7 +171,7 @@ static void widen(int threads, enum dtype dtype, float *y, const void *x, int64_
 {
     const struct widen_args a = {dtype,   y,      (const uint16_t *)x + first_row * stride + first_column,
                                  columns, stride, isa_best()};
-    parallel_run(threads, widen_rows, &a, rows, 16);
+    kernels_share_out(threads, widen_rows, &a, rows, 16);
 }
 
 /* row += n elements of x from element `at` on. */
@@ -230,7 +231,7 @@ static int run_converted(struct converting *buffers, int threads, const struct p
 int products_run(struct products *products, const struct product *product, const struct product_data *data,
                  struct error *err)
 {
-    parallel_limit(products->threads);
+    omp_set_num_threads(products->threads); /* of the calling thread, whose pool oneDNN uses */
     if (products->native[product->dtype]) return run_native(products, product, data, err);
     if (!products->buffers) products->buffers = aligned_alloc(64, sizeof *products->buffers);
     if (!products->buffers) return error_set(err, STATUS_RUN, "no memory to convert matrices");
@@ -257,7 +258,7 @@ int products_create(struct products **out, int threads, bool native, struct erro
     struct products *products = calloc(1, sizeof *products);
     if (!products) return error_set(err, STATUS_RUN, "no memory for the matrix products");
     products->threads = threads;
-    parallel_limit(threads);
+    omp_set_num_threads(threads);
     if (dnnl_engine_create(&products->engine, dnnl_cpu, 0) ||
         dnnl_stream_create(&products->stream, products->engine, dnnl_stream_default_flags)) {
         products_free(products);

@@ -17,20 +17,11 @@ void device_build_text(char *text, size_t room)
     snprintf(text, room, "no CUDA");
 }
 
-int device_count(void)
-{
-    return 0;
-}
-
+ANSWERS(int, 0, device_count, void)
 ABSENT(device_open, struct device **out, int ordinal, struct error *err)
 NOTHING(device_close, struct device *device)
 ABSENT(device_share, struct device *const *devices, int count, struct error *err)
-
-const struct device_info *device_info(const struct device *device)
-{
-    return 0;
-}
-
+ANSWERS(const struct device_info *, 0, device_info, const struct device *device)
 ABSENT(device_free_bytes, struct device *device, uint64_t *free_bytes, struct error *err)
 ABSENT(device_outside_bytes, struct device *device, uint64_t *bytes, uint64_t *free_bytes, struct error *err)
 ABSENT(device_look, int ordinal, struct device_info *info, uint64_t *free_bytes, struct error *err)
@@ -59,32 +50,14 @@ ABSENT(device_copy, struct device_stream *stream, void *to, const void *from, ui
 ABSENT(device_set, struct device_stream *stream, void *to, int byte, uint64_t bytes, struct error *err)
 ABSENT(kernels_create_cuda, struct kernels **out, struct device *device, struct device_stream *stream,
        struct error *err)
-
-bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end)
-{
-    return false;
-}
-
-bool kernels_cuda_groups(struct kernels *kernels, bool wanted)
-{
-    return false;
-}
-
+ANSWERS(bool, false, device_range_piece, const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end)
+ANSWERS(bool, false, kernels_cuda_groups, struct kernels *kernels, bool wanted)
 NOTHING(kernels_cuda_fuse_gelu, struct kernels *kernels, bool wanted)
-
-bool kernels_cuda_gelu_refused(const struct kernels *kernels, struct error *why)
-{
-    return false;
-}
-
+ANSWERS(bool, false, kernels_cuda_gelu_refused, const struct kernels *kernels, struct error *why)
 ABSENT(device_reduce, struct device_stream *stream, enum dtype dtype, enum dtype to, void *destination,
        const void *const *sources, int count, const struct reduce_factors *factors, int64_t elems, bool accumulate,
        struct error *err)
-
-struct sensors *sensors_open(const struct device *device)
-{
-    return NULL;
-}
+ANSWERS(struct sensors *, NULL, sensors_open, const struct device *device)
 
 struct sensor_reading sensors_read(const struct sensors *sensors)
 {
@@ -92,12 +65,7 @@ struct sensor_reading sensors_read(const struct sensors *sensors)
 }
 
 NOTHING(sensors_close, struct sensors *sensors)
-
-bool profiler_listens(void)
-{
-    return false;
-}
-
+ANSWERS(bool, false, profiler_listens, void)
 NOTHING(profiler_begin, const char *name)
 NOTHING(profiler_end, void)
 
@@ -105,8 +73,5 @@ ABSENT(cuda_products_create, struct products **out, struct device_stream *stream
 NOTHING(cuda_products_free, struct products *products)
 ABSENT(cuda_products_run, struct products *products, const struct product *product, const struct product_data *data,
        struct error *err)
-
-bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data)
-{
-    return false;
-}
+ANSWERS(bool, false, cuda_products_can, struct products *products, const struct product *product,
+        const struct product_data *data)

@@ -14,9 +14,9 @@ void device_build_text(char *text, size_t room)
              WGMMA_BUILT ? "wgmma" : "no wgmma");
 }
 
-static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
-                               const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
-                               struct error *err)
+int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w,
+                        const void *bias, const void *residual, int64_t N, int64_t out, int64_t in, int64_t row,
+                        struct error *err)
 {
     const int64_t whole = cuda_whole_columns(dtype, out, row);
     struct product product = product_of(dtype, N, whole, in);
@@ -33,9 +33,8 @@ static int cuda_linear_forward(struct kernels *kernels, enum dtype dtype, void *
     return status;
 }
 
-static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate,
-                                      const void *dy, const void *w, int64_t N, int64_t out, int64_t in, int64_t row,
-                                      struct error *err)
+int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy,
+                               const void *w, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err)
 {
     const int64_t whole = cuda_whole_columns(dtype, out, row);
     if (whole < out)
@@ -48,9 +47,8 @@ static int cuda_linear_backward_input(struct kernels *kernels, enum dtype dtype,
     return cuda_products_run(cuda_of(kernels)->products, &product, &data, err);
 }
 
-static int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate,
-                                       const void *dy, const void *x, int64_t N, int64_t out, int64_t in, int64_t row,
-                                       struct error *err)
+int cuda_linear_backward_weight(struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy,
+                                const void *x, int64_t N, int64_t out, int64_t in, int64_t row, struct error *err)
 {
     const int64_t whole = cuda_whole_columns(dtype, out, row);
     if (whole < out)
@@ -148,9 +146,6 @@ static const struct backend *cuda_backend(void)
         cuda_free,
         cuda_native_products,
         cuda_check,
-        cuda_linear_forward,
-        cuda_linear_backward_input,
-        cuda_linear_backward_weight,
 #define KERNEL(type, name, parameters, arguments) cuda_##name,
 #include "kernels/kernels.def"
 #undef KERNEL
@@ -170,7 +165,7 @@ static int memory_take(struct cuda *cuda, struct error *err)
 {
     cudaError_t error = cudaMalloc(&cuda->partials, PARTIALS_BYTES);
     if (error == cudaSuccess) error = cudaMalloc((void **)&cuda->sum, sizeof *cuda->sum);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "the kernels' own memory", error);
+    return cuda_result(err, "the kernels' own memory", error);
 }
 
 int kernels_create_cuda(struct kernels **out, struct device *device, struct device_stream *stream, struct error *err)

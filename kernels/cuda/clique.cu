@@ -210,8 +210,8 @@ static int communicator_init(struct communicator *c, int rank, struct error *err
     config.blocking = 0;
     if (clique_is_broken(c->clique)) return given_up(c, err);
     memcpy(&id, &c->clique->id, sizeof id);
-    const cudaError_t error = cudaMalloc((void **)&c->met, (size_t)c->clique->ranks);
-    if (error != cudaSuccess) return cuda_failed(err, "making room for meetings", error);
+    int status = cuda_result(err, "making room for meetings", cudaMalloc((void **)&c->met, (size_t)c->clique->ranks));
+    if (status) return status;
     const ncclResult_t result =
         c->clique->nccl.ncclCommInitRankConfig(&c->handle, c->clique->ranks, id, rank, &config);
     return communicator_settle(c, "joining the ranks", result, err);

@@ -35,8 +35,8 @@ int device_count(void)
 static int info_read(struct device *device, struct error *err)
 {
     cudaDeviceProp prop;
-    const cudaError_t error = cudaGetDeviceProperties(&prop, device->ordinal);
-    if (error != cudaSuccess) return cuda_failed(err, "asking what the GPU is", error);
+    int status = cuda_result(err, "asking what the GPU is", cudaGetDeviceProperties(&prop, device->ordinal));
+    if (status) return status;
     struct device_info *info = &device->info;
     snprintf(info->name, sizeof info->name, "%.63s", prop.name);
     if (cudaDeviceGetPCIBusId(info->bus, sizeof info->bus, device->ordinal) != cudaSuccess) cudaGetLastError();
@@ -103,8 +103,9 @@ void device_close(struct device *device)
 static int device_reach(struct device *device, const struct device *other, struct error *err)
 {
     int can = 0;
-    const cudaError_t error = cudaDeviceCanAccessPeer(&can, other->ordinal, device->ordinal);
-    if (error != cudaSuccess) return cuda_failed(err, "asking what GPUs can reach", error);
+    int status =
+        cuda_result(err, "asking what GPUs can reach", cudaDeviceCanAccessPeer(&can, other->ordinal, device->ordinal));
+    if (status) return status;
     if (!can)
         return error_set(err, STATUS_RUN, "GPU %d cannot reach the memory of GPU %d", other->ordinal, device->ordinal);
     device->reached_by[device->reached_by_count++] = other->ordinal;
@@ -129,11 +130,9 @@ int device_free_bytes(struct device *device, uint64_t *free_bytes, struct error 
 {
     size_t left, total;
     int status = device_use(device, err);
-    if (status) return status;
-    const cudaError_t error = cudaMemGetInfo(&left, &total);
-    if (error != cudaSuccess) return cuda_failed(err, "asking for the GPU's free memory", error);
-    *free_bytes = left;
-    return STATUS_OK;
+    if (!status) status = cuda_result(err, "asking for the GPU's free memory", cudaMemGetInfo(&left, &total));
+    if (!status) *free_bytes = left;
+    return status;
 }
 
 /* Pages that another rank commits during the query would be counted twice or not at all, so the query is then repeated. */
@@ -145,8 +144,7 @@ int device_outside_bytes(struct device *device, uint64_t *bytes, uint64_t *free_
     int status = device_use(device, err);
     for (int attempt = 0; attempt < ATTEMPTS && !status; attempt++) {
         const uint64_t before = __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
-        const cudaError_t error = cudaMemGetInfo(&left, &total);
-        if (error != cudaSuccess) status = cuda_failed(err, "asking for the GPU's free memory", error);
+        status = cuda_result(err, "asking for the GPU's free memory", cudaMemGetInfo(&left, &total));
         committed = __atomic_load_n(&device->committed_bytes, __ATOMIC_RELAXED);
         if (committed == before) break;
     }
@@ -200,13 +198,10 @@ int device_stream_create(struct device_stream **out, struct device *device, cons
     stream->device = device;
     stream->last = "nothing";
     snprintf(stream->name, sizeof stream->name, "%s", name);
-    const cudaError_t error = cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking);
-    if (error != cudaSuccess) {
-        free(stream);
-        return cuda_failed(err, "making a stream", error);
-    }
-    *out = stream;
-    return STATUS_OK;
+    status = cuda_result(err, "making a stream", cudaStreamCreateWithFlags(&stream->handle, cudaStreamNonBlocking));
+    if (status) free(stream);
+    else *out = stream;
+    return status;
 }
 
 void device_stream_destroy(struct device_stream *stream)
@@ -252,16 +247,12 @@ int device_set(struct device_stream *stream, void *to, int byte, uint64_t bytes,
 int device_pin(struct device *device, void *host, uint64_t bytes, struct error *err)
 {
     int status = device_use(device, err);
-    if (status) return status;
-    const cudaError_t error = cudaHostRegister(host, bytes, cudaHostRegisterDefault);
-    if (error == cudaSuccess) return STATUS_OK;
-    return cuda_failed(err, "pinning host memory", error);
+    return status ? status
+                  : cuda_result(err, "pinning host memory", cudaHostRegister(host, bytes, cudaHostRegisterDefault));
 }
 
 int device_unpin(struct device *device, void *host, struct error *err)
 {
     int status = device_use(device, err);
-    if (status) return status;
-    const cudaError_t error = cudaHostUnregister(host);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "unpinning host memory", error);
+    return status ? status : cuda_result(err, "unpinning host memory", cudaHostUnregister(host));
 }

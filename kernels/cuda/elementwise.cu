@@ -110,6 +110,7 @@ template <class To, class From> struct reduce_operation {
 
     template <int W> __device__ void run(int64_t i) const
     {
+        const bool adds = accumulate; /* a copy, which no store can change in between */
         float sum[W], x[W];
         contribution<W>(sum, 0, i);
         for (int s = 1; s < count; s++) {
@@ -117,12 +118,12 @@ template <class To, class From> struct reduce_operation {
 #pragma unroll
             for (int j = 0; j < W; j++) sum[j] = __fadd_rn(sum[j], x[j]);
         }
-        if (accumulate) load<W>(x, destination, i);
+        if (adds) load<W>(x, destination, i);
 #pragma unroll
         for (int j = 0; j < W; j++) {
             sum[j] = __fmul_rn(sum[j], after);
             if (through) sum[j] = rounded<From>(sum[j]);
-            if (accumulate) sum[j] = __fadd_rn(x[j], sum[j]);
+            if (adds) sum[j] = __fadd_rn(x[j], sum[j]);
         }
         store<W>(destination, i, sum);
     }

@@ -25,8 +25,9 @@ static const uint64_t BASE_LASTS_NS = 4000000000u, FIRST_BASE_LASTS_NS = 1600000
 static const double DRIFT_MOST = 100e-6; /* of two crystals, when nothing better is known */
 enum { BASE_TRIES = 5, RESOLUTION_NS = 500 /* of an event's time, as CUDA documents it */ };
 
-static int event_failed(const struct device_event *event, const char *what, cudaError_t error, struct error *err)
+static int event_result(const struct device_event *event, const char *what, cudaError_t error, struct error *err)
 {
+    if (error == cudaSuccess) return STATUS_OK;
     cudaGetLastError();
     return error_set(err, STATUS_RUN, "GPU %d, %s: CUDA says \"%s\"", event->device->ordinal, what,
                      cudaGetErrorString(error));
@@ -39,13 +40,10 @@ int device_event_create(struct device_event **out, struct device *device, struct
     struct device_event *event = (struct device_event *)calloc(1, sizeof *event);
     if (!event) return error_set(err, STATUS_RUN, "no memory for an event");
     event->device = device;
-    const cudaError_t error = cudaEventCreateWithFlags(&event->handle, cudaEventBlockingSync);
-    if (error != cudaSuccess) {
-        free(event);
-        return cuda_failed(err, "making an event", error);
-    }
-    *out = event;
-    return STATUS_OK;
+    status = cuda_result(err, "making an event", cudaEventCreateWithFlags(&event->handle, cudaEventBlockingSync));
+    if (status) free(event);
+    else *out = event;
+    return status;
 }
 
 void device_event_destroy(struct device_event *event)
@@ -80,16 +78,15 @@ int device_stream_await(struct device_stream *stream, const struct device_event 
 int device_event_query(struct device_event *event, bool *happened, struct error *err)
 {
     const cudaError_t error = cudaEventQuery(event->handle);
-    if (error != cudaSuccess && error != cudaErrorNotReady) return event_failed(event, "looking at an event", error, err);
-    if (error == cudaErrorNotReady) cudaGetLastError();
     *happened = error == cudaSuccess;
+    if (error != cudaErrorNotReady) return event_result(event, "looking at an event", error, err);
+    cudaGetLastError();
     return STATUS_OK;
 }
 
 int device_event_wait(struct device_event *event, struct error *err)
 {
-    const cudaError_t error = cudaEventSynchronize(event->handle);
-    return error == cudaSuccess ? STATUS_OK : event_failed(event, "waiting for an event", error, err);
+    return event_result(event, "waiting for an event", cudaEventSynchronize(event->handle), err);
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------------- */
@@ -151,7 +148,7 @@ int clock_begin(struct device *device, struct error *err)
     for (int i = 0; i < 2 && error == cudaSuccess; i++) error = cudaEventCreateWithFlags(&device->base[i].event, 0);
     for (int i = 0; i < 2 && error == cudaSuccess; i++) error = base_renew(device);
     if (error == cudaSuccess) error = rate_measure(device);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "measuring the GPU's clock", error);
+    return cuda_result(err, "measuring the GPU's clock", error);
 }
 
 /* The event's time, counted from the nearer base. */
@@ -191,17 +188,17 @@ int device_event_time(struct device_event *event, uint64_t *at_ns, uint64_t *err
         cudaGetLastError();
         return error_set(err, STATUS_RUN, "an event that has not happened has no time yet");
     }
-    return error == cudaSuccess ? STATUS_OK : event_failed(event, "reading the time of an event", error, err);
+    return event_result(event, "reading the time of an event", error, err);
 }
 
 int device_event_between(const struct device_event *first, const struct device_event *last, uint64_t *ns,
                          struct error *err)
 {
-    float milliseconds;
+    float milliseconds = 0;
     int status = device_use(first->device, err);
-    if (status) return status;
-    const cudaError_t error = cudaEventElapsedTime(&milliseconds, first->handle, last->handle);
-    if (error != cudaSuccess) return event_failed(first, "reading the time between two events", error, err);
-    *ns = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
-    return STATUS_OK;
+    if (!status)
+        status = event_result(first, "reading the time between two events",
+                              cudaEventElapsedTime(&milliseconds, first->handle, last->handle), err);
+    if (!status) *ns = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    return status;
 }

@@ -321,8 +321,9 @@ int cuda_products_create(struct products **out, struct device_stream *stream, st
     if (!status) status = library_open(&products->library, err);
     if (!status && products->library.cublasLtCreate(&products->handle))
         status = error_set(err, STATUS_RUN, "cuBLASLt cannot be started on GPU %d", stream->device->ordinal);
-    const cudaError_t error = status ? cudaSuccess : cudaMalloc(&products->workspace, WORKSPACE_BYTES);
-    if (error != cudaSuccess) status = cuda_failed(err, "the workspace of matrix products", error);
+    if (!status)
+        status =
+            cuda_result(err, "the workspace of matrix products", cudaMalloc(&products->workspace, WORKSPACE_BYTES));
     if (status) {
         cuda_products_free(products);
         return status;

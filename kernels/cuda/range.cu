@@ -61,8 +61,8 @@ static int driver_find(struct driver *driver, struct error *err)
 #undef X
     for (const struct driver_names &call : names) {
         void *at = NULL;
-        const cudaError_t error = driver_call(call.name, &at);
-        if (error != cudaSuccess) return cuda_failed(err, call.name, error);
+        int status = cuda_result(err, call.name, driver_call(call.name, &at));
+        if (status) return status;
         memcpy((char *)driver + call.offset, &at, sizeof at);
     }
     return STATUS_OK;
@@ -85,9 +85,8 @@ int range_granularity(struct device *device, struct error *err)
     const CUmemAllocationProp prop = page_of(device);
     size_t granularity = 0;
     int status = driver_find(&driver, err);
+    if (!status) status = cuda_result(err, "starting the GPU", cudaFree(NULL)); /* the driver's calls need a context */
     if (status) return status;
-    const cudaError_t begun = cudaFree(NULL); /* makes the context, which the driver's calls need */
-    if (begun != cudaSuccess) return cuda_failed(err, "starting the GPU", begun);
     const CUresult result = driver.cuMemGetAllocationGranularity(&granularity, &prop, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
     if (result != CUDA_SUCCESS)
         return error_set(err, STATUS_RUN, "the GPU has no virtual memory management (driver error %d)", (int)result);

@@ -41,9 +41,10 @@ struct device_stream {
     struct error failure; /* the first; status 0: none */
 };
 
-/* Sets the error of a failed CUDA call, "what: the runtime's message"; returns STATUS_RUN. */
-static inline int cuda_failed(struct error *err, const char *what, cudaError_t error)
+/* The status of a CUDA call. If it failed, sets the error, "what: the runtime's message". */
+static inline int cuda_result(struct error *err, const char *what, cudaError_t error)
 {
+    if (error == cudaSuccess) return STATUS_OK;
     cudaGetLastError(); /* or the next launch would find it */
     return error_set(err, STATUS_RUN, "%s: CUDA says \"%s\"", what, cudaGetErrorString(error));
 }
@@ -57,8 +58,7 @@ int clock_begin(struct device *device, struct error *err);       /* of event.cu 
 /* Makes the device current on the calling thread. */
 static inline int device_use(const struct device *device, struct error *err)
 {
-    const cudaError_t error = cudaSetDevice(device->ordinal);
-    return error == cudaSuccess ? STATUS_OK : cuda_failed(err, "choosing the GPU", error);
+    return cuda_result(err, "choosing the GPU", cudaSetDevice(device->ordinal));
 }
 
 template <class T> struct as_given {

@@ -59,43 +59,43 @@ RUN(run_copy)
 RUN(run_linear)
 {
     struct error err;
-    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], at[3], NULL, N, b->out, b->in, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], at[3], NULL, N, b->out, b->in, b->out, &err), &err);
 }
 RUN(run_linear_residual)
 {
     struct error err;
-    must(kernels_linear_forward(K, BF, at[1], at[0], at[2], at[3], at[5], N, b->out, b->in, &err), &err);
+    must(kernels_linear_forward(K, BF, at[1], at[0], at[2], at[3], at[5], N, b->out, b->in, b->out, &err), &err);
 }
 RUN(run_linear_input)
 {
     struct error err;
-    must(kernels_linear_backward_input(K, BF, at[1], false, at[0], at[2], N, b->out, b->in, &err), &err);
+    must(kernels_linear_backward_input(K, BF, at[1], false, at[0], at[2], N, b->out, b->in, b->out, &err), &err);
 }
 RUN(run_linear_weight)
 {
     struct error err;
-    must(kernels_linear_backward_weight(K, BF, at[2], false, at[0], at[1], N, b->out, b->in, &err), &err);
+    must(kernels_linear_backward_weight(K, BF, at[2], false, at[0], at[1], N, b->out, b->in, b->out, &err), &err);
 }
 /* The engine's rows of logits, which are wider than the vocabulary; then dense ones, to see what that is worth. */
 RUN(run_head)
 {
     struct error err;
-    must(kernels_logits_forward(K, BF, at[0], at[1], at[2], N, b->V, b->C, b->row, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, N, b->V, b->C, b->row, &err), &err);
 }
 RUN(run_head_dense)
 {
     struct error err;
-    must(kernels_logits_forward(K, BF, at[0], at[1], at[2], N, b->V, b->C, b->V, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, N, b->V, b->C, b->V, &err), &err);
 }
 RUN(run_head_input)
 {
     struct error err;
-    must(kernels_logits_backward_input(K, BF, at[1], at[0], at[2], N, b->V, b->C, b->row, &err), &err);
+    must(kernels_linear_backward_input(K, BF, at[1], false, at[0], at[2], N, b->V, b->C, b->row, &err), &err);
 }
 RUN(run_head_weight)
 {
     struct error err;
-    must(kernels_logits_backward_weight(K, BF, at[2], false, at[0], at[1], N, b->V, b->C, b->row, &err), &err);
+    must(kernels_linear_backward_weight(K, BF, at[2], false, at[0], at[1], N, b->V, b->C, b->row, &err), &err);
 }
 /* GELU as part of a product, and beside it. */
 RUN(run_fc_gelu)
@@ -106,7 +106,7 @@ RUN(run_fc_gelu)
 RUN(run_fc_then_gelu)
 {
     struct error err;
-    must(kernels_linear_forward(K, BF, at[4], at[1], at[2], at[3], NULL, N, 4 * b->C, b->C, &err), &err);
+    must(kernels_linear_forward(K, BF, at[4], at[1], at[2], at[3], NULL, N, 4 * b->C, b->C, 4 * b->C, &err), &err);
     kernels_gelu_forward(K, BF, at[0], at[4], N * 4 * b->C);
 }
 RUN(run_proj_gelu)
@@ -117,20 +117,20 @@ RUN(run_proj_gelu)
 RUN(run_proj_then_gelu)
 {
     struct error err;
-    must(kernels_linear_backward_input(K, BF, at[0], false, at[1], at[2], N, b->C, 4 * b->C, &err), &err);
+    must(kernels_linear_backward_input(K, BF, at[0], false, at[1], at[2], N, b->C, 4 * b->C, b->C, &err), &err);
     kernels_gelu_backward(K, BF, at[0], at[0], at[4], N * 4 * b->C);
 }
 RUN(run_square)
 {
     struct error err;
-    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, 8192, 8192, 8192, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[2], NULL, NULL, 8192, 8192, 8192, 8192, &err), &err);
 }
 /* Means in fp32 as a weight: what this bench once did, and what its check must see. */
 RUN(run_broken)
 {
     struct error err;
     must(device_set(b->gpu.gpu.stream, at[FLOATS], 0xff, 4096, &err), &err);
-    must(kernels_linear_forward(K, BF, at[0], at[1], at[FLOATS], at[3], NULL, N, b->out, b->in, &err), &err);
+    must(kernels_linear_forward(K, BF, at[0], at[1], at[FLOATS], at[3], NULL, N, b->out, b->in, b->out, &err), &err);
 }
 RUN(run_bias)
 {

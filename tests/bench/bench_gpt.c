@@ -126,9 +126,9 @@ static void linear_products(struct fixture *f, const void *w, void *dw, void *x,
 {
     const int64_t N = (int64_t)f->gpt.B * f->gpt.T;
     const enum dtype dtype = f->model.dtype;
-    if (kernels_linear_forward(f->kernels, dtype, y, x, w, NULL, NULL, N, out, in, NULL) ||
-        kernels_linear_backward_weight(f->kernels, dtype, dw, false, y, x, N, out, in, NULL) ||
-        kernels_linear_backward_input(f->kernels, dtype, x, false, y, w, N, out, in, NULL))
+    if (kernels_linear_forward(f->kernels, dtype, y, x, w, NULL, NULL, N, out, in, out, NULL) ||
+        kernels_linear_backward_weight(f->kernels, dtype, dw, false, y, x, N, out, in, out, NULL) ||
+        kernels_linear_backward_input(f->kernels, dtype, x, false, y, w, N, out, in, out, NULL))
         abort();
 }
 

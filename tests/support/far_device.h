@@ -214,18 +214,6 @@ static inline void far_end(struct kernels **inner)
         return kernels->backend->name arguments;                                             \
     }
 #include "kernels/kernels.def"
-KERNEL(int, linear_forward,
-       (struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, const void *bias, const void *residual,
-        int64_t N, int64_t out, int64_t in, int64_t row, struct error *err),
-       (kernels, dtype, y, x, w, bias, residual, N, out, in, row, err))
-KERNEL(int, linear_backward_input,
-       (struct kernels *kernels, enum dtype dtype, void *dx, bool accumulate, const void *dy, const void *w, int64_t N, int64_t out,
-        int64_t in, int64_t row, struct error *err),
-       (kernels, dtype, dx, accumulate, dy, w, N, out, in, row, err))
-KERNEL(int, linear_backward_weight,
-       (struct kernels *kernels, enum dtype dtype, void *dw, bool accumulate, const void *dy, const void *x, int64_t N, int64_t out,
-        int64_t in, int64_t row, struct error *err),
-       (kernels, dtype, dw, accumulate, dy, x, N, out, in, row, err))
 #undef KERNEL
 
 static inline void far_free(struct kernels *kernels)
@@ -245,8 +233,9 @@ static inline int far_check(struct kernels *kernels, struct error *err)
 }
 
 static const struct backend far_backend = {
-    .free = far_free, .native_products = far_native_products, .check = far_check, .linear_forward = far_linear_forward,
-    .linear_backward_input = far_linear_backward_input, .linear_backward_weight = far_linear_backward_weight,
+    .free = far_free,
+    .native_products = far_native_products,
+    .check = far_check,
 #define KERNEL(type, name, parameters, arguments) .name = far_##name,
 #include "kernels/kernels.def"
 #undef KERNEL

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/parallel.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/cpu/product.h"
 
 struct products { int threads; };

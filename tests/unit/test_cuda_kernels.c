@@ -107,37 +107,38 @@ static int64_t columns_of(enum size size, const struct shape *s)
 RUN(run_linear)
 {
     struct error err;
-    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], at[3], at[4], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], at[3], at[4], N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_plain)
 {
     struct error err;
-    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, NULL, N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, NULL, N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_input)
 {
     struct error err;
-    checked(kernels_linear_backward_input(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_backward_input(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_added_to)
 {
     struct error err;
-    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, at[0], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, at[0], N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_input_added)
 {
     struct error err;
-    checked(kernels_linear_backward_input(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_backward_input(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_weight)
 {
     struct error err;
-    checked(kernels_linear_backward_weight(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_backward_weight(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->O, s->C, s->O, &err),
+            &err);
 }
 RUN(run_linear_weight_added)
 {
     struct error err;
-    checked(kernels_linear_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, &err), &err);
+    checked(kernels_linear_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->O, s->C, s->O, &err), &err);
 }
 RUN(run_linear_gelu)
 {
@@ -254,17 +255,19 @@ RUN(run_loss_apart)
 RUN(run_logits)
 {
     struct error err;
-    checked(kernels_logits_forward(k, dtype, at[0], at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err), &err);
+    checked(kernels_linear_forward(k, dtype, at[0], at[1], at[2], NULL, NULL, N_OF(s), s->V, s->C, row_of(s), &err),
+            &err);
 }
 RUN(run_logits_input)
 {
     struct error err;
-    checked(kernels_logits_backward_input(k, dtype, at[0], at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err), &err);
+    checked(kernels_linear_backward_input(k, dtype, at[0], false, at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err),
+            &err);
 }
 RUN(run_logits_weight)
 {
     struct error err;
-    checked(kernels_logits_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err),
+    checked(kernels_linear_backward_weight(k, dtype, at[0], true, at[1], at[2], N_OF(s), s->V, s->C, row_of(s), &err),
             &err);
 }
 RUN(run_cast)
