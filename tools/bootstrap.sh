@@ -7,6 +7,7 @@ set -u
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { pkg-config --exists "$1" 2>/dev/null; }
 has_header() { [ -e "/usr/include/$1" ] || echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
+has_openmp() { echo '#include <omp.h>' | $CC -x c -fopenmp -fsyntax-only - 2>/dev/null; }
 has_compiler() { echo '#include <stdio.h>' | cc -x c -fsyntax-only - 2>/dev/null; }
 
 # What is looked for, how, and the Debian package that has it.
@@ -26,6 +27,7 @@ pieces() {
 	has_header cmocka.h libcmocka-dev tests
 	has_command tmux tmux screen tests
 	END
+    case ${CC:-} in *clang*) echo has_openmp clang libomp-dev threads of clang ;; esac # gcc brings its own
 }
 
 missing() {
