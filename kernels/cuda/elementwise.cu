@@ -110,20 +110,19 @@ template <class To, class From> struct reduce_operation {
 
     template <int W> __device__ void run(int64_t i) const
     {
-        const bool adds = accumulate; /* a copy, which no store can change in between */
-        float sum[W], x[W];
+        float sum[W], x[W] = {};
         contribution<W>(sum, 0, i);
         for (int s = 1; s < count; s++) {
             contribution<W>(x, s, i);
 #pragma unroll
             for (int j = 0; j < W; j++) sum[j] = __fadd_rn(sum[j], x[j]);
         }
-        if (adds) load<W>(x, destination, i);
+        if (accumulate) load<W>(x, destination, i);
 #pragma unroll
         for (int j = 0; j < W; j++) {
             sum[j] = __fmul_rn(sum[j], after);
             if (through) sum[j] = rounded<From>(sum[j]);
-            if (adds) sum[j] = __fadd_rn(x[j], sum[j]);
+            if (accumulate) sum[j] = __fadd_rn(x[j], sum[j]);
         }
         store<W>(destination, i, sum);
     }

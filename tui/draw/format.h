@@ -11,6 +11,7 @@ enum units { UNITS_GB, UNITS_GIB, UNITS_BYTES, UNITS }; /* 10^9, 2^30, plain */
 /* A text that a function returns. The pointer f().text is valid until the end of its statement; a caller that needs it for longer keeps the
  * struct. */
 struct text { char text[160]; };
+#define NO_TEXT ((struct text){""})
 struct text text_of(const char *format, ...) __attribute__((format(printf, 1, 2))); /* cut to fit */
 void text_add(struct text *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -35,10 +35,10 @@ static int draw_request(struct canvas canvas, int y, const struct scene *scene)
 {
     const struct run_shortage *shortage = &scene->model->shortage;
     char said[400], text[600];
-    const struct text where = text_of(shortage->rank == RUN_UNKNOWN ? ""
-                                      : shortage->op[0]             ? " (rank %d, at %s)"
-                                                                    : " (rank %d)",
-                                      shortage->rank, shortage->op);
+    struct text where = NO_TEXT;
+    if (shortage->rank != RUN_UNKNOWN && shortage->op[0])
+        where = text_of(" (rank %d, at %s)", shortage->rank, shortage->op);
+    else if (shortage->rank != RUN_UNKNOWN) where = text_of(" (rank %d)", shortage->rank);
     run_shortage_text(said, sizeof said, shortage, format_writer(scene->state->units));
     snprintf(text, sizeof text, "Step %u stopped%s: %s.", shortage->step, where.text, said);
     return y + draw_paragraph(canvas_part(canvas, 1, y, canvas.at.columns - 2, 4), 0, STYLE_TEXT, text);

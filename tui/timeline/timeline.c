@@ -103,7 +103,7 @@ static void draw_pane_title(struct canvas canvas, const struct scene *scene, int
 {
     const struct history_step *step = timeline_step(scene);
     const bool stands = step && timeline_stands(scene, step);
-    const struct text more = text_of(hidden > 0 ? " %d more rank%s: T " : "", hidden, plural(hidden));
+    const struct text more = hidden > 0 ? text_of(" %d more rank%s: T ", hidden, plural(hidden)) : NO_TEXT;
     struct text title = text_of(!step    ? "timeline"
                                 : stands ? "step %u by operations, rank %d"
                                          : "step %u, rank %d: ",

@@ -30,7 +30,7 @@ static void draw_bracket(struct canvas canvas, int x, int end, const struct brac
 /* "stage 2 · "; "": not known. */
 static struct text stage_text(int stage)
 {
-    return text_of(stage == RUN_UNKNOWN ? "" : "stage %d · ", stage);
+    return stage == RUN_UNKNOWN ? NO_TEXT : text_of("stage %d · ", stage);
 }
 
 static struct bracket step_names(const struct history_step *step)

@@ -75,7 +75,7 @@ void board_figures(struct canvas canvas, int y, const struct board *board)
         all_passing += bytes;
     }
     const struct text together =
-        text_of(all_passing ? " + %s %.2f" : "", letters.text, (double)all_passing / parameters);
+        all_passing ? text_of(" + %s %.2f", letters.text, (double)all_passing / parameters) : NO_TEXT;
     const struct text brief = text_of(" (%s)", formula.text);
     const struct text whole =
         text_of(strchr(formula.text, '/') ? " (%s ranks = %.2f)" : " (%s)", formula.text, planned);

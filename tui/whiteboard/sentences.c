@@ -210,7 +210,7 @@ static struct text word_text(const char *word, const struct subject *of)
     if (!strcmp(word, "goes")) return goes_text(of);
     if (!strcmp(word, "beside")) return beside_text(of);
     if (!strcmp(word, "saves"))
-        return text_of(saved > 0 ? " and saves %s of activations for backward" : "", bytes_text(of, saved).text);
+        return saved > 0 ? text_of(" and saves %s of activations for backward", bytes_text(of, saved).text) : NO_TEXT;
     if (!strcmp(word, "released")) return released_text(of);
     if (!strcmp(word, "ahead")) said = op->prefetch ? " ahead" : "";
     else if (!strcmp(word, "shards"))

@@ -177,10 +177,7 @@ static void draw_heading(struct canvas canvas, const struct board *board)
     const int more = board->group[0].count == 1 && board->ranks > 1 && board->group[1].count > 1
                          ? 0
                          : board->scene->model->ranks - board->ranks;
-    const struct text left = text_of(more > 1   ? " %d more ranks "
-                                     : more > 0 ? " %d more rank "
-                                                : "",
-                                     more),
+    const struct text left = more > 0 ? text_of(" %d more rank%s ", more, plural((uint64_t)more)) : NO_TEXT,
                       whole = text_of("%s a tile: %d bytes a parameter ", left.text,
                                       board->width[0] + board->width[1] + board->width[2]);
     const int room = canvas.at.columns - x - 2;
