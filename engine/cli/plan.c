@@ -2,6 +2,7 @@
  * answers it. */
 #include <limits.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -239,15 +240,20 @@ static int plan_sweep(const struct cli *cli, struct error *err)
 
 /* ---- the other questions ---- */
 
-enum { LONG_STEP = 4000 }; /* layers x micro-steps: hundreds of such steps are planned in some ten seconds */
+enum { NOTE_AFTER_S = 3 };
 
-static void note_long_search(const struct config *config)
+/* For a search over hundreds of setups whose steps have very many operations. */
+static void note_long_search(int signal)
 {
-    const int64_t blocks = (int64_t)config->model.layers * config->mlp_tiles * config->accumulation_steps;
-    char text[32];
-    if (blocks > LONG_STEP)
-        fprintf(stderr, "zerolab: note: layers x tiles x micro-steps are %s, and hundreds of setups are planned: "
-                        "this may take minutes\n", grouped(text, blocks));
+    static const char note[] = "zerolab: note: hundreds of setups are planned, of many operations each; this may take minutes\n";
+    (void)signal;
+    if (write(STDERR_FILENO, note, sizeof note - 1) < 0) return; /* nobody reads it */
+}
+
+static void begin_search(void)
+{
+    signal(SIGALRM, note_long_search);
+    alarm(NOTE_AFTER_S);
 }
 
 /* *fits: whether the setup in question can be trained. */
@@ -256,8 +262,9 @@ static int print_fit(FILE *out, const struct config *config, const struct cli *c
     const struct capacity room = capacity_now(config, true);
     struct fit_question question = capacity_question(config, &room, !cli->operand && !has_model(cli));
     question.limits.keep_sets = true;
-    note_long_search(config);
+    begin_search();
     struct fit_answer *answer = fit_answer(&question, err);
+    alarm(0);
     if (!answer) return err->status;
     *fits = answer->fits;
     const int status = fit_print(out, cli->json, &question, answer, err);
@@ -273,8 +280,9 @@ static int print_advice(FILE *out, struct config *config, const struct cli *cli,
     int status = hardware_load(&hardware, cli->hardware, err);
     if (!status) status = hardware_place(config, &hardware, err);
     if (status) return status;
-    note_long_search(config);
+    begin_search();
     status = advice_find(&advice, config, &hardware, err);
+    alarm(0);
     if (status) return status;
     *fits = advice.fitting > 0;
     if (!*fits) *advice.config = *config;
