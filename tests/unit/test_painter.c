@@ -94,6 +94,12 @@ static void take_bytes(struct grid *grid, const char *at, size_t length)
     }
 }
 
+static void take_painted(struct grid *grid, struct painter *painter)
+{
+    assert_true(bytes_append(&painter->out, "", 1)); /* ends the last number for strtol() */
+    take_bytes(grid, (const char *)painter->out.at, painter->out.count - 1);
+}
+
 /* Mostly long stretches of one look, as screens are. */
 static void scribble(struct surface *surface, uint64_t seed, int colours)
 {
@@ -149,7 +155,7 @@ static void follows(const char *terminal, int colours, enum depth depth)
         grid.x = grid.y = -1;
         grid.look = plain;
         assert_true(painter_paint(&painter, frame ? &before : NULL, &next));
-        take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
+        take_painted(&grid, &painter);
         shows(&grid, &next);
         assert_memory_equal(&grid.look, &plain, sizeof plain);
         memcpy(before.cells, next.cells, sizeof *next.cells * CELLS_HERE);
@@ -217,7 +223,7 @@ static void eight_colours(void **state)
     surface.cells[1] = (struct cell){'b', {9, 1, 0}};
     assert_true(painter_paint(&painter, NULL, &surface));
     grid.look = plain;
-    take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
+    take_painted(&grid, &painter);
     assert_int_equal(grid.cells[0].look.foreground, 4);
     assert_int_equal(grid.cells[0].look.attributes, ATTRIBUTE_BOLD);
     assert_int_equal(grid.cells[1].look.background, 1);
@@ -240,7 +246,7 @@ static void the_last_cell(void **state)
     for (int i = 0; i < CELLS_HERE; i++) surface.cells[i] = (struct cell){'x', plain};
     assert_true(painter_paint(&painter, NULL, &surface));
     grid.look = plain;
-    take_bytes(&grid, (const char *)painter.out.at, painter.out.count);
+    take_painted(&grid, &painter);
     assert_true(painter.scrolls);
     assert_int_equal(grid.cells[CELLS_HERE - 2].character, 'x');
     assert_int_equal(grid.cells[CELLS_HERE - 1].character, 0);
