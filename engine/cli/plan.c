@@ -1,5 +1,6 @@
 /* `zerolab plan`: prints the cost of a setup before anything runs. One option chooses the question, and engine/plan
  * answers it. */
+#include <errno.h>
 #include <limits.h>
 #include <malloc.h>
 #include <signal.h>
@@ -246,8 +247,9 @@ enum { NOTE_AFTER_S = 3 };
 static void note_long_search(int signal)
 {
     static const char note[] = "zerolab: note: hundreds of setups are planned, of many operations each; this may take minutes\n";
+    const int before = errno;
     (void)signal;
-    if (write(STDERR_FILENO, note, sizeof note - 1) < 0) return; /* nobody reads it */
+    if (write(STDERR_FILENO, note, sizeof note - 1) < 0) errno = before; /* nobody reads it */
 }
 
 static void begin_search(void)

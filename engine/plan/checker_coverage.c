@@ -40,14 +40,19 @@ static int list_moves(struct move *moves, const struct schedule *schedule, const
     return count;
 }
 
-/* Elements of all units, or of those whose own part of the gradients waits for the update in the host tier. Buffers that last are
- * in the order of their units. */
-static int64_t elems_of(const struct checker *checker, bool on_host)
+static int64_t elems_of_all(const struct checker *checker)
 {
     int64_t elems = 0;
-    for (int u = 0; !on_host && u < checker->model->unit_count; u++)
+    for (int u = 0; u < checker->model->unit_count; u++)
         elems += schedule_padded_elems(checker->schedule, checker->model, u);
-    for (int b = 0, counted = -1; on_host && b < checker->schedule->lasting_count; b++) {
+    return elems;
+}
+
+/* Of the units whose own part of the gradients waits for the update in the host tier. Lasting buffers are in the order of units. */
+static int64_t elems_on_host(const struct checker *checker)
+{
+    int64_t elems = 0;
+    for (int b = 0, counted = -1; b < checker->schedule->lasting_count; b++) {
         const struct buffer *buffer = &checker->schedule->buffers[b];
         if (buffer->tier != TIER_HOST || buffer->category != CATEGORY_GRADIENTS || buffer->unit == counted) continue;
         counted = buffer->unit;
@@ -79,7 +84,7 @@ static int check_moves(const struct checker *checker, const struct moving *movin
 {
     struct move *moves = malloc(((size_t)checker->schedule->piece_count + 1) * sizeof *moves);
     if (!moves) return error_set(checker->err, STATUS_RUN, "no memory to check a schedule");
-    const int64_t all = elems_of(checker, false), on_host = elems_of(checker, true);
+    const int64_t all = elems_of_all(checker), on_host = elems_on_host(checker);
     int count = list_moves(moves, checker->schedule, moving), at = 0, status = STATUS_OK;
     for (int m = from; m < end && status == STATUS_OK; m++) {
         /* replicas add up what stays on the device once, after the last micro-step; what leaves for the host, each time */

@@ -155,33 +155,15 @@ static int64_t parts_bytes(const struct parts *parts, enum dtype dtype, int64_t 
 {
     const int64_t first = piece->first / part_elems, last = (piece->first + piece->elems - 1) / part_elems;
     int64_t bytes = 0;
-    for (int64_t part = first; part <= last; part += last > first ? last - first : 1)
-        if (parts_before(parts, part + 1) > parts_before(parts, part))
-            bytes += dtype_array_bytes(dtype, elems_within(piece, part * part_elems, (part + 1) * part_elems, NULL));
+    const int64_t ends[] = {first, last};
+    for (int e = 0; e < (last > first ? 2 : 1); e++) {
+        const int64_t from = ends[e] * part_elems;
+        if (parts_before(parts, ends[e] + 1) > parts_before(parts, ends[e]))
+            bytes += dtype_array_bytes(dtype, elems_within(piece, from, from + part_elems, NULL));
+    }
     if (last > first)
         bytes += (parts_before(parts, last) - parts_before(parts, first + 1)) * dtype_array_bytes(dtype, part_elems);
     return bytes;
-}
-
-/* Which parts members of a group own (op_owner()): member m part first + m step; with a period, also each one that many parts
- * after it. */
-struct owning {
-    int64_t first, step, period, part_elems;
-};
-
-static struct owning owning_of(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank,
-                               int round)
-{
-    const struct process_group group = schedule_group(schedule, op->group, rank);
-    const int shards = schedule_shard_ranks(schedule), begins = rank - rank % shards, replicas = schedule->ranks / shards;
-    const int64_t padded = schedule_padded_elems(schedule, model, unit);
-    switch (op->group) {
-    case GROUP_WORLD: return (struct owning){-(int64_t)round * shards, 1, 0, padded / shards};
-    case GROUP_REPLICAS: return (struct owning){(int64_t)(rank % shards) * replicas, 1, 0, padded / schedule->ranks};
-    case GROUP_NODE: return (struct owning){-(begins % schedule->node_ranks), 1, schedule->node_ranks, padded / shards};
-    case GROUP_ACROSS: return (struct owning){group.first - begins, group.stride, 0, padded / shards};
-    default: return (struct owning){0, 1, 0, padded / group.count};
-    }
 }
 
 static int64_t owned_bytes(const struct owning *owning, struct members members, enum dtype dtype, const struct piece *piece)
@@ -210,7 +192,7 @@ static struct sent sent_by(const struct schedule *schedule, const struct model *
         for (int p = 0; p < op->piece_count; p++) {
             const struct piece *piece = &schedule->pieces[op->first_piece + p];
             const enum dtype dtype = schedule->buffers[piece->source].dtype;
-            const struct owning owning = owning_of(schedule, model, op, piece->unit, rank, round);
+            const struct owning owning = op_owning(schedule, model, op, piece->unit, rank, round);
             const int64_t own = owned_bytes(&owning, (struct members){at, at + 1}, dtype, piece);
             sent.near += gathers ? own * (near_count - 1) : 0; /* its part goes to all others */
             sent.far += gathers ? own * (group.count - near_count) : 0;

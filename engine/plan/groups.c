@@ -89,23 +89,32 @@ int op_rounds(const struct schedule *schedule, const struct op *op)
                                                                      : 1;
 }
 
+struct owning op_owning(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank,
+                        int round)
+{
+    const struct process_group group = schedule_group(schedule, op->group, rank);
+    const int shards = schedule_shard_ranks(schedule), begins = rank - rank % shards, replicas = schedule->ranks / shards;
+    const int64_t padded = schedule_padded_elems(schedule, model, unit);
+    switch (op->group) {
+    case GROUP_WORLD: return (struct owning){-(int64_t)round * shards, 1, 0, padded / shards};
+    case GROUP_REPLICAS: return (struct owning){(int64_t)(rank % shards) * replicas, 1, 0, padded / schedule->ranks};
+    case GROUP_NODE: return (struct owning){-(begins % schedule->node_ranks), 1, schedule->node_ranks, padded / shards};
+    case GROUP_ACROSS: return (struct owning){group.first - begins, group.stride, 0, padded / shards};
+    default: return (struct owning){0, 1, 0, padded / group.count};
+    }
+}
+
 int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank,
              int round, int64_t at, int64_t *next)
 {
-    const int ranks = schedule->ranks, shards = schedule_shard_ranks(schedule);
     const struct process_group group = schedule_group(schedule, op->group, rank);
-    const int64_t padded = schedule_padded_elems(schedule, model, unit);
-    const bool shared =
-        op->group == GROUP_SHARDS || op->group == GROUP_PARTITION; /* each member has a part of the unit */
-    const int parts = shared ? group.count : op->group == GROUP_REPLICAS ? ranks : shards;
-    const int part = (int)(at / (padded / parts));
-    *next = (part + 1) * (padded / parts);
-    if (shared) return member_rank(&group, part);
-    if (op->group == GROUP_WORLD) return round * shards + part;
-    const int owner = op->group == GROUP_REPLICAS ? slice_owner(schedule, part) : rank - rank % shards + part;
-    if (op->group == GROUP_NODE) /* which sends the sum on to it, or has received its shard */
-        return member_rank(&group, owner % schedule->node_ranks);
-    return (owner - group.first) % group.stride == 0 ? owner : -1;
+    const struct owning owning = op_owning(schedule, model, op, unit, rank, round);
+    const int64_t part = at / owning.part_elems;
+    int64_t steps = part - owning.first;
+    *next = (part + 1) * owning.part_elems;
+    if (owning.period) steps %= owning.period;
+    const bool is_owned = steps >= 0 && steps % owning.step == 0 && steps / owning.step < group.count;
+    return is_owned ? member_rank(&group, (int)(steps / owning.step)) : -1;
 }
 
 /* ---- arrays of quantized types ---- */

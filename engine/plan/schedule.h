@@ -202,9 +202,13 @@ int op_ranks(const struct schedule *schedule, const struct op *op); /* how many 
 /* Those over which the shards are spread: GROUP_WORLD if there is one shard group. */
 enum group schedule_shard_group(const struct schedule *schedule);
 
-/* Of a collective in which `rank` takes part: the rank that brings element `at` of a unit (a gather), or receives its sum (a reduction),
- * and *next, the first element after it of which another rank does. -1: no rank of the group does. A sum over all ranks that
- * several replicas receive takes as many rounds. */
+/* Of a collective in which `rank` takes part: member m of its group brings part first + m step of a unit (a gather), or receives its sum
+ * (a reduction); with a period (not 0), also each part that many after it. A part has so many elements. */
+struct owning { int64_t first, step, period, part_elems; };
+struct owning op_owning(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round);
+
+/* By that, the rank that brings element `at` or receives its sum, and *next, the first element after it of which another rank does.
+ * -1: no rank of the group does. A sum over all ranks that several replicas receive takes as many rounds. */
 int op_owner(const struct schedule *schedule, const struct model *model, const struct op *op, int unit, int rank, int round, int64_t at, int64_t *next);
 int op_rounds(const struct schedule *schedule, const struct op *op);
 

@@ -9,7 +9,7 @@ wrong in their sign, size, spelling or type. Of every command line this must hol
     the exit status is 0, 1 (with --fit and --advise: nothing fits), 2, 3 or 4, and no sanitizer reports
     no figure is nan, inf or the smallest integer, which stand for a sum that went wrong
     a failure is one line on standard error that begins with "zerolab: " (notes do not count); a success is none
-    it takes at most LIMIT_S seconds of processor time; or LONG times that, if a note said that it may take a minute
+    it takes at most LIMIT_S seconds of processor time; or LONG times that, if a note said that it may take minutes
 
 A seed gives the same command lines. ZEROLAB=PROGRAM: another program; LIMIT_S=60: another limit. Exit status 1: it did not hold.
 """

@@ -10,7 +10,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/comm/internal.h"
-#include "engine/comm/internal.h"
 #include "tests/support/comm_scenarios.h"
 #include "tests/support/effort.h"
 

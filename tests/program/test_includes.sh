@@ -54,14 +54,15 @@ unused() {
         END { for (e in edge) print "no file of " e }' "$1" -
 }
 
-# Streams filter what is printed (engine/base/printable.h). What goes past them, in files that are not named here (plan.c: a fixed text,
-# from a signal handler):
+# Streams filter what is printed (engine/base/printable.h). What goes past them, in files that are not named here, but for a fixed text
+# that plan.c writes in a signal handler:
 past_the_filter() {
     local raw='(^|[^_a-z])(dprintf|perror|psignal|fdopen|putp)[(]|write[(](STDOUT_FILENO|STDERR_FILENO|[12]),|"/dev/(tty|std)'
     cd "$1" || return
-    grep -rnE --include='*.[ch]' "$raw" engine tui kernels | grep -vE '^(tui/term/(term|restore)|engine/base/file|engine/cli/plan)[.]c:'
-    grep -rnE --include='*.[ch]' '(printable_below|front_write_frame)[(]' engine tui kernels |
-        grep -vE '^(engine/base/printable\.[ch]|engine/(cli|doctor)/(analyze|data|doctor_storage|export|front|headless|look|session)\.c|engine/cli/(front|progress)\.h|tui/term/term\.c):'
+    grep -rnE --include='*.[ch]' "$raw" engine tui kernels |
+        grep -vE '^(tui/term/(term|restore)|engine/base/file)[.]c:|^engine/cli/plan[.]c:[0-9]+: +if \(write\(STDERR_FILENO, note, '
+    grep -rnE --include='*.[ch]' 'printable_below[(]|front_(open|write)[(].*, true,' engine tui kernels |
+        grep -vE '^(engine/base/printable\.[ch]|engine/(cli|doctor)/(analyze|data|doctor_storage|front|headless|look)\.c|engine/cli/progress\.h|tui/term/term\.c):'
 }
 
 silent() { [ -z "$1" ] || { echo "$1"; return 1; }; }

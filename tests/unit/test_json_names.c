@@ -188,8 +188,9 @@ static char *planned(enum page page, bool as_json, const struct config *config)
     if (page == FIT) print_fit(out, as_json, config);
     if (page == SWEEP) print_swept(out);
     if (page == EXPLAIN) status = explain_print(out, as_json, config, "it", &err);
-    if (page == ACCOUNTING_PAGE)
-        status = accounting_print(out, as_json, &accounting_table[4], config, &err);
+    const struct accounting *accounting;
+    if (page == ACCOUNTING_PAGE) status = accounting_find(&accounting, "ds18", &err);
+    if (page == ACCOUNTING_PAGE && !status) status = accounting_print(out, as_json, accounting, config, &err);
     if (page == CONVENTION_PAGE)
         status = convention_print(out, as_json, &convention_rows[0], config, &(struct text_list){0}, &err);
     assert_int_equal(status, 0);
