@@ -7,11 +7,17 @@
 #include "engine/base/template.h"
 #include "engine/base/words.h"
 
-const struct accounting accounting_table[ACCOUNTINGS] = {
+/* Behind the last part of each stands one of 0 bytes. */
 #define PART(category, array, bytes, stages, cut)                                                                      \
     {                                                                                                                  \
         CATEGORY_##category, array, bytes, stages, cut                                                                 \
     }
+#define ACCOUNTING(name, stages, who, why, ...)                                                                       \
+    _Static_assert(sizeof((struct accounting_part[]){__VA_ARGS__}) < sizeof accounting_table->parts, "too many parts");
+#include "engine/advise/accountings.def"
+#undef ACCOUNTING
+
+const struct accounting accounting_table[ACCOUNTINGS] = {
 #define ACCOUNTING(name, stages, who, why, ...) {name, stages, who, why, {__VA_ARGS__}},
 #include "engine/advise/accountings.def"
 };

@@ -15,7 +15,12 @@ struct accounting_part { enum category category; const char *array; int bytes; c
 enum { ACCOUNTING_PARTS_MAX = 7 }; /* behind the last one a part of 0 bytes */
 struct accounting { const char *name, *stages, *who, *why; struct accounting_part parts[ACCOUNTING_PARTS_MAX]; };
 
-enum { ACCOUNTINGS = 9 };
+enum {
+    ACCOUNTINGS = 0
+#define ACCOUNTING(...) +1
+#include "engine/advise/accountings.def"
+#undef ACCOUNTING
+};
 extern const struct accounting accounting_table[ACCOUNTINGS];
 
 /* Finds a preset by name. STATUS_USAGE: there is none; the error names the nearest. */

@@ -245,10 +245,10 @@ static cJSON *facts_of(const struct setup *setup, const struct config *config)
     plan_add_memory(facts, setup, config);
     add_traffic(facts, setup, config);
     flops_of(&flops, &setup->schedule, &setup->model);
+    /* What recomputation costs: the ratio of operations is that of times, where products take the time. */
     json_put(cJSON_AddObjectToObject(facts, "flops"), NUMBER("forward", flops.forward),
              NUMBER("backward", flops.backward), NUMBER("recomputed", flops.recomputed),
-             NUMBER(".once",
-                    flops.forward + flops.backward)); /* their ratio is that of times where products take the time */
+             NUMBER(".once", flops.forward + flops.backward));
     if (add_units(facts, setup)) return facts;
     cJSON_Delete(facts);
     return NULL;

@@ -1,5 +1,7 @@
 #include "engine/checkpoint/retile.h"
 
+#include <string.h>
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -18,13 +20,10 @@ struct request {
     float *out;
 };
 
-/* Elements [from, to) of the wanted tensor, the first of which is `first` of a unit of the source. */
-static int read_kept(const struct retile *retile, const struct request *request, int unit, int64_t first, int64_t from,
-                     int64_t to, struct error *err)
+static int read_kept(const struct retile *retile, const struct request *request, int unit, int64_t first, int64_t elems,
+                     float *out, struct error *err)
 {
-    if (from >= to) return STATUS_OK;
-    float *out = request->out + (from - request->from);
-    return retile->kept.read(retile->kept.user, unit, request->array, first, to - from, out, err);
+    return retile->kept.read(retile->kept.user, unit, request->array, first, elems, out, err);
 }
 
 /* Rows of the same width follow each other on both sides. */
@@ -33,22 +32,50 @@ static int read_rows(struct retile *retile, const struct request *request, int u
 {
     const int64_t shift = (kept->row - request->tensor->row) * kept->columns;
     const int64_t from = most(request->from, shift), to = least(request->to, shift + kept->elems);
-    return read_kept(retile, request, unit, kept->offset + from - shift, from, to, err);
+    if (from >= to) return STATUS_OK;
+    return read_kept(retile, request, unit, kept->offset + from - shift, to - from,
+                     request->out + (from - request->from), err);
 }
 
-/* Rows that are cut into columns on one side or both: each is read by itself. */
+/* Columns [column, end) of the whole tensor, of some rows that `rows` holds as they are kept, or (NULL) straight from the source. */
+struct span {
+    int64_t row, rows, column, end;
+    const float *at;
+};
+
+static int take_row(const struct retile *retile, const struct request *request, int unit, const struct tensor *kept,
+                    const struct span *span, int64_t row, struct error *err)
+{
+    const struct tensor *wanted = request->tensor;
+    const int64_t first = row * wanted->columns + span->column - wanted->column; /* of the wanted tensor */
+    const int64_t from = most(first, request->from), to = least(first + span->end - span->column, request->to);
+    const int64_t skip = span->column - kept->column + (from - first);
+    if (from >= to) return STATUS_OK;
+    float *out = request->out + (from - request->from);
+    if (!span->at)
+        return read_kept(retile, request, unit, kept->offset + row * kept->columns + skip, to - from, out, err);
+    memcpy(out, span->at + (row - span->row) * kept->columns + skip, (size_t)(to - from) * sizeof *out);
+    return STATUS_OK;
+}
+
+/* Rows that are cut into columns on one side or both: as many at a time as the strip has room for. */
 static int read_columns(struct retile *retile, const struct request *request, int unit, const struct tensor *kept,
                         struct error *err)
 {
     const struct tensor *wanted = request->tensor;
-    const int64_t column = most(kept->column, wanted->column), last = (request->to - 1) / wanted->columns,
-                  end = least(kept->column + kept->columns, wanted->column + wanted->columns);
+    const int64_t room = most(1, RETILE_STRIP_ELEMS / kept->columns), last = (request->to - 1) / wanted->columns;
+    struct span span = {.column = most(kept->column, wanted->column),
+                        .end = least(kept->column + kept->columns, wanted->column + wanted->columns)};
     int status = STATUS_OK;
-    for (int64_t row = request->from / wanted->columns; column < end && row <= last && !status; row++) {
-        const int64_t begin = row * wanted->columns - wanted->column; /* of the whole row, counted in the wanted tensor */
-        const int64_t from = most(begin + column, request->from), to = least(begin + end, request->to);
-        status = read_kept(retile, request, unit, kept->offset + row * kept->columns + from - begin - kept->column,
-                           from, to, err);
+    for (span.row = request->from / wanted->columns; span.column < span.end && span.row <= last && !status;
+         span.row += span.rows) {
+        span.rows = least(room, last + 1 - span.row);
+        span.at = span.rows > 1 ? retile->strip : NULL;
+        if (span.at)
+            status = read_kept(retile, request, unit, kept->offset + span.row * kept->columns,
+                               span.rows * kept->columns, retile->strip, err);
+        for (int64_t r = 0; r < span.rows && !status; r++)
+            status = take_row(retile, request, unit, kept, &span, span.row + r, err);
     }
     return status;
 }

@@ -6,9 +6,12 @@
 #include "engine/plan/model.h"
 #include "engine/zero/state.h"
 
+enum { RETILE_STRIP_ELEMS = 16384 };
+
 struct retile {
-    struct state_source kept; /* the original source, in units of `from` */
+    struct state_source kept;         /* the original source, in units of `from` */
     const struct model *from, *wanted;
+    float strip[RETILE_STRIP_ELEMS];  /* rows of a tensor whose width differs between the two models */
 };
 
 /* Changes `source`, which reads units of `from`, to read units of `wanted`; leaves it as it is if both have the same

@@ -107,7 +107,7 @@ static int read_json(cJSON **json, int fd, uint64_t offset, uint64_t bytes, stru
 {
     char *text = malloc(bytes + 1);
     if (!text) return error_set(err, STATUS_RUN, "no memory for JSON of %llu bytes", (unsigned long long)bytes);
-    const bool read = file_get(fd, text, bytes, (off_t)offset) == bytes;
+    const bool read = file_get(fd, text, bytes, offset) == bytes;
     if (read) *json = cJSON_ParseWithLength(text, bytes);
     free(text);
     return read ? STATUS_OK : error_set(err, STATUS_INPUT, "cannot be read: %s", strerror(errno));

@@ -84,8 +84,9 @@ static int ask(const struct sockaddr_un *door, uint64_t at, struct answer *answe
 {
     const int to = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     int fd = -1;
-    if (to >= 0 && connect(to, (const struct sockaddr *)door, sizeof *door) == 0 && file_send(to, &at, sizeof at, -1))
-        file_receive(to, answer, sizeof *answer, &fd);
+    if (to >= 0 && connect(to, (const struct sockaddr *)door, sizeof *door) == 0 && file_send(to, &at, sizeof at, -1) &&
+        !file_receive(to, answer, sizeof *answer, &fd) && fd >= 0)
+        close(fd), fd = -1; /* cut short */
     if (to >= 0) close(to);
     return fd;
 }

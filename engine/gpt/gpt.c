@@ -17,6 +17,7 @@ int gpt_run(const struct gpt *gpt, const struct gpt_call *call, struct error *er
                             activation_hidden(model),
                             .saved = {{0}}};
     for (int kind = 0; kind < SAVED_KINDS; kind++) {
+        if (!call->saved.buffer[kind]) continue;
         pass.saved[kind].base = call->saved.buffer[kind];
         architecture_gpt2.layout(&pass.saved[kind].layout, model, kind, gpt->B, gpt->T);
     }

@@ -31,7 +31,7 @@ bool import_is_foreign(const char *path);
 int import_files(struct import *out, const char *const *paths, int count, struct error *err);
 void import_release(struct import *import);
 
-/* As a trace; path NULL: reads a stream to its end and writes nothing. STATUS_USAGE, STATUS_RUN: as job_write(). STATUS_INPUT: a stream
+/* Once: as a trace; path NULL: reads a stream to its end and writes nothing. STATUS_USAGE, STATUS_RUN: as job_write(). STATUS_INPUT: a stream
  * without a rank. */
 int import_write(struct import *import, const char *path, struct error *err);
 

@@ -5,7 +5,7 @@
  *     job_add(&job, rank, LANE_COMM, (struct job_span){.started_ns = ..., .ended_ns = ..., .op = (uint32_t)op}) ...
  *     job_settle(&job);             sorts, finds each operation's step, aligns clocks
  *     job_recognise(&job);          what trains here
- *     job_write(&job, path, &err);
+ *     job_write(&job, path, &err);  once
  *
  * Times are nanoseconds of one clock for each rank, as its source counts them. Without memory a call sets `failed`, so that a reader
  * looks once. */

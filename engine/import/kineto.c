@@ -22,11 +22,12 @@ static int name_of(struct kineto *k, struct foreign_text raw)
     const int known = (int)map_get(&k->name_table, key);
     if (known) return known - 1;
     struct kineto_name *name = k->name_count < NAMES_MOST ? array_add(k->names, k->name_count, k->name_room) : NULL;
-    uint64_t *place = name ? map_put(&k->name_table, key) : NULL;
-    if (!place) return NONE;
-    *place = (uint64_t)k->name_count;
+    if (!name) return NONE;
     *name = (struct kineto_name){.unit = JOB_NO_UNIT};
     foreign_copy(raw, true, name->text, sizeof name->text);
+    uint64_t *place = map_put(&k->name_table, key);
+    if (!place) return NONE;
+    *place = (uint64_t)k->name_count;
     return k->name_count - 1;
 }
 
@@ -40,13 +41,14 @@ static int thread_of(struct kineto *k, const struct event *event, bool stream)
     if (known) return known - 1;
     struct kineto_thread *thread =
         k->thread_count < THREADS_MOST ? array_add(k->threads, k->thread_count, k->thread_room) : NULL;
-    uint64_t *place = thread ? map_put(&k->thread_table, key) : NULL;
-    if (!place) return NONE;
-    *place = (uint64_t)k->thread_count;
+    if (!thread) return NONE;
     *thread = (struct kineto_thread){.first = 0};
     if (foreign_integer(event->tid, &number))
         snprintf(thread->name, sizeof thread->name, stream ? "stream %lld" : "thread %lld", (long long)number);
     else foreign_copy(event->tid, true, thread->name, sizeof thread->name);
+    uint64_t *place = map_put(&k->thread_table, key);
+    if (!place) return NONE;
+    *place = (uint64_t)k->thread_count;
     return k->thread_count - 1;
 }
 

@@ -51,7 +51,7 @@ struct records {
         .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
     }
 
-/* Gives the header, and that the job runs; none may be released before. recorded: ranks of which something is known. */
+/* Gives the header, and that the job runs; no record may be released before. recorded: ranks of which something is known. */
 void records_begin(struct records *records, uint64_t recorded, uint64_t time_ns);
 
 /* NULL: no memory. Valid until the next call. What comes too late for its time gets that of the newest record. */

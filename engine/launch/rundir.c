@@ -141,7 +141,7 @@ static int take_lock(struct rundir *dir, int flags, struct error *err)
     return error_set(err, STATUS_RUN, "cannot lock %s/lock: %s", dir->path, strerror(errno));
 }
 
-/* Tries twice, because another run that ends may have removed the empty folder of all runs in between. */
+/* Tries again while another run that ends has removed the empty folder of all runs in between. */
 int rundir_create(struct rundir *dir, bool of_lab, struct error *err)
 {
     char base[64];

@@ -77,7 +77,7 @@ uint64_t memory_unit_bytes(const struct memory *memory, enum tier tier, enum cat
 /* Address of an offset; stable for the life of the memory. Only for TIER_DEVICE and TIER_HOST. */
 void *memory_at(const struct memory *memory, enum tier tier, enum category category, uint64_t offset);
 
-/* The symmetric segment, which other ranks read and write. */
+/* The symmetric segment, which other ranks read. */
 struct memory_symmetric {
     int fd;                      /* -1: device memory, visible to threads of this process only */
     unsigned char *base;

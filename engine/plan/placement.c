@@ -27,7 +27,7 @@ void placement_order(struct builder *builder)
 }
 
 /* What is live in a category of a tier, in the order of addresses. For the sizes that were placed last it is known where a search may
- * begin: no hole before buffer[from] has room for so many bytes. */
+ * begin: no hole before buffer[from - 1] has room for so many bytes. */
 enum { SIZES = 16 };
 struct live {
     int count, *buffer, newest; /* newest: of the sizes */

@@ -204,7 +204,7 @@ static int seek(void *self, uint32_t step, struct error *err)
         target = buffer->first + (uint64_t)i;
         found = buffer->chunks[i].step;
     }
-    if (found != step) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
+    if (found != step && step != SOURCE_LAST_STEP) return error_set(err, STATUS_INPUT, "step %u is not kept", step);
     reading->chunk = target;
     reading->taken = 0;
     reading->standing_due = false;

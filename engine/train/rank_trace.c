@@ -190,7 +190,7 @@ int rank_open_trace(struct rank *rank, struct error *err)
     if (!status && relays(rank)) status = relay_start(&rank->relay, &port, err);
     if (!status) status = comm_barrier(rank->comm, err); /* every ring is ready for the writer */
     for (int of = 0; !status && of < rank->ranks; of++) /* ranks of this machine, on any virtual node */
-        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < ZERO_RINGS; lane++) {
+        for (int lane = 0; comm_segment_of(rank->comm, of) && lane < (of == 0 ? ZERO_RINGS : ZERO_RING_SCHEDULES); lane++) {
             struct trace_ring *ring = of == rank->rank ? rank->rings[lane] : ring_of(rank, of, lane);
             if (rank->rank == 0) trace_writer_add_ring(rank->rank0.writer, ring);
             if (rank->relay) relay_add_ring(rank->relay, ring);

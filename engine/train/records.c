@@ -1,6 +1,6 @@
 #include "engine/train/records.h"
 
-#include <inttypes.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 
 #include "engine/advise/print.h"
 #include "engine/base/clock.h"
-#include "engine/base/file.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
 #include "engine/base/text_stream.h"
@@ -153,13 +152,33 @@ void record_sensors(struct trace_ring *ring, int rank, const struct gpu_rank *gp
                (struct trace_record){.kind = TRACE_SENSORS, .sensors = {now.power_mw, now.clock_mhz, now.slowed_by}});
 }
 
-/* Numbers of "VmRSS:  1234 kB" and the like; 0: not there. */
+/* The value of "name:  1234 kB" in the text of a file of /proc, in bytes; 0: not there. */
+static uint64_t proc_bytes(const char *text, const char *name)
+{
+    unsigned long long kib = 0;
+    const char *at = strstr(text, name);
+    if (at) sscanf(at + strlen(name), " %llu", &kib);
+    return kib * 1024;
+}
+
+/* "" where there is no such file. Read at once, in the step loop: the kernel makes the text anew for each reading. */
+static void proc_read(char *text, size_t capacity, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t count = fd < 0 ? 0 : read(fd, text, capacity - 1);
+    text[count > 0 ? count : 0] = 0;
+    if (fd >= 0) close(fd);
+}
+
 static void read_process(struct trace_of_process *out, bool with_pss)
 {
-    static const char status[] = "/proc/self/status";
-    if (file_number(status, "VmRSS: %" SCNu64, &out->rss_bytes)) out->rss_bytes *= 1024;
-    if (file_number(status, "VmHWM: %" SCNu64, &out->peak_rss_bytes)) out->peak_rss_bytes *= 1024;
-    if (with_pss && file_number("/proc/self/smaps_rollup", "Pss: %" SCNu64, &out->pss_bytes)) out->pss_bytes *= 1024;
+    char text[4096];
+    proc_read(text, sizeof text, "/proc/self/status");
+    out->rss_bytes = proc_bytes(text, "\nVmRSS:");
+    out->peak_rss_bytes = proc_bytes(text, "\nVmHWM:");
+    if (!with_pss) return;
+    proc_read(text, sizeof text, "/proc/self/smaps_rollup");
+    out->pss_bytes = proc_bytes(text, "\nPss:");
 }
 
 void record_process(struct trace_ring *ring, int rank, int64_t step, const struct memory *memory,

@@ -136,7 +136,7 @@ int zero_run_op(void *user, const struct schedule *schedule, const struct op *op
 int zero_finish_op(void *user, const struct op *op, struct error *err);
 /* After an operation has ended: adds how long ranks waited for each other on their devices. */
 int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct error *err);
-/* Runs one operation outside a step, on the calling thread, with its takes and gives. */
+/* Runs one operation outside a step, on the calling thread, with its takes and gives; err: not NULL. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
 void zero_clean_mailbox(struct zero *zero); /* its numbers, at the start of a run */
@@ -146,7 +146,7 @@ void zero_compute_whole_bytes(struct zero *zero);
 bool zero_runs_ahead(struct zero *zero, int which);
 
 /* zero.c: whether the schedules in force delay updates. zero_apply_pending() runs the pending update now, with the operations of a
- * schedule that has the layout in force. */
+ * schedule that has the layout in force; err: not NULL. */
 bool zero_is_delayed(const struct zero *zero);
 int zero_apply_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 

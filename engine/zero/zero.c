@@ -257,14 +257,11 @@ int zero_sample(struct zero *zero, int count, float temperature, struct bytes *t
 static int agree_on_storage(struct zero *zero, const struct schedule *schedule, bool *failed,
                             struct zero_shortage *shortage, struct error *err)
 {
-    struct zero_shortage refused = {.op = -1, .tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
+    const struct buffer all = {.tier = TIER_NVME, .category = CATEGORY_OPTIMIZER};
+    struct zero_shortage refused = {.op = -1};
     struct error why;
     if (!zero_needs_storage(schedule)) return STATUS_OK; /* the same on all ranks */
-    if (zero_use_storage(zero, schedule, &why)) {
-        refused.failed = true;
-        memory_snapshot(zero->memory, &refused.memory);
-        snprintf(refused.text, sizeof refused.text, "%.255s", why.text);
-    }
+    if (zero_use_storage(zero, schedule, &why)) refused = take_failure_of(zero->memory, -1, &all, &why);
     return zero_agree_on_failure(zero, &refused, failed, shortage, err);
 }
 

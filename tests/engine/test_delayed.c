@@ -398,11 +398,12 @@ static int fail_takes(const struct place *place)
         delayed_at(place, 0, "topology.ranks=1", "bf16.enabled=true", "schedule.update_tile=7500");
     struct single single;
     struct held held = {0};
+    struct error err;
     uint64_t want = 0;
     single_open(&single, &plan, NULL);
     for (int s = 0; s < 5; s++) single_step(&single);
     save(&held, &single);
-    assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), NULL), 0);
+    assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), &err), 0);
     want = single_hash(&single);
     int takes = 0; /* below the agreement none may fail: that the budget suffices for them was foreseen */
     const struct schedule *schedule = zero_schedule(single.zero);
@@ -441,11 +442,12 @@ static void test_failing_read(void **state)
     struct plan_of_run plan = delayed_at(&places[ALL_AWAY], 0, "topology.ranks=1", "bf16.enabled=true", NULL);
     struct single single;
     struct held held = {0};
+    struct error err;
     enum { TRIES = 3, ARRAYS = 3 };
     single_open(&single, &plan, NULL);
     for (int s = 0; s < 5; s++) single_step(&single);
     save(&held, &single);
-    assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), NULL), 0);
+    assert_int_equal(zero_apply_pending(single.zero, zero_schedule(single.zero), &err), 0);
     const uint64_t want = single_hash(&single);
     const struct schedule *schedule = zero_schedule(single.zero);
     uint64_t reads = 0; /* of those that may fail: one block for each array */

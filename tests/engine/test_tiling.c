@@ -94,12 +94,12 @@ static void expect_numbers(struct state_source *source, struct model *model, int
 static void any_tiles_are_read_from_any(void **state)
 {
     (void)state;
-    struct retile retile;
+    struct retile *retile = malloc(sizeof *retile);
     uint64_t draw = 0;
     for (int pair = 0; pair < TILINGS * TILINGS; pair++) {
         struct model kept = small_model(tilings[pair / TILINGS]), wanted = small_model(tilings[pair % TILINGS]);
         struct state_source source = {.user = &kept, .read = read_numbers};
-        retile_source(&retile, &source, &kept, &wanted);
+        retile_source(retile, &source, &kept, &wanted);
         for (int u = 0; u < wanted.unit_count; u++) {
             const int64_t all = wanted.units[u].elems;
             expect_numbers(&source, &wanted, u, 0, all);
@@ -111,6 +111,29 @@ static void any_tiles_are_read_from_any(void **state)
         }
         model_release(&kept), model_release(&wanted);
     }
+    free(retile);
+}
+
+/* Rows that are longer than the strip, on either side. */
+static void wide_rows_are_read_one_by_one(void **state)
+{
+    (void)state;
+    static const struct config_model wide = {"custom", 1, RETILE_STRIP_ELEMS / 4 + 8, 1, 4, 8, .kind = KIND_GPT2};
+    struct retile *retile = malloc(sizeof *retile);
+    struct model models[2];
+    for (int m = 0; m < 2; m++)
+        assert_int_equal(model_init_tiled(&models[m], &wide, m ? 4 : 1, DTYPE_F32, NULL), STATUS_OK);
+    for (int m = 0; m < 2; m++) {
+        struct state_source source = {.user = &models[m], .read = read_numbers};
+        struct model *wanted = &models[1 - m];
+        const int unit = m ? 1 : model_mlp(wanted, 0, 2);
+        const struct tensor *proj = &wanted->units[unit].tensors[1];
+        assert_int_equal(proj->id, TENSOR_FCPROJ_W);
+        retile_source(retile, &source, &models[m], wanted);
+        expect_numbers(&source, wanted, unit, proj->offset - 10000, 90000);
+    }
+    free(retile);
+    model_release(&models[0]), model_release(&models[1]);
 }
 
 static void first_values_ignore_tiles(void **state)
@@ -372,6 +395,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_element_is_in_one_tile),
         cmocka_unit_test(any_tiles_are_read_from_any),
+        cmocka_unit_test(wide_rows_are_read_one_by_one),
         cmocka_unit_test(first_values_ignore_tiles),
         cmocka_unit_test(stages_give_the_same_bits),
         cmocka_unit_test(tiers_give_the_same_bits),

@@ -263,7 +263,7 @@ static void state_text(char *text, size_t room, const struct scene *scene)
     const struct run_model *model = scene->model;
     const struct view_state *state = scene->state;
     const struct badge *badge = &badges[model->state];
-    const struct text way = way_out(&model->shortage, state);
+    const struct text way = model->state == RUN_OUT_OF_MEMORY ? way_out(&model->shortage, state) : NO_TEXT;
     const bool takes_keys =
         view_key_mode(scene) == KEY_MODE_LIVE && !state->readonly && !(state->lab && state->lab->holds);
     const bool shown = state->view == VIEW_SHORTAGE;

@@ -68,7 +68,7 @@ bool lab_fits_smallest(const struct lab_pane *pane);
 /* The scroll position that shows the newest text: verdict and explanation, or the newest hint. */
 int lab_scroll_to_newest(const struct view_state *state, int columns, int rows);
 
-/* ---- layout.c: the overview's layout: a pure function from sizes to rectangles. ---- */
+/* ---- overview.c: the overview's layout, a pure function from sizes to rectangles. ---- */
 
 struct overview_needs {
     int bars_rows;       /* title, bars and legend */

@@ -227,7 +227,7 @@ static void tell_lane(struct facts *facts, const struct scene *scene, const stru
     struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
     int running = progress_running(at, lane), next = progress_next(at, lane);
     const struct text label = op_text(scene->model, at->plan->number, running >= 0 ? running : next),
-                      awaited = op_text(scene->model, at->plan->number, pending.op);
+                      awaited = running < 0 ? op_text(scene->model, at->plan->number, pending.op) : NO_TEXT;
     if (!*label.text) return;
     if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label.text);
     else if (pending.why != STALL_NONE && *awaited.text)

@@ -32,9 +32,9 @@ static struct text awaited_text(const struct scene *scene, int rank, enum lane l
 static struct text name_of_span(int room, const struct scene *scene, const struct span *span, const char *letter)
 {
     const struct text name = text_of("%s %.50s", letter, span_text(scene->model, span).text);
-    const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
     if (utf8_columns(name.text) < room) return name;
-    return number >= 0 ? text_of("%s%d", letter, number) : (struct text){""};
+    const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
+    return number >= 0 ? text_of("%s%d", letter, number) : NO_TEXT;
 }
 
 /* The longest name that leaves a column of the pattern free, else the letter; boxes of one or two columns have only the letter. */

@@ -26,13 +26,13 @@ struct parts {
     bool lit; /* the newest operation works on it, and has begun on this rank */
 };
 
-/* The optimizer's state is of the step before until its unit is updated. */
 static struct parts parts_of(const struct board *board, int array, const struct unit_keep *keep,
                              const struct unit_cell *cell)
 {
     const struct shards of = shards_of((enum array)array, keep, cell);
     struct parts parts = {of.own, of.others, 0, false};
     if (array == 0 && keep->elems) parts.tail = (double)keep->tail_elems / (double)keep->elems;
+    /* the optimizer's state is of the step before until its unit is updated */
     if (array == 2 && board->at.open && cell->update == CELL_NOT_UPDATED) parts.own = SLOT_STALE;
     if (array == 2 && !keep->shards_optimizer) parts.others = parts.own;
     if (array == 1 && !board->at.open && parts.own == SLOT_STALE) parts.own = SLOT_KEPT;
