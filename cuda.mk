@@ -13,7 +13,7 @@ ifeq ($(CUDA)$(NVCC),1)
 $(error CUDA=1: nvcc is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit, or use CUDA=auto)
 endif
 CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
-CUDA_FLAGS := -std=c++17 $(if $(filter fake,$(CUDA)),-O1 $(SAN:%=-g1),-O2 -g) -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
+CUDA_FLAGS := -std=c++17 $(if $(SAN),-O1 -g1,-O2 -g) -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
 CUDART ?= -lcudart_static
 NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
 # Code of exactly 9.0 ("90a") has more instructions. nvcc knows them from 12.0 on.

@@ -57,6 +57,8 @@ struct machine {
     fiber fibers[FAKE_THREADS_MOST];
     meeting warps[FAKE_THREADS_MOST / WARP_THREADS], groups[FAKE_THREADS_MOST / GROUP_THREADS];
     int threads, waiting, alive;
+    fiber *lanes[WARP_THREADS + 1]; /* of the warp that runs, in their order; then nullptr */
+    int lane;                       /* the next one that may run */
     char *stacks, *shared;
     place scheduler;
     const fake_kernel *kernel;
@@ -78,11 +80,14 @@ fiber *current()
 
 /* ---- switching ------------------------------------------------------------------------------------------------------- */
 
+void leave();
+
 void fiber_main()
 {
     here->kernel->body();
     current()->state = DONE;
     here->alive--;
+    leave();
 }
 
 #ifdef __x86_64__
@@ -90,17 +95,12 @@ extern "C" void fake_switch(void **from, void *to);
 asm(".text\n.globl fake_switch\n.type fake_switch,@function\nfake_switch:\n"
     "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
     "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
-    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size fake_switch,.-fake_switch\n");
+    /* Not `ret`, whose target the processor predicts to be the place of the last call. */
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\npop %rcx\njmp *%rcx\n.size fake_switch,.-fake_switch\n");
 
-void leave()
+void go(place *from, place *to)
 {
-    fake_switch(&current()->left, here->scheduler);
-}
-
-void fiber_start()
-{
-    fiber_main();
-    leave();
+    fake_switch(from, *to);
 }
 
 void prepare(fiber *f)
@@ -108,18 +108,13 @@ void prepare(fiber *f)
     /* Their first bytes in different sets of the processor's caches. */
     const size_t color = (size_t)(number_of(f) % (PAGE / LINE)) * LINE;
     void **top = (void **)(here->stacks + (size_t)(number_of(f) + 1) * STACK_BYTES - color) - 2;
-    *top = (void *)fiber_start; /* what the first switch returns to, with the stack as after a call */
+    *top = (void *)fiber_main; /* what the first switch returns to, with the stack as after a call */
     f->left = top - 6;
 }
-
-void enter(fiber *f)
-{
-    fake_switch(&here->scheduler, f->left);
-}
 #else
-void leave()
+void go(place *from, place *to)
 {
-    swapcontext(&current()->left, &here->scheduler);
+    swapcontext(from, to);
 }
 
 void prepare(fiber *f)
@@ -127,15 +122,27 @@ void prepare(fiber *f)
     getcontext(&f->left);
     f->left.uc_stack.ss_sp = here->stacks + (size_t)number_of(f) * STACK_BYTES + PAGE;
     f->left.uc_stack.ss_size = STACK_BYTES - PAGE;
-    f->left.uc_link = &here->scheduler;
     makecontext(&f->left, fiber_main, 0);
 }
-
-void enter(fiber *f)
-{
-    swapcontext(&here->scheduler, &f->left);
-}
 #endif
+
+/* The next thread of the warp that can run, or nullptr. */
+fiber *next_lane()
+{
+    while (fiber *f = here->lanes[here->lane]) {
+        here->lane++;
+        if (f->state == READY) return f;
+    }
+    return nullptr;
+}
+
+/* The calling thread stays where it is, and the next of its warp goes on. */
+void leave()
+{
+    fiber *const mine = current(), *const f = next_lane();
+    if (f) fake_this_thread = &f->seen;
+    go(&mine->left, f ? &f->left : &here->scheduler);
+}
 
 /* ---- faults ---------------------------------------------------------------------------------------------------------- */
 
@@ -205,20 +212,19 @@ void block_begin(machine *m, const fake_kernel &kernel, unsigned number)
 }
 
 /* Runs the warp as far as it comes without other warps; false where it could not move at all. */
-bool warp_run(machine *m, int number, const int *lanes)
+bool warp_run(machine *m, int number, const int *order)
 {
-    bool moved = false, again = true;
-    while (again) {
-        again = false;
-        for (int i = 0; i < 32; i++) {
-            fiber *f = &m->fibers[number * 32 + lanes[i]];
-            if (lanes[i] >= m->warps[number].size || f->state != READY) continue;
-            fake_this_thread = &f->seen;
-            enter(f);
-            moved = again = true;
-        }
+    int n = 0;
+    for (int i = 0; i < WARP_THREADS; i++)
+        if (order[i] < m->warps[number].size) m->lanes[n++] = &m->fibers[number * WARP_THREADS + order[i]];
+    m->lanes[n] = nullptr;
+    for (bool moved = false;; moved = true) {
+        m->lane = 0;
+        fiber *f = next_lane();
+        if (!f) return moved;
+        fake_this_thread = &f->seen;
+        go(&m->scheduler, &f->left);
     }
-    return moved;
 }
 
 /* One warp after the other goes as far as it can: they get as far apart as barriers allow. */
