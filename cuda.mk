@@ -15,7 +15,8 @@ endif
 CUDA_HOME := $(if $(NVCC),$(patsubst %/bin/nvcc,%,$(realpath $(NVCC))))
 CUDA_FLAGS := -std=c++17 $(if $(SAN),-O1 -g1,-O2 -g) -D_GNU_SOURCE -I. -MMD -MP $(CUDA_INCLUDE:%=-I%)
 CUDART ?= -lcudart_static
-NEWEST_ARCH := $(lastword $(CUDA_ARCHS))
+# GPUs newer than all of them translate what is kept for the oldest.
+OLDEST_ARCH := $(firstword $(CUDA_ARCHS))
 # Code of exactly 9.0 ("90a") has more instructions. nvcc knows them from 12.0 on.
 NVCC_VERSION := $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
 HAVE_WGMMA := $(if $(filter 0,$(WGMMA))$(filter 8 9 10 11,$(NVCC_VERSION)),,$(if $(filter fake,$(CUDA)),yes,$(filter 90,$(CUDA_ARCHS))))
@@ -39,7 +40,7 @@ CUDA_SOURCES := $(filter-out %/clique.cu %/nccl_library.cu,$(CUDA_SOURCES)) kern
 endif
 CUDA_FLAGS += $(if $(NCCL_HOME),$(if $(filter $(CUDA_HOME) /usr,$(NCCL_HOME)),,-I$(NCCL_HOME)/include) -DNCCL_HOME='"$(NCCL_HOME)"')
 CUDA_COMPILE = $(filter ccache,$(CC)) $(NVCC) $(CUDA_FLAGS) $(foreach a,$(if $(HAVE_WGMMA),$(CUDA_ARCHS:90=90a),$(CUDA_ARCHS)),-gencode arch=compute_$(a),code=sm_$(a)) \
-	-gencode arch=compute_$(NEWEST_ARCH),code=compute_$(NEWEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
+	-gencode arch=compute_$(OLDEST_ARCH),code=compute_$(OLDEST_ARCH) -Xcompiler -Wall,-Wextra $(WERROR:-Werror=-Werror all-warnings) \
 	-allow-unsupported-compiler -DCUDA_LIBRARIES='"$(CUDA_HOME)/lib64"'
 CUDA_GUARD = tools/ptxas-notes.sh $@
 CUDA_LIBS := $(addprefix -L,$(wildcard $(CUDA_HOME)/lib64 $(CUDA_HOME)/targets/x86_64-linux/lib)) $(CUDART) -lstdc++ -ldl -lrt

@@ -23,7 +23,7 @@ END
     chmod +x "$folder/$name"
 done
 "$folder/zerolab" --version
-tar -C "$(dirname "$folder")" -cf - "$(basename "$folder")" | gzip -9n >"$folder.tar.gz"
+tar -C "$(dirname "$folder")" -cf - "$(basename "$folder")" | gzip -n >"$folder.tar.gz"
 mib=$(($(wc -c <"$folder.tar.gz") / 1048576 + 1))
 echo "$folder: $(du -sm "$folder" | cut -f 1) MiB; $folder.tar.gz: $mib MiB. There, unpacked: ZEROLAB=$folder/zerolab make test-gpu"
 [ "$mib" -le "${LIMIT_MIB:-64}" ] || { echo "$folder.tar.gz is larger than ${LIMIT_MIB:-64} MiB; CUDA_ARCHS=90 builds for an H100 alone" >&2; exit 1; }

@@ -4,6 +4,14 @@
 . "$(dirname "$0")/../support/tap.sh"
 config=$root/configs/nano-stage3.json
 
+# What a pace makes long takes hardly any processor time: these train at once, each in the background. begin NAME ARGS..., then ended NAME.
+declare -A training=()
+begin() {
+    train "$@" &
+    training[$1]=$!
+}
+ended() { wait "${training[$1]}"; }
+
 # seconds NAME STEP: of that step
 seconds() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2p" | cut -d: -f2; }
 # quickest NAME FROM TO: of those steps, because a busy machine makes some longer
@@ -11,9 +19,16 @@ quickest() { grep -o '"total":[^,]*' "$1.json" | sed -n "$2,$3p" | cut -d: -f2 |
 # paced NAME STEP: seconds of that step's collectives that pacing has added, by its trace
 paced() { "$zerolab" analyze --json --from $2 --to $2 "$1.zlt" | grep -o '"paced_seconds_per_step":[^,]*' | awk -F: '{ sum += $2 } END { print NR ? sum : -1 }'; }
 
+# Of each operation of a straggler at least 100 ms, far more than the machine adds.
+if [ -n "${FULL:-}" ]; then few="--steps 6" slow_from=4 end=6; else few="--steps 4 --set model.layers=2" slow_from=3 end=4; fi
+begin straggler "$config" $few $threads --trace straggler.zlt --set topology.slow_motion=10 --at "$slow_from:set topology.slow_rank=2"
+begin far "$config" --steps 2 $threads -n 4 --set model.layers=2 --set topology.ranks_per_node=2 \
+    --set topology.slow_motion=10 --set topology.slow_rank=3 --trace far.zlt
+begin slow "$config" --steps 5 $threads --trace slow.zlt --at "3:set topology.slow_motion=20" --at "4:set topology.slow_motion=1"
+begin link "$config" --steps 4 $threads --trace link.zlt --at "3:set topology.links.intra.bandwidth=8MB"
+
 check "a plain run" train plain "$config" --steps 5 $threads
-check "slow motion from one step to the next and back" train slow "$config" --steps 5 $threads --trace slow.zlt \
-    --at "3:set topology.slow_motion=20" --at "4:set topology.slow_motion=1"
+check "slow motion from one step to the next and back" ended slow
 check "... the same bits" same_bits plain slow
 # 20 x 10 ms for each of the 16 operations in a row that the compute lane has at stage 3, and their gathers
 check "... stretches the step" holds "$(seconds slow 3) > 14 * 20 * 0.01"
@@ -26,8 +41,7 @@ check "... and only this one" holds "$(paced slow 2) == 0 && $(paced slow 3) > 0
 check "what was set is said" grep -q '"key":.*"topology.slow_motion"' slow.json
 
 bytes=$((3 * 4 * 834304 * 3 / 4)) # that a rank sends in a step: 3 Psi (N-1)/N elements
-check "a link, paced while it trains" train link "$config" --steps 4 $threads --trace link.zlt \
-    --at "3:set topology.links.intra.bandwidth=8MB"
+check "a link, paced while it trains" ended link
 check "... the same bits as far as it goes" grep -q "$(grep -o '"loss_bits":[^,]*' plain.json | sed -n 4p)" link.json
 check "... is as slow as it says" holds "$(seconds link 3) > 0.8 * $bytes / 8e6"
 check "... and was not before" holds "$(paced link 2) == 0 && $(paced link 3) > 0"
@@ -52,18 +66,14 @@ check "slow motion slows the link as well" train both "$config" --steps 3 $threa
     --set topology.links.intra.bandwidth=1GB --at "3:set topology.slow_motion=5"
 check "... by as much" holds "$(seconds both 3) > 0.8 * 5 * $bytes / 1e9"
 
-# Of each of these operations at least 100 ms, far more than the machine adds.
-if [ -n "${FULL:-}" ]; then few="--steps 6" slow_from=4 end=6; else few="--steps 4 --set model.layers=2" slow_from=3 end=4; fi
-check "a straggler" train straggler "$config" $few $threads --trace straggler.zlt \
-    --set topology.slow_motion=10 --at "$slow_from:set topology.slow_rank=2"
+check "a straggler" ended straggler
 check "... makes all wait" holds "$(quickest straggler $slow_from $end) > 1.3 * $(quickest straggler 1 $((slow_from - 1)))"
 
 # The row of the state has it all the while.
 state_row() { "$zerolab" replay "$1.zlt" --frame 80x24 --at "step:$2" --as text | sed -n 4p; }
 named() { "$zerolab" replay straggler.zlt --frame 120x40 --view timeline --at "step:4" | grep -qE "slowest rank [0-9.]+ m?s: rank 2 in [0-9]+ of [0-9]+"; }
 check "... and is named" named
-check "a straggler in a node" train far "$config" --steps 2 $threads -n 4 --set model.layers=2 --set topology.ranks_per_node=2 \
-    --set topology.slow_motion=10 --set topology.slow_rank=3 --trace far.zlt
+check "a straggler in a node" ended far
 of_node() { "$zerolab" replay far.zlt --frame 120x40 --view timeline --at step:2 | grep -qE "slowest rank [0-9.]+ m?s: rank 3 of node 1 in "; }
 check "... is named with it" of_node
 check "a screen says so" grep -q ' slow x10  rank 2 slow ' <<<"$(state_row straggler 4)"
