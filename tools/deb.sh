@@ -35,5 +35,5 @@ Description: see ZeRO, the Zero Redundancy Optimizer, at work
  prefetched and which operation waited for it. It has guided labs and needs no GPU.
 END
 package=$folder/zerolab_${version}_$architecture.deb
-dpkg-deb --root-owner-group --build "$work/root" "$package" >/dev/null
+dpkg-deb -z1 --root-owner-group --build "$work/root" "$package" >/dev/null
 echo "$package: sudo apt-get install ./$package"

@@ -28,10 +28,10 @@ else
     check "... whose report says what is missing" grep -q '"error":.*the trace lost.zlt was not written whole' lost.json
 fi
 eventually no_runs
-check "a long run" "$zerolab" train --detach $threads --report long.json --trace long.zlt
+check "a long run" "$zerolab" train --detach $threads $paced --report long.json --trace long.zlt
 number=$(runs)
 check "... is found" [ -n "$number" ]
-check "another" "$zerolab" train --detach $threads
+check "another" "$zerolab" train --detach $threads $paced
 check "two are listed" [ "$(runs | wc -l)" -eq 2 ]
 touch -d '2 hours ago' "$XDG_RUNTIME_DIR"/*/socket
 check "... for how long they have gone on, whatever the wall clock says" [ "$("$zerolab" attach --json | grep -cE '"seconds":[0-9]{1,3},')" -eq 2 ]
@@ -51,7 +51,7 @@ check "... is listed as what it is" eventually lists '"model":"nano","ranks":4,"
 check "... and ends without anybody" eventually no_runs
 check "... with its report" eventually grep -q '"outcome":.*"out_of_memory"' alone.json
 # An engine that is stopped takes no viewers: some twenty fit into the queue of its socket, the next would wait.
-check "one to be stopped" "$zerolab" train --detach $threads
+check "one to be stopped" "$zerolab" train --detach $threads $paced
 number=$(runs) engine=$(cat /proc/$number/task/$number/children)
 kill -STOP $engine
 # Its threads go on until the first of them has taken the signal.

@@ -2,7 +2,7 @@
 # `make install`, `make uninstall` and `make deb`: what they put where, that it works for another user, and that nothing is left.
 . "$(dirname "$0")/../support/tap.sh"
 [ "$(basename "$(dirname "$zerolab")")" = release ] || { echo "1..0 # SKIP of the release build"; exit 0; }
-quiet_make() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS make -C "$root" --no-print-directory CC="$(sed 's/ -std=c17.*//' "$(dirname "$zerolab")/flags")" "$@"; }
+quiet_make() { env -u MAKEFLAGS -u MAKELEVEL -u MFLAGS -u PREFIX -u DESTDIR make -C "$root" --no-print-directory CC="$(sed 's/ -std=c17.*//' "$(dirname "$zerolab")/flags")" "$@"; }
 
 # Only the rules of installing run: the program is built already, and another make may be at work in its folder.
 "$root/tools/install.sh" "$zerolab" "$work/stage/usr/local"

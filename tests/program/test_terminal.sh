@@ -50,7 +50,7 @@ idle() { # has drawn all there was to draw: paused, it takes no time
 
 # ---- sizes
 
-start 100 30 TERM=screen-256color -- "$zerolab" --trace storm.zlt
+start 100 30 TERM=screen-256color -- "$zerolab" --trace storm.zlt $paced
 comes 'step [1-9]'
 RANDOM=7
 for i in $(seq 200); do

@@ -2,7 +2,7 @@
 # Several viewers of one run: the first that may drives and others see that they watch; one that stands still or dies holds up
 # nobody; when the driver has left, the next to come drives.
 . "$(dirname "$0")/../support/screen.sh"
-"$zerolab" train --detach --set topology.ranks_as=threads --report run.json >detached 2>&1
+"$zerolab" train --detach $threads $paced --report run.json >detached 2>&1
 ok "a run that goes on by itself" $?
 run=$("$zerolab" attach --json | grep -o '"run":[0-9]*' | grep -o '[0-9]*')
 at_end() { kill $run 2>/dev/null; end_screens; }

@@ -36,12 +36,12 @@ static inline void from_float(bf16 *y, float x)
     y->bits = x != x ? 0x7fff : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* With its exponent moved to a float's place, the number is smaller by 2^112 than it is, subnormal ones, too. */
 static inline float to_float(fp16 x)
 {
-    const int exponent = x.bits >> 10 & 31, fraction = x.bits & 0x3ff;
-    const float sign = x.bits >> 15 ? -1.0f : 1.0f;
-    if (exponent == 31) return fraction ? NAN : sign * INFINITY;
-    return sign * (exponent ? (float)(1024 + fraction) * fake_power_of_two(exponent - 25) : (float)fraction * 0x1p-24f);
+    const uint32_t size = (uint32_t)(x.bits & 0x7fff) << 13;
+    const float y = size < 0x0f800000 ? fake_float(size) * 0x1p112f : fake_float(size | 0x7f800000);
+    return fake_float(fake_bits(y) | (uint32_t)(x.bits & 0x8000) << 16);
 }
 
 /* The step between neighbours is a power of two; a float counts in it exactly, and rintf() rounds to even. */

@@ -21,6 +21,7 @@ template <class T> void mma_warp(void *const lanes[32])
     for (int lane = 0; lane < 32; lane++) {
         const mma_lane *mine = (const mma_lane *)lanes[lane];
         const int g = lane / 4, t = lane % 4;
+#pragma GCC unroll 8
         for (int i = 0; i < 8; i++)
             a[g + i / 2 % 2 * 8][2 * t + i / 4 * 8 + i % 2] = half_of<T>(mine->a->r[i / 2], i % 2);
         for (int i = 0; i < 4; i++) b[2 * t + i / 2 * 8 + i % 2][g] = half_of<T>(mine->b->r[i / 2], i % 2);

@@ -46,7 +46,9 @@ template <class T> __global__ void product_elements(struct product p, struct pro
     for (int64_t k = 0; k < p.K; k++) {
         const float x = to_float(a[k * a_next]);
         const T *row = b + k * b_next + n * b_column;
-        if (width == WIDTH)
+        if (width == WIDTH && b_column == 1)
+            for (int j = 0; j < WIDTH; j++) sums[j] += x * to_float(row[j]);
+        else if (width == WIDTH)
             for (int j = 0; j < WIDTH; j++) sums[j] += x * to_float(row[j * b_column]);
         else
             for (int j = 0; j < width; j++) sums[j] += x * to_float(row[j * b_column]);
