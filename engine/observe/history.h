@@ -66,12 +66,20 @@ int64_t history_span_of(const struct history *history, int rank, enum lane lane,
 /* The IO record of an NVMe operation. False: none was recorded (no transfer, or an older trace), or it is not kept. */
 bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
+/* What a lane is busy with, as far as sums tell it apart: a phase, or (from BUSY_SECONDARY on) what mark_of_op() has a mark for. Lanes that
+ * compute have those before BUSY_COPY, the others the rest. */
+enum busy {
+    BUSY_SECONDARY = PHASES, BUSY_QUANTIZE, BUSY_DEQUANTIZE,
+    BUSY_COPY, BUSY_GATHER, BUSY_GATHER_AHEAD, BUSY_REDUCE_SCATTER, BUSY_ALL_REDUCE, BUSY_REFRESH, BUSY_AGREE, BUSY_OTHER,
+    BUSY_KINDS,
+};
+enum busy busy_of_op(enum op_kind kind, enum phase phase, bool prefetch);
+
 /* A lane's time in a window, for one column of a picture. Whole intervals come from the sums. The edges of the window come from
  * spans where these are kept, else from a share of the interval's sum. */
 struct history_load {
     bool unknown;                      /* records were lost, or this time is not known */
-    uint64_t phase_ns[PHASES];         /* compute and host lane: busy, by phase */
-    uint64_t traffic_ns[TRAFFIC_KINDS];/* other lanes: busy, by kind of traffic */
+    uint64_t busy_ns[BUSY_KINDS];
     uint64_t waited_ns[STALLS];        /* ready - issued, clipped to the window, by cause */
 };
 void history_load(const struct history *history, int rank, enum lane lane, uint64_t from_ns, uint64_t to_ns, struct history_load *load);

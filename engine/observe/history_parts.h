@@ -59,8 +59,9 @@ static inline void *ring_newest(const struct ring *ring)
  * has filled them, pairs of neighbours merge. */
 struct sum_grid { uint64_t origin_ns; int shift, count; };
 
+enum { BUSY_SLOTS = BUSY_KINDS - BUSY_COPY }; /* lanes that compute have fewer kinds */
 struct lane_sum { /* ns; floats, so that many lanes fit */
-    float busy[TRAFFIC_KINDS]; /* compute and host lane: by phase; other lanes: by traffic */
+    float busy[BUSY_SLOTS]; /* of the lane's own kinds, in their order */
     float waited[STALLS];
 };
 struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0: nothing known */

@@ -23,7 +23,7 @@ static void merge_lane(struct lane_sum *sums, int count)
 {
     for (int i = 0; i < count / 2; i++) {
         const struct lane_sum left = sums[2 * i], right = sums[2 * i + 1];
-        for (int kind = 0; kind < TRAFFIC_KINDS; kind++) sums[i].busy[kind] = left.busy[kind] + right.busy[kind];
+        for (int kind = 0; kind < BUSY_SLOTS; kind++) sums[i].busy[kind] = left.busy[kind] + right.busy[kind];
         for (int why = 0; why < STALLS; why++) sums[i].waited[why] = left.waited[why] + right.waited[why];
     }
     memset(sums + count / 2, 0, (size_t)(count / 2) * sizeof *sums);
@@ -92,10 +92,27 @@ static size_t waited_field(enum stall why)
     return offsetof(struct lane_sum, waited) + (size_t)why * sizeof(float);
 }
 
+enum busy busy_of_op(enum op_kind kind, enum phase phase, bool prefetch)
+{
+    static const enum busy of_kind[OP_KINDS] = {
+        [OP_SECONDARY] = BUSY_SECONDARY,   [OP_QUANTIZE] = BUSY_QUANTIZE,             [OP_DEQUANTIZE] = BUSY_DEQUANTIZE,
+        [OP_GATHER] = BUSY_GATHER,         [OP_REDUCE_SCATTER] = BUSY_REDUCE_SCATTER, [OP_ALL_REDUCE] = BUSY_ALL_REDUCE,
+        [OP_REFRESH] = BUSY_REFRESH,       [OP_AGREE] = BUSY_AGREE,                   [OP_BROADCAST] = BUSY_OTHER,
+        [OP_ALL_TO_ALL] = BUSY_OTHER,      [OP_EXCHANGE] = BUSY_OTHER};
+    if (kind == OP_GATHER && prefetch) return BUSY_GATHER_AHEAD;
+    if (of_kind[kind]) return of_kind[kind];
+    return lane_computes(op_lane(kind)) ? (enum busy)phase : BUSY_COPY;
+}
+
+static enum busy first_busy(enum lane lane)
+{
+    return lane_computes(lane) ? 0 : BUSY_COPY;
+}
+
 static size_t busy_field(enum lane lane, const struct span *span)
 {
-    int slot = lane_computes(lane) ? (int)span->phase : (int)traffic_of_op(span->kind);
-    return offsetof(struct lane_sum, busy) + (size_t)slot * sizeof(float);
+    const enum busy busy = busy_of_op(span->kind, span->phase, span->prefetch);
+    return offsetof(struct lane_sum, busy) + (size_t)(busy - first_busy(lane)) * sizeof(float);
 }
 
 void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span)
@@ -150,10 +167,8 @@ struct tier_sum sums_fullest(const struct history *history, const struct history
 
 static void add_sums(struct history_load *load, enum lane lane, const struct lane_sum *sum, double share)
 {
-    for (int phase = 0; lane_computes(lane) && phase < PHASES; phase++)
-        load->phase_ns[phase] += (uint64_t)((double)sum->busy[phase] * share + 0.5);
-    for (int kind = 0; !lane_computes(lane) && kind < TRAFFIC_KINDS; kind++)
-        load->traffic_ns[kind] += (uint64_t)((double)sum->busy[kind] * share + 0.5);
+    for (int slot = 0; slot < BUSY_SLOTS; slot++)
+        load->busy_ns[first_busy(lane) + (enum busy)slot] += (uint64_t)((double)sum->busy[slot] * share + 0.5);
     for (int why = 0; why < STALLS; why++) load->waited_ns[why] += (uint64_t)((double)sum->waited[why] * share + 0.5);
 }
 
@@ -164,11 +179,10 @@ static uint64_t overlap(uint64_t from_ns, uint64_t to_ns, uint64_t low_ns, uint6
     return to_ns > from_ns ? to_ns - from_ns : 0;
 }
 
-static void add_span(struct history_load *load, enum lane lane, const struct span *span, uint64_t from_ns, uint64_t to_ns)
+static void add_span(struct history_load *load, const struct span *span, uint64_t from_ns, uint64_t to_ns)
 {
-    uint64_t busy_ns = overlap(span->started_ns, span->ended_ns ? span->ended_ns : to_ns, from_ns, to_ns);
-    if (lane_computes(lane)) load->phase_ns[span->phase] += busy_ns;
-    else load->traffic_ns[traffic_of_op(span->kind)] += busy_ns;
+    load->busy_ns[busy_of_op(span->kind, span->phase, span->prefetch)] +=
+        overlap(span->started_ns, span->ended_ns ? span->ended_ns : to_ns, from_ns, to_ns);
     if (span->stall != STALL_NONE)
         load->waited_ns[span->stall] += overlap(span->issued_ns, span->ready_ns, from_ns, to_ns);
     load->waited_ns[STALL_PEERS] += overlap(span->started_ns, span->started_ns + span->peers_ns, from_ns, to_ns);
@@ -182,7 +196,7 @@ static void load_spans(const struct history *history, int rank, enum lane lane, 
     history_spans(history, rank, lane, from_ns, to_ns, &first, &end);
     for (int64_t number = first; number <= end; number++) {
         const struct span *span = history_span(history, rank, lane, number);
-        if (span && span->ended_ns) add_span(load, lane, span, from_ns, to_ns);
+        if (span && span->ended_ns) add_span(load, span, from_ns, to_ns);
     }
 }
 
@@ -197,7 +211,7 @@ void history_load(const struct history *history, int rank, enum lane lane, uint6
     if (!at) return;
     const struct span *newest = ring_newest(&at->spans);
     const uint64_t now_ns = to_ns < history->last_ns ? to_ns : history->last_ns;
-    if (newest && !newest->ended_ns) add_span(load, lane, newest, from_ns, now_ns);
+    if (newest && !newest->ended_ns) add_span(load, newest, from_ns, now_ns);
     if (to_ns > at->ended_ns) to_ns = at->ended_ns;
     if (from_ns < history->grid.origin_ns) from_ns = history->grid.origin_ns;
     const uint64_t width_ns = (uint64_t)1 << history->grid.shift, spans_from_ns = history_spans_from(at);

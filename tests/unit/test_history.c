@@ -105,7 +105,7 @@ static void waits_have_their_causes(void **state)
     assert_false(load.unknown);
     assert_int_equal(load.waited_ns[STALL_GATHER], 40 * US);
     assert_int_equal(load.waited_ns[STALL_BUCKET], 50 * US); /* of a span that starts after the window */
-    assert_int_equal(load.phase_ns[PHASE_FORWARD], 120 * US);
+    assert_int_equal(load.busy_ns[PHASE_FORWARD], 120 * US);
     past_end(&past);
 }
 
@@ -118,8 +118,8 @@ static void what_is_in_flight_counts_up_to_now(void **state)
     past_begin(&past, 0, 1, 3, 1700 * US, 1700 * US);
     past_hold(&past, 0, CATEGORY_PARAMETERS, 8, 1900 * US); /* the newest record */
     history_load(past.history, 0, LANE_COMPUTE, 1000 * US, 5000 * US, &load);
-    assert_int_equal(load.phase_ns[PHASE_FORWARD], 100 * US);
-    assert_int_equal(load.phase_ns[PHASE_BACKWARD], 200 * US);
+    assert_int_equal(load.busy_ns[PHASE_FORWARD], 100 * US);
+    assert_int_equal(load.busy_ns[PHASE_BACKWARD], 200 * US);
     history_load(past.history, 0, LANE_COMPUTE, 1900 * US, 5000 * US, &load);
     assert_true(load.unknown);
     past_end(&past);
@@ -158,19 +158,53 @@ static void old_operations_are_dropped_and_their_sums_stay(void **state)
     assert_true(history_whole_from(past.history) > 15000000u * (uint64_t)US);
     for (int rank = 0; rank < 2; rank++) {
         history_load(past.history, rank, LANE_COMPUTE, 0, UINT64_MAX, &load);
-        near(load.phase_ns[PHASE_FORWARD], 20000.0 * 500 * US);
+        near(load.busy_ns[PHASE_FORWARD], 20000.0 * 500 * US);
         near(load.waited_ns[STALL_GATHER], 20000.0 * 300 * US);
         history_load(past.history, rank, LANE_COMM, 0, UINT64_MAX, &load);
-        near(load.traffic_ns[TRAFFIC_ALL_GATHER], 20000.0 * 300 * US);
+        near(load.busy_ns[BUSY_GATHER], 20000.0 * 300 * US);
     }
     uint64_t sum = 0; /* columns add up to the whole */
     for (int column = 0; column < 97; column++) {
         uint64_t from = (1000 + 20000 * (uint64_t)column / 97) * 1000 * US,
                  to = (1000 + 20000 * (uint64_t)(column + 1) / 97) * 1000 * US;
         history_load(past.history, 1, LANE_COMPUTE, from - 999000 * US, to - 999000 * US, &load);
-        sum += load.phase_ns[PHASE_FORWARD];
+        sum += load.busy_ns[PHASE_FORWARD];
     }
     near(sum, 20000.0 * 500 * US);
+    past_end(&past);
+}
+
+/* From afar a gather ahead is still one, and what another program sends is no agreement. */
+static void sums_keep_kinds_of_work_apart(void **state)
+{
+    static const struct past_op kinds[] = {
+        {OP_GATHER, 1, 800, false, -1, WAIT_DATA},  {OP_GATHER, 2, 800, true, -1, WAIT_DATA},
+        {OP_REFRESH, 1, 800, false, -1, WAIT_DATA}, {OP_AGREE, -1, 8, false, -1, WAIT_DATA},
+        {OP_ALL_TO_ALL, 1, 8, false, -1, WAIT_DATA}, {OP_QUANTIZE, 1, 0, false, -1, WAIT_DATA},
+        {OP_FORWARD, 1, 0, false, -1, WAIT_DATA}};
+    static const enum busy wanted[] = {BUSY_GATHER, BUSY_GATHER_AHEAD, BUSY_REFRESH, BUSY_AGREE,
+                                       BUSY_OTHER,  BUSY_QUANTIZE,     (enum busy)PHASE_FORWARD};
+    enum { KINDS = sizeof kinds / sizeof *kinds, STEPS = 3000 };
+    (void)state;
+    struct record_buffer past;
+    past_start(&past, 64 << 10, 1, 1000 * US);
+    past_plan(&past, 1, 1, PURPOSE_TRAIN, kinds, KINDS, 1000 * US);
+    for (uint32_t step = 1; step <= STEPS; step++) {
+        const uint64_t begin = 1000u * US * (uint64_t)step;
+        past_step(&past, 0, step, begin);
+        for (uint32_t i = 0; i < KINDS; i++) {
+            const uint64_t at = begin + 100 * US * i;
+            past_op(&past, 0, step, i, at, at, at + 10 * US * (i + 1), -1);
+        }
+        past_step_end(&past, 0, step, begin + 900 * US);
+    }
+    assert_true(history_whole_from(past.history) > 1000u * US * (uint64_t)STEPS / 2); /* the rest are sums */
+    for (uint32_t i = 0; i < KINDS; i++) {
+        struct history_load load;
+        history_load(past.history, 0, op_lane(kinds[i].kind), 0, UINT64_MAX, &load);
+        const double share = (double)load.busy_ns[wanted[i]] / ((double)STEPS * 10 * US * (i + 1));
+        assert_true(share > 0.995 && share < 1.005); /* at the border to what is kept in full, a share of an interval's sum is taken */
+    }
     past_end(&past);
 }
 
@@ -183,7 +217,7 @@ static void columns_from_spans_are_exact(void **state)
     for (uint32_t step = 3; step < 490; step += 7) {
         history_load(past.history, 0, LANE_COMPUTE, (1000u * step + 450) * US, (1000u * (step + 5) + 450) * (uint64_t)US,
                   &load);
-        assert_int_equal(load.phase_ns[PHASE_FORWARD], 5 * 500 * US);
+        assert_int_equal(load.busy_ns[PHASE_FORWARD], 5 * 500 * US);
         assert_int_equal(load.waited_ns[STALL_GATHER], 5 * 300 * US);
     }
     past_end(&past);
@@ -373,7 +407,7 @@ static void times_at_the_end_of_64_bits_end_too(void **state)
     past_op(&past, 0, 1, BLOCK, 2000 * US, late - 100, late, -1);
     past_hold(&past, 0, CATEGORY_ACTIVATIONS, 5000, late);
     history_load(past.history, 0, LANE_COMPUTE, 0, UINT64_MAX, &load);
-    assert_int_equal(load.phase_ns[PHASE_FORWARD], 100);
+    assert_int_equal(load.busy_ns[PHASE_FORWARD], 100);
     assert_int_equal(history_fullest(past.history, 0, TIER_DEVICE, 0, UINT64_MAX, NULL).live_bytes, 5000);
     past_end(&past);
 }
@@ -387,6 +421,7 @@ int main(void)
         cmocka_unit_test(waits_have_their_causes),
         cmocka_unit_test(what_is_in_flight_counts_up_to_now),
         cmocka_unit_test(old_operations_are_dropped_and_their_sums_stay),
+        cmocka_unit_test(sums_keep_kinds_of_work_apart),
         cmocka_unit_test(columns_from_spans_are_exact),
         cmocka_unit_test(sixty_four_ranks_keep_the_bound),
         cmocka_unit_test(memory_is_known_at_any_instant),

@@ -194,12 +194,6 @@ static void columns_of_spans(struct column out[], int columns, const struct scen
 
 /* ---- from far: sums -------------------------------------------------------------------------------------------------- */
 
-static const enum mark traffic_marks[TRAFFIC_KINDS] = {
-    [TRAFFIC_ALL_GATHER] = MARK_GATHER, [TRAFFIC_REDUCE_SCATTER] = MARK_REDUCE, [TRAFFIC_ALL_REDUCE] = MARK_ALL_REDUCE,
-    [TRAFFIC_BROADCAST] = MARK_AGREE,   [TRAFFIC_ALL_TO_ALL] = MARK_AGREE,      [TRAFFIC_D2H] = MARK_OFFLOAD,
-    [TRAFFIC_H2D] = MARK_FETCH,         [TRAFFIC_NVME_READ] = MARK_SWAP_IN,     [TRAFFIC_NVME_WRITE] = MARK_SWAP_OUT,
-    [TRAFFIC_CONTROL] = MARK_AGREE};
-
 static void columns_of_loads(struct column out[], int columns, const struct scene *scene, int rank, enum lane lane,
                              const struct window *window)
 {
@@ -211,10 +205,8 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
         shares.seen = 0;
         history_load(scene->history, rank, lane, cell.from_ns, cell.to_ns, &load);
         if (load.unknown) share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
-        for (enum phase phase = 0; phase < PHASES; phase++)
-            add_share(&shares, MARK_FORWARD + (enum mark)phase, load.phase_ns[phase], -1);
-        for (enum traffic kind = 0; kind < TRAFFIC_KINDS; kind++)
-            add_share(&shares, traffic_marks[kind], load.traffic_ns[kind], -1);
+        for (enum busy busy = 0; busy < BUSY_KINDS; busy++)
+            add_share(&shares, mark_of_busy(lane, busy), load.busy_ns[busy], -1);
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
             if (why != STALL_PEERS) add_share(&shares, MARK_WAIT + (enum mark)why, load.waited_ns[why], -1);
         out[i] = choose(&shares, &cell);

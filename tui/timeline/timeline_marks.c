@@ -76,20 +76,24 @@ uint32_t texture_sign(enum texture texture, bool ascii)
     return signs[texture][ascii];
 }
 
+enum mark mark_of_busy(enum lane lane, enum busy busy)
+{
+    static const enum mark copies[LANES] = {[LANE_D2H] = MARK_OFFLOAD,
+                                            [LANE_H2D] = MARK_FETCH,
+                                            [LANE_NVME_READ] = MARK_SWAP_IN,
+                                            [LANE_NVME_WRITE] = MARK_SWAP_OUT};
+    static const enum mark marks[BUSY_KINDS] = {
+        [PHASE_FORWARD] = MARK_FORWARD,         [PHASE_BACKWARD] = MARK_BACKWARD,     [PHASE_OPTIMIZER] = MARK_UPDATE,
+        [BUSY_SECONDARY] = MARK_SECONDARY,      [BUSY_QUANTIZE] = MARK_QUANTIZE,      [BUSY_DEQUANTIZE] = MARK_DEQUANTIZE,
+        [BUSY_GATHER] = MARK_GATHER,            [BUSY_GATHER_AHEAD] = MARK_PREFETCH,  [BUSY_REDUCE_SCATTER] = MARK_REDUCE,
+        [BUSY_ALL_REDUCE] = MARK_ALL_REDUCE,    [BUSY_REFRESH] = MARK_REFRESH,        [BUSY_AGREE] = MARK_AGREE,
+        [BUSY_OTHER] = MARK_OTHER};
+    return busy == BUSY_COPY ? copies[lane] : marks[busy];
+}
+
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
 {
-    static const enum mark of_lane[LANES] = {[LANE_D2H] = MARK_OFFLOAD,
-                                             [LANE_H2D] = MARK_FETCH,
-                                             [LANE_NVME_READ] = MARK_SWAP_IN,
-                                             [LANE_NVME_WRITE] = MARK_SWAP_OUT};
-    static const enum mark of_kind[OP_KINDS] = {
-        [OP_GATHER] = MARK_GATHER,         [OP_REDUCE_SCATTER] = MARK_REDUCE, [OP_ALL_REDUCE] = MARK_ALL_REDUCE,
-        [OP_REFRESH] = MARK_REFRESH,       [OP_SECONDARY] = MARK_SECONDARY,   [OP_QUANTIZE] = MARK_QUANTIZE,
-        [OP_DEQUANTIZE] = MARK_DEQUANTIZE, [OP_AGREE] = MARK_AGREE,           [OP_BROADCAST] = MARK_OTHER,
-        [OP_ALL_TO_ALL] = MARK_OTHER,      [OP_EXCHANGE] = MARK_OTHER};
-    const enum mark mark = of_lane[op_lane(kind)] ? of_lane[op_lane(kind)] : of_kind[kind];
-    if (mark == MARK_GATHER && prefetch) return MARK_PREFETCH;
-    return mark ? mark : MARK_FORWARD + (enum mark)phase; /* what computes has the mark of its phase */
+    return mark_of_busy(op_lane(kind), busy_of_op(kind, phase, prefetch));
 }
 
 /* ---- the legend: only marks that the schedule which trains can bring about ---- */
