@@ -333,7 +333,8 @@ static struct lab_value run_value(const struct node *node, const struct lab_scen
         return model->header.parameters >= 0 ? value_known((double)model->header.parameters, plain)
                                              : value_unknown("the trace does not say how many parameters there are");
     case METRIC_BLOCK: return value_known(block_elems(&model->header), plain);
-    default: return value_known(model->header.layers, plain);
+    case METRIC_LAYERS: return value_known(model->header.layers, plain);
+    default: return value_unknown("a run does not say this");
     }
 }
 
