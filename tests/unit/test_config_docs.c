@@ -135,12 +135,14 @@ static void print_differences(FILE *out)
     fputs(TABLE_END, out);
 }
 
-/* The page with the last of five columns, and the table of differences, taken from differences.def. */
+/* The page with the last of the five columns of its first table, and the table of differences, taken from differences.def. */
 static void print_knobs(FILE *out, const char *page)
 {
+    bool knobs = false; /* within the first table */
     for (const char *line = page, *next; *line; line = next) {
         size_t length = strcspn(line, "\n");
         next = line + length + (line[length] == '\n');
+        knobs = line[0] == '|' && (knobs || (!strncmp(line, "| knob |", 8) && columns_of(line) == 5));
         if (!strncmp(line, TABLE_BEGIN, strlen(TABLE_BEGIN))) {
             const char *end = strstr(line, TABLE_END);
             assert_non_null(end);
@@ -148,7 +150,9 @@ static void print_knobs(FILE *out, const char *page)
             next = end + strlen(TABLE_END);
             continue;
         }
-        const struct config_key *key = columns_of(line) == 5 ? key_of_row(line) : NULL;
+        const struct config_key *key = knobs ? key_of_row(line) : NULL;
+        if (knobs && line[0] == '|' && columns_of(line) != 5)
+            fail_msg("a knob without the fifth cell: %.*s", (int)length, line);
         if (key) {
             const struct difference *row = difference_of_key(key->path);
             size_t last = length - 1; /* the bar before the last cell */
