@@ -120,7 +120,7 @@ static void write_elements(struct why_term *term, const struct alike *group, con
     text_append(term->formula, room, "%d B × %s elements", dtype_bytes(group->first->dtype),
                 grouped(text, group->elems));
     if (group->padding == 0) return;
-    text_append(term->formula, room, " (%s of padding", grouped(text, group->padding));
+    text_append(term->formula, room, " (%s padding", grouped(text, group->padding));
     if (group->first->extent == EXTENT_SHARD)
         text_append(term->formula, room, " over %d shards", schedule_shard_ranks(schedule));
     text_append(term->formula, room, ")");

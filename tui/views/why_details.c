@@ -18,7 +18,9 @@ static void draw_term(struct canvas canvas, int y, enum units units, const struc
     struct pen pen = pen_at(canvas, 1, y);
     pen_right(&pen, bytes_columns(units), STYLE_STRONG, format_bytes(units, true, term->bytes).text);
     int x = draw_text(canvas, pen.x + 2, y, STYLE_TEXT, term->what);
-    if (term->formula[0]) draw_format(canvas, x, y, STYLE_DIM, " = %s", term->formula);
+    if (!term->formula[0]) return;
+    x = draw_text(canvas, x, y, STYLE_DIM, " = ");
+    draw_words(canvas, x, y, STYLE_DIM, term->formula);
 }
 
 /* The other tiers that one of the changes would fill or empty, in the order of columns; returns how many. */
