@@ -15,7 +15,7 @@ live() { # COLUMNS ROWS ENVIRONMENT... -- OPTIONS...
 peak() { # stage, ranks, SETTINGS...
     local sets=("${@:3}")
     "$zerolab" plan --model gpt2 -n "$2" --set zero_optimization.stage="$1" "${sets[@]/#/--set=}" --json |
-        jq '.tiers[] | select(.tier == "device").peak_bytes' | awk '{ printf "%.4g GB", $1 / 1e9 }'
+        tr -d ' \n' | sed 's/.*"tier":"device"[^}]*"peak_bytes":\([0-9]*\).*/\1/' | awk '{ printf "%.4g GB", $1 / 1e9 }'
 }
 
 live 80 24 --
