@@ -1,5 +1,5 @@
 /* The resolved configuration of a run. The file is a DeepSpeed JSON file, unchanged, plus zerolab's own sections
- * (model, data, memory, topology). config_keys.def is the one table of keys. struct config has the values after
+ * (model, data, schedule, memory, topology). config_keys.def is the one table of keys. struct config has the values after
  * defaults, "auto" and the batch triad are resolved. Sizes called *_elems are in elements, as in DeepSpeed. */
 #pragma once
 
@@ -25,18 +25,18 @@ struct config_model {
 /* What a kind of model is made of. */
 struct model_traits {
     const char *name;
-    bool tied; /* where model.tied is not given */
-    bool rms_norm, embedding_norm; /* norms scale and do not shift; there is one behind the embedding */
+    bool tied; /* default of model.tied */
+    bool rms_norm, embedding_norm; /* norms scale and do not shift; a norm follows the embedding */
     bool gated;                    /* the MLP multiplies two products */
-    bool biases, qkv_biases;       /* of all linear layers; of that of q, k, v */
-    bool positions;                /* are learned: context + more_positions rows */
+    bool biases, qkv_biases;       /* in all linear layers; in that of q, k, v */
+    bool positions;                /* positions are learned: context + more_positions rows */
     int more_positions;
 };
 extern const struct model_traits model_traits[MODEL_KINDS];
 
-int config_kv_heads(const struct config_model *model); /* as many as heads, if not given */
-int64_t config_key_width(const struct config_model *model); /* of all of them: hidden, where heads are not known (0) */
-/* If not given, 4 x hidden; of a gated MLP 2/3 of that, up to a multiple of 256 (Touvron et al. 2023). */
+int config_kv_heads(const struct config_model *model); /* kv_heads; `heads` if it is 0 */
+int64_t config_key_width(const struct config_model *model); /* kv heads x head size; `hidden` if heads is 0 */
+/* ffn; if it is 0, 4 x hidden, or for a gated MLP 2/3 of that, rounded up to a multiple of 256 (Touvron et al. 2023). */
 int config_ffn(const struct config_model *model);
 
 /* The meaning of a token of the data: a byte of text, or a number of a token shard. */
@@ -245,7 +245,7 @@ int config_read(char **text, const char *path, struct error *err);
 /* The folder for parameters (`parameters`) or optimizer states on NVMe: their own section's, else the other's; "" if none is given. */
 const char *config_nvme_path(const struct config *config, bool parameters);
 
-/* STATUS_USAGE: it can be planned, but this engine cannot run it. For all that starts ranks. */
+/* STATUS_USAGE: the configuration can be planned, but this engine cannot run it. Every command that starts ranks calls it. */
 int config_check_run(const struct config *config, struct error *err);
 
 /* Like config_load(), from a text: of a file, of config_to_json(), or of a trace. */
@@ -293,10 +293,10 @@ void config_show(const struct config *config, const char *key, char *text, size_
 
 /* Sets `path` to the full path of a typed key, which may be an older spelling. */
 void config_path(char path[CONFIG_PATH_MAX], const char *typed);
-/* Where total_num_steps is "auto", it becomes the steps of the run. STATUS_USAGE: they are not known (0). */
+/* Sets total_num_steps to `steps`, the steps of the run, if it is "auto". STATUS_USAGE: it is, and `steps` is 0 (unknown). */
 int scheduler_settle(struct config *config, int64_t steps, struct error *err);
 
-/* Ranks of a node; where topology.ranks_per_node is not given, all ranks are on one. */
+/* Ranks of a node: topology.ranks_per_node; all ranks, if it is not given. */
 static inline int config_per_node(const struct config *config)
 {
     return config->topology.ranks_per_node ? config->topology.ranks_per_node : config->topology.ranks;

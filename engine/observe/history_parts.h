@@ -19,7 +19,7 @@ struct ring {
     char *items;
 };
 
-/* Bytes that a group of rings may still allocate. */
+/* Bytes that the rings of a group may still allocate. */
 struct allowance { size_t bytes; };
 
 void ring_init(struct ring *ring, size_t item_bytes, int64_t most);
@@ -73,7 +73,7 @@ struct history_io_at { uint64_t time_ns; struct trace_of_io io; }; /* time_ns: t
 struct history_lane {
     struct ring spans; /* struct span */
     struct ring io;    /* struct history_io_at, of lanes to and from NVMe */
-    uint64_t ended_ns; /* of the newest that ended */
+    uint64_t ended_ns; /* when its newest ended span ended */
     struct lane_sum *sums;
 };
 
@@ -94,17 +94,17 @@ struct history_tier {
     struct ring blocks; /* struct history_block */
     struct run_instant now;
     uint64_t reserved_bytes[CATEGORIES + 1]; /* now */
-    uint64_t changed_ns; /* the newest change */
+    uint64_t changed_ns; /* time of the newest change */
     struct tier_sum *sums;
     int summed;          /* interval of the newest change; earlier intervals are complete */
-    bool has_before;     /* before_bytes is known: live bytes after that change */
-    uint64_t before_bytes;
+    bool has_before;     /* before_bytes is known */
+    uint64_t before_bytes; /* live bytes since the newest change, so before the next one */
 };
 
 struct history_rank {
     struct history_lane lane[LANES];
     struct history_tier tier[TIERS];
-    int64_t step; /* number of the entry of `steps` for the step it began last; -1: none */
+    int64_t step; /* entry of `steps` for the step that the rank began last; -1: none */
 };
 
 struct history_gap { uint16_t rank; uint64_t from_ns, to_ns; };
@@ -121,8 +121,8 @@ struct history {
     struct history_rank **ranks; /* NULL: no record of this rank */
     int rank_room;
     struct history_part part[RUN_PARTS_MAX]; /* oldest first */
-    int parts, part_number; /* parts: kept; part_number: of the newest, from 1 on */
-    int schedule; /* index in the model of the schedule found last */
+    int parts, part_number; /* parts: how many are kept; part_number: the newest one's, from 1 on */
+    int schedule; /* index, in the model, of the schedule looked up last */
     struct sum_grid grid;
     struct ring steps; /* struct history_entry */
     struct history_gap gap[GAPS_KEPT]; /* oldest first */
@@ -143,7 +143,7 @@ void history_gap_add(struct history *history, uint16_t rank, uint64_t from_ns, u
 void history_op_begin(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record); /* history_spans.c */
 void history_op_end(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
 void history_io_add(struct history *history, struct history_rank *rank, const struct run_model *model, const struct trace_record *record);
-uint64_t history_spans_from(const struct history_lane *lane); /* its spans are kept from here on; 0: all of them */
+uint64_t history_spans_from(const struct history_lane *lane); /* its spans are kept from this time on; 0: all are kept */
 
 void history_memory(struct history *history, struct history_rank *rank, int ranks, const struct trace_record *record); /* history_memory.c */
 void history_memory_ends(struct history *history, struct history_rank *rank, int ranks, uint64_t time_ns); /* its end */

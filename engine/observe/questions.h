@@ -42,7 +42,7 @@ struct run_recent {
     double phase_ns[PHASES], exposed_ns;    /* over the same steps, mean over ranks */
 };
 bool run_recent(const struct run_model *model, uint32_t until, struct run_recent *recent);
-/* Whether it runs, no held rank stops it, and its steps are too short to follow on a screen. */
+/* Whether the run is running, no held rank stops it, and its steps are too short to follow on a screen. */
 bool run_is_fast(const struct run_model *model);
 bool run_tokens_per_second(const struct run_model *model, double *value);
 
@@ -50,15 +50,15 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of);
 
 /* The use of a link by a kind of traffic, or by all (kind TRAFFIC_KINDS): sums over `parts`, and exposed times over `exposed_parts`
- * (0: unknown), become means. The part of a link's use that no compute hid is that of the kind's operations. ranks 0: it is not
- * used; busy_ns 0, exposed_ns below 0: unknown. */
+ * (0: unknown), become means. A link's exposed share is that of all operations of the kind. ranks 0: the link is not used; busy_ns 0,
+ * exposed_ns below 0: unknown. */
 struct link_use { int ranks; double sent_bytes, busy_ns, exposed_ns; };
 struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], int kind, int link, double parts,
                              const uint64_t exposed_by_ns[TRAFFIC_KINDS], double exposed_parts);
 
 /* The kind of traffic of an operation that does not run on the compute lane. */
 enum traffic traffic_of_op(enum op_kind kind);
-/* False: losses, norms and learning rates are unknown, as of a simulation, and of another program that did not tell them. */
+/* False: losses, norms and learning rates are unknown: the run is simulated, or another program did not record them. */
 bool run_learns(const struct run_model *model);
 
 /* Ranks of the run: more than model->ranks if it is simulated and only the first ones are recorded. */
@@ -68,8 +68,8 @@ int run_world(const struct run_model *model);
 const struct run_gpu *run_gpu_led_by(const struct run_model *model, int rank);
 /* Memory in use outside of all tiers on a rank's GPU, one figure for all ranks on it; NULL: no GPU, or not known. */
 const struct run_outside *run_outside_of(const struct run_model *model, int rank);
-/* The sensors of all GPUs: their power together, the lowest clock, every reason that lowers one. A figure that one of them
- * lacks is unknown. False: no GPU's were read. */
+/* The sensors of all GPUs: the sum of their power, the lowest clock, every reason that lowers a clock. A figure that one GPU
+ * lacks is unknown. False: no GPU's sensors were read. */
 bool run_sensors(const struct run_model *model, struct run_sensors *all);
 /* "power cap, heat (driver)"; "nothing"; "": unknown. */
 void run_slowed_text(char *text, size_t room, const struct run_sensors *sensors);
@@ -78,17 +78,18 @@ void run_slowed_text(char *text, size_t room, const struct run_sensors *sensors)
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
 
 /* "out of device memory: activations asks for 1.25 MiB, 708 KiB of the budget of 14.3 MiB are left; refused on
- * ranks 0-3", amounts in the reader's unit; the event's own text where it does not tell these amounts, or where the update asks ahead of time. */
+ * ranks 0-3"; `bytes` formats the amounts. If the check before the update failed, what the update will ask for. If the event lacks
+ * these amounts, its own text. */
 void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes);
 
 /* Appends "rank 2" or "ranks 0-3, 6": a bit for each. */
 void append_ranks(char *text, size_t room, uint64_t ranks);
 
-/* "rank 2"; where there are several nodes "rank 2 of node 1", or by the name of its host "rank 2 on b". */
+/* "rank 2"; with several nodes "rank 2 of node 1", or with the name of its host "rank 2 on b". */
 enum { RANK_TEXT_ROOM = 64 };
 const char *run_rank_text(char out[RANK_TEXT_ROOM], const struct run_model *model, int rank);
 
-/* The shortage that a notice of kind NOTICE_EVENT tells of. False: it tells of something else. */
+/* The shortage in a notice of kind NOTICE_EVENT. False: the event is not a shortage. */
 bool run_notice_shortage(struct run_shortage *shortage, const struct run_notice *notice);
 
 /* Why a shortage's list of fitting changes is empty. */

@@ -22,8 +22,8 @@ void temporal_of(struct temporal *out, struct intervals compute, struct interval
 /* Operations that ended in the window; times are clipped to it. */
 struct collective_totals {
     int64_t count;
-    /* Payload: bytes gathered or reduced, the parts of all ranks that took part; the same times bus_share() of the group. By the
-     * definitions of nccl-tests algbw is per_second(bytes, busy_ns), busbw per_second(bus_bytes, busy_ns). */
+    /* bytes: the payload gathered or reduced, over all ranks of the group. bus_bytes: bytes x bus_share() of the group. By the
+     * definitions of nccl-tests, algbw is per_second(bytes, busy_ns) and busbw is per_second(bus_bytes, busy_ns). */
     uint64_t bytes, bus_bytes;
     uint64_t sent_bytes;
     uint64_t busy_ns, exposed_ns; /* exposed: no compute at the same time */
@@ -61,15 +61,15 @@ struct totals {
     struct prefetch_totals prefetch;
 };
 
-/* Training operations only. `model` for the schedules; rank -1: mean over all. step: only operations of this step, which has ended (ranks
- * may begin and end it apart: its window overlaps that of the steps beside it); 0: of any. */
+/* Training operations only. `model` has the schedules; rank -1: mean over all. step: only operations of this ended step (ranks do not
+ * begin and end a step together, so the windows of two steps overlap); 0: all steps. */
 void totals_of(struct totals *out, const struct history *history, const struct run_model *model, int rank, uint64_t from_ns, uint64_t to_ns, uint32_t step);
 
 /* Adds totals of several steps or ranks; the caller sets `known`. */
 void totals_add(struct totals *sum, const struct totals *one);
 void totals_share(struct totals *sum, uint64_t parts); /* divides every sum, rounding */
 
-/* Adds the 64-bit integers that a struct of `bytes` is made of. */
+/* Adds `part` to `sum`: structs of `bytes` bytes that hold 64-bit integers only. */
 void sums_add(void *sum, const void *part, size_t bytes);
 
 double per_second(uint64_t bytes, uint64_t ns); /* 0: nothing was timed */
@@ -91,12 +91,12 @@ struct op_times {
     int ranks;                                /* ranks that ended it; 0: nothing is known */
     uint64_t mean_ns, longest_ns;             /* started to ended */
     int slowest;                              /* the rank of `longest` */
-    uint64_t waited_ns, peers_ns, paced_ns;   /* means over ranks: before it (ready - issued), inside it */
+    uint64_t waited_ns, peers_ns, paced_ns;   /* means over ranks: waited before it (ready - issued), the others inside it */
     uint64_t first_ns, last_ns;               /* first and last start */
     int last_rank;                            /* the rank that started last: the others of a collective waited for it */
 };
 
-/* Counts the ranks that had ended it at `until_ns`: all of them (of -1), or the group that takes part with a rank. */
+/* The times of operation `op` over the ranks that ended it by `until_ns`: all ranks (of -1), or those in rank `of`'s process group. */
 struct op_times op_times_of(const struct history *history, const struct run_schedule *plan, uint32_t step, int op, uint64_t until_ns, int of);
 
 /* ---- critical.c: the critical path of a step ---- */
@@ -113,10 +113,10 @@ struct critical {
     uint64_t window_ns;                   /* from the step's begin to the end of its last operation */
     uint64_t phase_ns[PHASES];            /* compute */
     uint64_t traffic_ns[TRAFFIC_KINDS];   /* moving bytes: collectives from when the last rank had come, copies */
-    uint64_t host_ns;                     /* of the host: updates, threads that launch */
+    uint64_t host_ns;                     /* work of the host: updates, threads that launch */
     uint64_t idle_ns;
-    uint64_t hops;                        /* from one rank to another */
-    uint64_t rank_ns[CRITICAL_RANKS];     /* of what is not idle: on which rank; of ranks from CRITICAL_RANKS - 1 on together */
+    uint64_t hops;                        /* how often the path goes from one rank to another */
+    uint64_t rank_ns[CRITICAL_RANKS];     /* time that is not idle, by rank; the last sum is for ranks from CRITICAL_RANKS - 1 on */
 };
 
 /* False: the step has not ended, or its operations are not all kept. */

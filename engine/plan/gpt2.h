@@ -39,14 +39,14 @@ enum gpt2_slot {
 extern const struct use gpt2_uses[USES];
 extern const struct architecture architecture_gpt2;
 
-/* Elements from one row of logits to the next: the vocabulary, on a GPU rounded up to whole lines of its caches. Rows of an odd length
- * (GPT-2 has 50,257 tokens) begin off every border, and products with them would have to go one element at a time; no parameter
- * and no number that is computed changes by it. */
+/* Elements from one row of logits to the next: the vocabulary, on a GPU rounded up to a multiple of 128. Without that, rows of an odd
+ * length (GPT-2 has 50,257 tokens) would be misaligned, and products would read them one element at a time. The padding changes no
+ * parameter and no computed number. */
 int64_t logits_row(const struct model *model);
 
 /* Hidden width of a unit that has an MLP, or a tile of one. */
 int64_t activation_hidden(const struct model *model);
 
-/* Of what a tiled block's backward works in besides: the gradient of q, k and v, which elsewhere finds room in the MLP's. It stands at
- * the beginning of the scratch. */
+/* Bytes of the gradient of q, k and v at the start of the backward scratch of a block with a tiled MLP. 0 if the MLP is not tiled: then
+ * the gradient lies in the MLP's saved buffer. */
 int64_t scratch_qkv_bytes(const struct model *model, int B, int T);

@@ -1,6 +1,6 @@
 /* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
- * finds the same times. (FLOPs come as doubles, of products and sums alone, and are rounded down; so
- * are times that slow motion or a slow rank stretches.)
+ * finds the same times. (FLOPs are doubles, made by products and sums only, and are rounded down; so
+ * are times that slow motion or a slow rank multiplies.)
  *
  * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at that of the kernels
  * between products. Both terms are added, because the kernels of an operation run one after the other. The optimizer, norms and casts
@@ -15,7 +15,7 @@
  *     tree          sum over i < log2 n of alpha + min(2^i, n - 2^i) b beta, in a node while 2^i < m, else shared
  *     hierarchical  (nodes-1) (alpha_inter + b per_node beta_inter) + (m-1) (alpha_intra + nodes b beta_intra)
  *
- * These are of an all-gather; a reduce-scatter is the same backwards, and an all-reduce is both (Thakur, Rabenseifner and
+ * These are times of an all-gather. A reduce-scatter takes the same time, an all-reduce takes both (Thakur, Rabenseifner and
  * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way.
  *
  * With direct collectives, as in the engine, each rank reads from all others. The time is that of the rank that sends most: alpha +
@@ -36,13 +36,13 @@ struct cost_input {
     int per_node; /* ranks of a node */
 };
 
-/* Of all-gathering, or reduce-scattering, n - 1 chunks of `chunk` bytes by each rank, not directly. */
+/* Nanoseconds to all-gather or reduce-scatter n - 1 chunks of `chunk` bytes per rank. way: not WAY_DIRECT. */
 uint64_t way_ns(const struct hardware *hardware, enum way way, const struct group_shape *shape, int per_node, uint64_t chunk);
 
-/* The schedule's operation, by itself: of a collective from the arrival of its last rank on. */
+/* Nanoseconds of one operation alone. The time of a collective begins when its last rank arrives. */
 uint64_t op_ns(const struct cost_input *input, const struct op *op, const struct group_shape *shape);
 
-/* Bytes of the buffers that an operation that computes reads and writes. */
+/* Bytes that a computing operation reads and writes in its buffers. */
 uint64_t op_touched_bytes(const struct cost_input *input, const struct op *op);
 
 /* STATUS_USAGE: the hardware lacks a figure that the schedule needs. */

@@ -14,7 +14,7 @@
 #include "engine/plan/setup.h"
 #include "engine/simulate/cost.h"
 
-struct slow_rank { int rank; uint32_t thousandths; }; /* its operations but collectives last so many thousandths of their time */
+struct slow_rank { int rank; uint32_t thousandths; }; /* time factor x 1000 of its operations other than collectives */
 
 struct simulation_input {
     struct cost_input cost;  /* must live as long as the simulation */
@@ -34,33 +34,33 @@ struct simulation;
 int simulation_open(struct simulation **out, const struct simulation_input *input, struct error *err);
 void simulation_free(struct simulation *simulation);
 
-/* Simulates a step from begin_ns on. Returns when the last rank has ended it. */
+/* Simulates a step from begin_ns on. Returns the time, in ns, at which the last rank ends it. */
 uint64_t simulation_step(struct simulation *simulation, uint32_t step, uint64_t begin_ns);
 
-/* Of the last step: by operation, of a recorded rank; when it had ended all of them. */
+/* A recorded rank in the last step: the times of each operation, by number; the time at which it had ended all of them. */
 const struct op_time *simulation_times(const struct simulation *simulation, int rank);
 uint64_t simulation_ended_ns(const struct simulation *simulation, int rank);
 
 const struct simulation_input *simulation_input_of(const struct simulation *simulation);
 int simulation_classes(const struct simulation *simulation);
 
-/* Of rank 0 in the last step: how long each lane was at work, in seconds, without its waits for other ranks. */
+/* Seconds that each lane of rank 0 worked in the last step, without its waits for other ranks. */
 void simulation_busy(const struct simulation *simulation, double busy_s[LANES]);
 
-/* ---- one step, and what it comes to ---- */
+/* ---- one step: its time and rates ---- */
 
-/* The step of a configuration, which gives the nodes. */
+/* The input for a setup's step; the configuration gives the ranks of a node. Points to setup and hardware. */
 struct cost_input cost_of(const struct setup *setup, const struct config *config, const struct hardware *hardware);
 
-/* A step without jitter and stragglers: its seconds, and rank 0's busy lanes (may be NULL). Errors as simulation_open(). */
+/* A step without jitter and stragglers: its seconds, and the busy seconds of rank 0's lanes (may be NULL). Errors: simulation_open()'s. */
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err);
 
-/* How long a training step takes at least: each operation lasts what pacing makes it last (paced links, a paced device, slow motion, a
- * slow rank), and nothing else does. The executor makes every operation last that long, so no machine is faster; one whose own work
- * is short beside the pace comes near it. Of more than 64 ranks some are looked at (cost.c). 0: nothing is paced. NAN: there was no
- * memory to follow the step. */
+/* The least time, in seconds, that a training step takes. Only pacing (paced links, a paced device, slow motion, a slow rank) gives an
+ * operation time. The executor makes every operation last that long, so no machine is faster; the faster a machine, the closer it
+ * comes. Above 64 ranks, transfers are timed on some of the ranks (cost.c). 0: nothing is paced. NAN: no memory to simulate the step. */
 double paced_seconds(const struct setup *setup, const struct config *config);
 
-/* Of a step that takes so long: FLOPs of a device, without and with those made again, as shares of its peak; tokens of all ranks. */
+/* Of a step of step_s seconds: a device's FLOPs without recomputation, its recomputed FLOPs; MFU and HFU (shares of the peak, HFU with
+ * recomputed FLOPs); tokens of all ranks. */
 struct rates { double flops, recomputed, mfu, hfu, tokens, tokens_per_s; };
 struct rates rates_of(const struct cost_input *cost, double step_s);

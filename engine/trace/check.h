@@ -23,18 +23,18 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; later parts count into the last */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; parts beyond these count into the last one */
 
 /* The records from one run header to the next. A run that was relaunched has several parts. */
 struct trace_check_part { uint32_t ranks, first_step, last_step; };
 
 struct trace_check {
     uint64_t records, by_kind[TRACE_CHECK_KINDS], unknown_kinds;
-    uint64_t first_ns, last_ns, out_of_order; /* of order: earlier than the record before */
-    uint64_t gaps, lost;                      /* GAP records; the sum of the losses that they report */
-    uint64_t ops_open, ops_homeless;          /* begun and never ended; schedule not in the trace */
-    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* most of any part; sums over ranks */
-    uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: of so many that its header tells, and the lowest */
+    uint64_t first_ns, last_ns, out_of_order; /* out_of_order: records earlier than the one before */
+    uint64_t gaps, lost;                      /* GAP records; records that they report as lost, in all */
+    uint64_t ops_open, ops_homeless;          /* operations begun and never ended; operations whose schedule is not in the trace */
+    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: most of any part. steps: sums over ranks */
+    uint32_t ranks_missing, ranks_told, first_missing; /* of the part that misses most: how many, of the ranks in its header; the lowest */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     struct trace_machines machines;
@@ -42,7 +42,7 @@ struct trace_check {
     bool simulated;
     bool header_first, ended, torn;
     bool limited;       /* recording stopped where --trace-limit said */
-    uint32_t states;    /* moments from which a reader can begin (format.h) */
+    uint32_t states;    /* number of moments from which a reader can begin (format.h) */
     bool states_damaged;
     uint8_t outcome;    /* enum outcome; valid if `ended` */
     char damage[256];   /* why reading stopped before the end; "": it did not */
@@ -52,7 +52,7 @@ struct trace_check {
 /* STATUS_INPUT: not a trace (missing, empty, another format). STATUS_RUN: no memory. Damage only sets `damage`. */
 int trace_check(struct trace_check *check, const char *path, struct error *err);
 
-/* Whether the file holds the END record of its run. Reads only the last step on. A path that is not a regular file (a
+/* Whether the file holds the END record of its run. Reads the file from its last step on. A path that is not a regular file (a
  * pipe) cannot be checked: the result is true. */
 bool trace_has_end(const char *path);
 

@@ -17,9 +17,9 @@
 
 struct viewer_terms {
     bool drives;
-    bool gets_all;       /* asked for it: nothing is left out, and the run waits */
-    bool whole;          /* gets every record; else operations of the step it attached in the middle of are left out */
-    uint32_t first_step; /* not whole: the first step it can see from the start */
+    bool gets_all;       /* asked for all records: none is left out, and the run waits for this viewer */
+    bool whole;          /* gets every record; else it attached within a step and does not get that step's operations */
+    uint32_t first_step; /* not whole: the first step that it gets from the start */
 };
 
 enum { VIEWERS_MAX = 32, LINE_BYTES_MAX = 1024 };
@@ -28,7 +28,7 @@ struct viewer {
     int fd;
     struct viewer_terms terms;
     struct bytes queue; /* bytes of the stream for this viewer */
-    size_t sent;        /* of the queue. Handed over are only the others, and nothing is thinned then */
+    size_t sent;        /* bytes of the queue already sent. Only the rest is handed over, and it is not thinned */
     struct thin thin;
     char line[LINE_BYTES_MAX]; /* the beginning of a command line that it has sent */
     size_t line_bytes;         /* LINE_BYTES_MAX: too long, skipping to its end */
@@ -40,7 +40,7 @@ struct handover {
     int viewers;
 };
 
-/* Send and receive over a connected Unix stream socket. STATUS_RUN: failed. The sender's descriptors stay open. */
+/* Send and receive over a connected Unix stream socket. The sender's descriptors stay open. STATUS_RUN: the socket failed. */
 int handover_send(int fd, const struct handover *handover, struct error *err);
 int handover_receive(int fd, struct handover *handover, struct error *err);
 

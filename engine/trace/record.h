@@ -48,9 +48,9 @@ struct trace_record {
 
 #define TRACE_RANK_ALL 65535
 #define TRACE_NO_STAGE 255
-#define TRACE_OBSERVED UINT32_MAX /* the schedule of operations that OPERATION records tell of */
+#define TRACE_OBSERVED UINT32_MAX /* the schedule number of operations from OPERATION records */
 #define TRACE_NO_UNIT UINT32_MAX
-#define TRACE_UNATTRIBUTED 15     /* category of memory that another program holds for what is not known */
+#define TRACE_UNATTRIBUTED 15     /* category of another program's memory whose purpose is unknown */
 
 enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED, RUN_RELAUNCHING, RUN_STATES };
 enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };
@@ -78,7 +78,7 @@ size_t trace_encoded_bytes(const struct trace_record *record);
 /* Writes record to out, which has room for trace_encoded_bytes(record); returns that number. */
 size_t trace_encode(const struct trace_record *record, void *out);
 
-/* The same in two parts, for a destination that is not contiguous: writes head and fixed fields to out and points *text
+/* The same in two parts, for a destination that is not contiguous. It writes head and fixed fields to out and points *text
  * to the text that follows them. Returns the bytes of the first part. */
 size_t trace_encode_fixed(const struct trace_record *record, void *out, struct trace_text *text);
 
@@ -87,15 +87,15 @@ bool trace_append(struct bytes *out, const struct trace_record *record);
 
 /* A line of the log of the whole run; the record points to `text`. Level: 0 note, 1 warning, 2 error. */
 struct trace_record trace_log(int level, const char *text, uint64_t time_ns);
-/* So many records of a rank, from since_ns until time_ns, are missing. */
+/* `records` records of a rank are missing between since_ns and time_ns. */
 struct trace_record trace_gap(uint16_t rank, uint64_t records, uint64_t since_ns, uint64_t time_ns);
 
-/* Decodes the record at the head of `bytes`. Returns its size (known kind: *record is filled; unknown kind or a longer
- * version of a known one: skipped fields are ignored, record->kind is the number found), or 0 if `bytes` holds no
- * whole, well-formed record. Never reads past `available` bytes. A caller that indexes by a field checks its range. */
+/* Decodes the record at the head of `bytes`. Returns its size, or 0 if `bytes` holds no whole, well-formed record. Of an
+ * unknown kind only kind, rank and time_ns are set; a longer version of a known kind loses its extra fields.
+ * Never reads past `available` bytes. A caller that indexes by a field checks its range. */
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
 
-/* Replaces all times of an encoded, well-formed record: its own and those of its fields of type `time`, but for those that are 0. */
+/* Replaces all times of an encoded, well-formed record that are not 0: its own, and its fields of type `time`. */
 void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t time_ns), void *user);
 
 /* "op_end", or NULL for a number that this version does not know. */

@@ -37,12 +37,12 @@ struct rank {
     struct data *data;
     struct zero *zero;
     struct gpu_rank *gpu; /* NULL: the processor computes */
-    struct trace_ring *rings[ZERO_RINGS]; /* in shared memory: rank 0's writer drains the rings of all ranks */
-    struct relay *relay;                  /* the leader of another machine: sends its ranks' records to rank 0; else NULL */
-    struct trace_ring *ring;              /* the control thread's ring, for records of the run */
+    struct trace_ring *rings[ZERO_RINGS]; /* in shared memory, except rank 0's ring of schedules */
+    struct relay *relay;                  /* on the leader of another machine: sends its ranks' records to rank 0; else NULL */
+    struct trace_ring *ring;              /* the control thread's ring (one of `rings`), for records of the run */
     struct gate *gate;                    /* one for all ranks; NULL: rank 0 is on another machine */
     int64_t steps_done;
-    int64_t updated_at;           /* the last step that made an update, or after which this engine began */
+    int64_t updated_at;           /* the last step that made an update, or the last one before this engine began */
     char diverged[256];           /* how and in which step the run diverged; "": it has not. Equal on every rank */
     struct command applied;       /* the command that is being applied */
     struct checkpoint *from;      /* the checkpoint to resume from, while it is being read; NULL: none, or done */

@@ -24,8 +24,8 @@
 struct executor;
 
 struct op_stat {
-    struct comm_stat moved; /* also of copies between tiers. link_ns all 0: not measured. comm_waited() turns its meetings into times */
-    struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: there was none */
+    struct comm_stat moved; /* also of copies between tiers. link_ns all 0: not measured. comm_waited() turns device barriers into times */
+    struct aio_flow io; /* of a transfer to or from NVMe; blocks 0: it is no such transfer */
     bool io_direct;     /* the transfer bypassed the page cache */
     double flops;       /* planned floating-point operations */
 };
@@ -35,7 +35,7 @@ struct executor_device {
     const struct lane_stream *streams[LANES]; /* of lanes that can run ahead */
     /* Waits for the work that run() has enqueued on the device. Not called on lanes that run ahead. */
     int (*finish)(void *user, const struct op *op, struct error *err);
-    /* After an operation has ended: adds the times that run() could not know. On the thread that ends operations of its lane. */
+    /* Called after an operation has ended, on the thread that ends operations of its lane. Adds the times that run() could not know. */
     int (*settle)(void *user, const struct op *op, struct op_stat *stat, struct error *err);
     /* Called once in a broken run, at once and from any lane, because other ranks may wait for work that this one will not do. */
     void (*broke)(void *user, const struct error *err);
@@ -48,8 +48,8 @@ struct executor_host {
     /* Runs one operation; healthy: the run has not failed so far. A status other than OK makes the run broken (a dead rank, an
      * error of the system), which is not the same as failed (no memory). */
     int (*run)(void *user, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
-    /* After each operation that was not skipped, on the thread that ends operations of its lane: its duration, and the time in which it
-     * used each link, pacing included. May be NULL. */
+    /* Called after each operation that was not skipped, on the thread that ends operations of its lane. took_ns: its duration. link_ns:
+     * how long it used each link. Both include pacing. May be NULL. */
     void (*ended)(void *user, const struct op *op, uint64_t took_ns, const uint64_t link_ns[LINKS]);
     struct executor_device device; /* zeroed: there is no device */
     uint16_t rank;
@@ -71,7 +71,7 @@ struct executor_host {
 struct zero_shortage { /* why a take failed */
     bool failed;
     int rank, op;        /* rank: known once the ranks have agreed. op -1: not in a step */
-    uint64_t also_ranks; /* a bit for each other rank where one failed; likewise */
+    uint64_t also_ranks; /* a bit for each other rank where a take failed; known then, too */
     enum tier tier;
     enum category category;
     uint64_t wanted_bytes, budget_bytes;
@@ -79,7 +79,7 @@ struct zero_shortage { /* why a take failed */
     char text[256];
 };
 
-/* Of a take of `buffer` by operation `op` (-1: none), with the memory as it is now. */
+/* Describes a failed take of `buffer` by operation `op` (-1: none), with a snapshot of `memory` made now. */
 struct zero_shortage take_failure_of(const struct memory *memory, int op, const struct buffer *buffer, const struct error *why);
 
 struct executor_result {

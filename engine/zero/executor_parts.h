@@ -35,13 +35,13 @@ struct worker {
     uint32_t seen; /* generation of the last run that the thread has seen */
 };
 
-/* Whether an operation was sent, or has ended. Threads sleep on it, each for one operation, so that no other wakes them. */
+/* Values of op_state.sent and op_state.done. A thread sleeps on the word of one operation, so only that operation wakes it. */
 enum { NOT_YET, AWAITED, REACHED };
 
 struct op_state {
     uint64_t ended_ns; /* once it is done */
     _Atomic uint32_t sent, done;
-    unsigned char place; /* among the flights of its lane */
+    unsigned char place; /* index among the flights of its lane */
 };
 
 struct executor {
@@ -57,7 +57,7 @@ struct executor {
     /* The run in progress. */
     const struct schedule *schedule;
     uint32_t number, step;
-    int agreement;       /* number of its operation */
+    int agreement;       /* number of the operation `agree` */
     unsigned char *held;  /* by buffer: 1 if taken and not given back */
     struct op_state *ops; /* by operation */
     int held_room, ops_room;
@@ -104,7 +104,7 @@ static inline bool is_callers(const struct executor *executor, enum lane lane)
 
 /* lane.c: runs all operations of the lane, one after the other. */
 void lane_run(struct executor *executor, struct lane_state *lane);
-/* Call it when all dependencies of `op` have ended, or (ahead) were sent. */
+/* True: `op` is not to be run. Call it when all dependencies of `op` have ended or, on a lane that runs ahead, were sent. */
 bool lane_skips(struct executor *executor, const struct op *op);
 void lane_work(struct executor *executor, struct flight *flight, bool healthy);
 void lane_break(struct executor *executor, const struct error *err);

@@ -8,7 +8,7 @@
 #include "engine/zero/plan_records.h"
 #include "engine/zero/zero.h"
 
-/* Each rank's contribution to the agreement at the end of a step. */
+/* What each rank contributes to the agreement at the end of a step. */
 struct agreement { double loss, sum_squares; int32_t failed; };
 
 /* Buffers in host memory that a step's operations read or write when they run. On a device they run later than they are sent, so
@@ -48,8 +48,8 @@ struct zero {
     struct memory *memory;
     struct storage *storage;      /* of the NVMe tier; NULL: not used yet */
     uint64_t nvme_range_bytes[CATEGORIES];
-    uint64_t window_bytes;        /* of the window for arrays on NVMe: array_io.c */
-    uint64_t save_offset;         /* in the host's staging range: the I/O buffers of saves, then the snapshot */
+    uint64_t window_bytes;        /* size of the window for arrays on NVMe: array_io.c */
+    uint64_t save_offset;         /* where, in the host's staging range, the I/O buffers of saves begin; the snapshot follows */
     struct host_mailbox mailbox;
     struct comm_range *ranges;    /* scratch of the communication lane */
     struct sampler sampler;
@@ -78,9 +78,9 @@ struct zero {
         int64_t first_sample; /* evaluation: first sample in the held-out slice */
         struct learning_rate rate;
         bool applies_pending; /* the pending update runs between two steps */
-        struct agreement *agreed; /* of all ranks */
+        struct agreement *agreed; /* by rank */
         struct { double loss, grad_norm; bool failed, not_finite; } concluded; /* result of the agreement */
-        bool spoiled_blocks;   /* something that was quantized was not finite: blocks hold 0 in its place */
+        bool spoiled_blocks;   /* a value was not finite when it was quantized: its block holds 0 instead */
         float gradient_factor; /* clipping, known after the agreement */
         struct zero_shortage swap_failure;   /* of the NVMe tier, before the update */
         struct zero_shortage update_failure; /* foreseen by zero_update_fits() */
@@ -97,8 +97,8 @@ struct zero {
     } trace;
 };
 
-/* How many threads may work on the state while no step runs (kernels_share_out()). Beside a GPU they are all that the ranks' part of
- * the machine has, because topology.threads_per_rank is for the CPU backend. No bits depend on it. */
+/* How many threads may work on the state while no step runs (kernels_share_out()): topology.threads_per_rank. With a GPU, the machine's
+ * CPUs / ranks if that is more, because the key is for the CPU backend. No bits depend on the number. */
 int zero_threads(const struct zero *zero);
 
 /* Kernels for arrays in host memory, between steps or on the compute lane. */
@@ -139,7 +139,7 @@ int zero_settle_op(void *user, const struct op *op, struct op_stat *stat, struct
 /* Runs one operation outside a step, on the calling thread, with its takes and gives; err: not NULL. */
 int zero_run_alone(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 
-void zero_clean_mailbox(struct zero *zero); /* its numbers, at the start of a run */
+void zero_clean_mailbox(struct zero *zero); /* zeroes its squares and losses at the start of a schedule's run */
 
 /* runs_ahead.c: computes whole_bytes, once for the schedules in force; whether lanes may run ahead of the device in schedule `which`. */
 void zero_compute_whole_bytes(struct zero *zero);
@@ -186,7 +186,7 @@ int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t
 /* Runs one operation of the communication lane. */
 int zero_communicate(struct zero *zero, const struct schedule *schedule, const struct op *op, bool healthy, struct op_stat *stat, struct error *err);
 
-/* Bytes from the begin of a buffer to an element of a piece that it holds on `rank`. */
+/* Byte offset of element `elem` of a piece within a buffer of `rank`. */
 uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece, int buffer, int rank, int64_t elem);
 /* Collective. Fills a lasting buffer of the layout `of` from the slices of its unit. Each rank has put the slice that it owns by the
  * rule of `owners` at `source`, an offset in the symmetric segment. */
@@ -234,7 +234,7 @@ bool zero_update_fits(struct zero *zero, const struct schedule *schedule);
 void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
 void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on the ring of the calling lane */
-/* Of a piece that the compute lane has quantized. */
+/* Records the error of a piece that the compute lane has quantized; `elems` 0: records nothing. */
 struct quantize_error;
 void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems, const struct quantize_error *error);
 void zero_record_budgets(struct zero *zero);

@@ -1,6 +1,6 @@
 /* Makes records that the engine and a simulation both write: the run's header, each schedule with its planned memory and traffic, and the
- * traffic and peaks of each step. The engine writes the header when a run begins, those of a schedule when it comes into force; a simulation
- * writes them when it begins. */
+ * traffic and peaks of each step. The engine writes the header when a run begins, and the records of a schedule when it comes into
+ * force; a simulation writes them when it begins. */
 #pragma once
 
 #include "engine/config/config.h"
@@ -12,22 +12,23 @@
 /* Takes a record whose kind and fields are set; `user` is the caller's. It sets rank and time. */
 struct record_output { void (*take)(void *user, struct trace_record *record); void *user; };
 
-/* A schedule's number is unique in a run. per_node: ranks of a node; 0: there is one node. */
+/* A schedule's number is unique in a run. */
 struct planned_step { const struct schedule *schedule; const struct model *model; uint32_t number; };
 
 void records_of_schedule(const struct planned_step *step, const struct record_output *taker);
 void records_of_memory(const struct planned_step *step, const struct record_output *taker);
+/* per_node: ranks of a node; 0: there is one node. */
 void records_of_traffic(const struct planned_step *step, int rank, int per_node, const struct record_output *taker);
 
-/* What a rank did in a step: what it sent and how long that took, by kind (sent_bytes: within the node or between tiers, and to other
- * nodes); and the peaks of its tiers, with what was held then where a peak is not the one told last, which becomes it. */
+/* What a rank sent in a step and how long that took, by kind of traffic. sent_bytes: within the node or between tiers; to other nodes. */
 struct step_traffic { uint32_t count; uint64_t sent_bytes[2], busy_ns, link_ns[LINKS]; };
 void records_of_sent(const struct step_traffic traffic[TRAFFIC_KINDS], uint32_t step, const struct record_output *taker);
+/* The peak of each tier; if it differs from told_bytes, also the bytes by category at that peak. Sets told_bytes to the peaks. */
 void records_of_peaks(const struct memory_snapshot *memory, uint64_t told_bytes[TIERS], const struct record_output *taker);
 
 /* Where in the run this engine begins, and on which machine. resumed: the checkpoint folder from which the run
- * continues, or NULL. simulated_ranks: 0, or the run is simulated with so many ranks, of which the first `ranks` are recorded; isa is then
- * the name of the hardware. */
+ * continues, or NULL. simulated_ranks: how many ranks are simulated; the first `ranks` are recorded, and isa is the name of the
+ * hardware. 0: the run is not simulated. */
 struct run_place { int part, ranks, ranks_per_node, gpus; int64_t steps_done; const char *isa, *resumed; int simulated_ranks; };
 
 /* The JSON text of the first record, which describes the run. data NULL: there is none. The caller frees; NULL: no memory. */

@@ -1,4 +1,5 @@
-/* Writes a rank's trace records: plan, memory, steps and traffic on the control and memory rings, operations on the ring of their lane. */
+/* Writes a rank's trace records: schedules on the ring of schedules, changes of memory on the memory ring, operations on the ring of
+ * their lane; steps, traffic and the rest of the plan on the control ring. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -40,7 +40,7 @@ struct zero_device {
     const struct mover *movers[LANES]; /* NULL: the lane never touches the device */
     const struct lane_stream *streams[LANES]; /* of lanes that can run ahead (lane_stream.h); NULL: the lane waits for the device */
     const struct comm_device_ops *device_ops;
-    void (*name_work)(const char *name); /* for a profiler: what the calling thread sends from here on; name NULL: until here. NULL: none listens */
+    void (*name_work)(const char *name); /* opens a profiler range on the calling thread; name NULL: closes it. NULL: no profiler */
 };
 
 struct zero_options {

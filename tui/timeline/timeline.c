@@ -1,5 +1,5 @@
 /* The timeline: steps and time, memory of one rank, and what every lane of every rank does, from the whole run down to one
- * operation; below, what is chosen in figures. In small, the compute lanes of one step. */
+ * operation; below, figures of what is chosen. On the overview, in small: all lanes of one step, of as many ranks as fit. */
 #include "tui/timeline/timeline.h"
 
 #include <string.h>
