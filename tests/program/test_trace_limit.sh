@@ -6,7 +6,14 @@ run="train --headless --set topology.ranks_as=threads $tiny --set train_micro_ba
 --set gradient_accumulation_steps=16 --set zero_optimization.stage=3"
 limit=1500000
 
-check "a run with a limit" eval '"$zerolab" $run --steps 60 --trace t.zlt --trace-limit $limit --report t.json >out 2>err'
+# On a machine that is busy with other things the trace's writer may come too late, and then says which records it lost: up to three runs.
+whole() {
+    for attempt in 1 2 3; do
+        "$zerolab" $run --steps 60 --trace t.zlt --trace-limit $limit --report t.json >out 2>err || return 1
+        "$zerolab" check t.zlt | grep -q '^ *gap ' || return 0
+    done
+}
+check "a run with a limit" whole
 check "... finishes all its steps" [ "$(grep -c loss_bits t.json)" = 60 ]
 check "... its file is within the limit" [ "$(stat -c %s t.zlt)" -le $limit ]
 check "... and uses most of it" [ "$(stat -c %s t.zlt)" -ge $((limit / 2)) ]
