@@ -242,7 +242,7 @@ static void add_key(cJSON *json, const struct explained *line)
 }
 
 static const char page[] =
-    "{config}: what each key does in this run\nA key binds if a step at its neutral value would be another one.\n"
+    "{config}: what each key does in this run\nA key binds if its neutral value would change the step.\n"
     "{#keys}{?.title}\n{.title}\n"
     "{?.whole}  key                                       value          from    binds change\n{/}{/}"
     "{?.section} {.section}\n{/}"

@@ -262,7 +262,7 @@ static const char page[] =
     "{#traffic}{!.copy}" KIND "{?.nodes}  {across_nodes_bytes:14,} across nodes{/}\n{/}{/}"
     "  all                               {.sent:16,}{?.nodes}  {.across:14,} across nodes\n"
     "  across nodes {.across_M:.3g} M (ZeRO-3: {.zero3_M} M), where M = e Psi (K-1)/K, K = {.nodes} nodes{/}\n"
-    "  the paper's: {.formula}{?.wire}, gradients in {.wire}{/} = {theory_bytes:,}; difference {.difference:,}\n"
+    "  ZeRO paper: {.formula}{?.wire}, gradients in {.wire}{/} = {theory_bytes:,}; difference {.difference:,}\n"
     "{?.copies}\nTraffic between the tiers of rank 0 in a step, bytes\n{#traffic}{?.copy}" KIND "\n{/}{/}{/}"
 
     "\nUnits (elements moved in a step)\n"

@@ -1,4 +1,5 @@
 /* The memory that a schedule takes, for `zerolab plan`: by category, against the papers' formulas, and buffer by buffer. */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/advise/print.h"
@@ -25,9 +26,14 @@ static void add_tier(cJSON *memory, cJSON *object, const struct setup *setup, en
     const struct op *op = footprint->peak_op[tier] < 0 ? NULL : &setup->schedule.ops[footprint->peak_op[tier]];
     const uint64_t peak_bytes = (uint64_t)footprint->peak_bytes[tier];
     uint64_t reserved = 0;
+    char name[32] = "";
+    if (op) snprintf(name, sizeof name, "%s", op_name(op->kind, op->use));
+    char *prime = strchr(name, '\'');
+    const bool backward = prime;
+    if (backward) *prime = '\0';
     json_put(object, TEXT("tier", tier_name(tier)), NUMBER("resting_bytes", footprint->resting_bytes[tier]),
              NUMBER("peak_bytes", peak_bytes), NUMBER_IF("budget_bytes", budget_bytes > 0, budget_bytes),
-             NUMBER("peak_operation", footprint->peak_op[tier]), TEXT(".op", op ? op_name(op->kind, op->use) : ""),
+             NUMBER("peak_operation", footprint->peak_op[tier]), TEXT(".op", name), TRUTH(".backward", backward),
              NUMBER_IF(".over", peak_bytes > budget_bytes, peak_bytes - budget_bytes));
     cJSON *categories = cJSON_AddArrayToObject(object, ".categories");
     for (enum category c = 0; c < CATEGORIES; c++) {
@@ -229,11 +235,11 @@ void plan_add_memory(cJSON *facts, const struct setup *setup, const struct confi
 #define ACTIVATION "  {what:-42} {formula:-10|} {bytes:12,} {block:11}\n"
 const char plan_memory_page[] =
     "{#tiers}\nMemory of each rank, {tier} tier, bytes\n"
-    "  category       between steps      own peak   at the peak  addresses to / peak\n"
+    "  category       between steps      own peak   at the peak     reserved / peak\n"
     "{#.categories}  {.letter} {category:-12} {resting_bytes:13,} {peak_bytes:13,} {at_peak_bytes:13,} {reserved_bytes:13,} "
     "{reserved_bytes/peak_bytes:6.2}\n{/}"
     "  all            {resting_bytes:13,}               {peak_bytes:13,} {.reserved:13,} {.reserved/peak_bytes:6.2}\n"
-    "{!.op}  as full between steps as within one{/}{?.op}  the peak is at operation {peak_operation} ({.op}){/}"
+    "{!.op}  as full between steps as within one{/}{?.op}  the peak is at operation {peak_operation} ({.op}{?.backward} bwd{/}){/}"
     "{?budget_bytes}{?.over},\n  and does not fit: {.over:,} more than the budget of {budget_bytes:,}; see --fit{/}"
     "{!.over}, {peak_bytes/budget_bytes:%} of the budget of {budget_bytes:,}{/}{/}\n{/}"
 
@@ -242,17 +248,17 @@ const char plan_memory_page[] =
     "{!fp32}own gradients, which are in host memory too{/}\n{/}"
     "{+errors}  and {errors:,} besides: errors of quantized gradients\n{/}"
     "{?offloaded}  of all these {device:,} on the device, {host:,} in host memory{+nvme},\n  {nvme:,} on NVMe (whole pages){/}\n{/}"
-    "  padding: {padding_elems:,} elements, so that every unit cuts into {ranks} parts of a multiple of {align}\n{/}"
+    "  padding: {padding_elems:,} elements; a unit's {ranks} shards are equal multiples of {align} elements\n{/}"
 
     "\nActivations of the blocks, kept from forward to backward (s = T, b = B, h = C)\n"
     "                                                          all blocks     a block\n"
-    "{#.activations}" ACTIVATION "{/}from the first to the last, term by term\n{#.terms}" ACTIVATION "{/}"
+    "{#.activations}" ACTIVATION "{/}from Korthikanti to here, term by term\n{#.terms}" ACTIVATION "{/}"
     "{#.selective}{~}model.recompute attention is not Megatron's selective recomputation: it makes the whole attention half again. "
     "Selective makes only the scores again, which the kernels here never keep. It would keep 34 s b h = {paper:,} bytes by the paper, "
     "and here as much as model.recompute none: {here:,}.{/}{/}"
 
-    "{#flops}\nProducts of a rank in a step, GFLOP: forward {forward:.3B}, backward {backward:.3B}"
-    "{+recomputed},\n  made again {recomputed:.3B}: {recomputed/.once:+.1%}{/}\n{/}"
+    "{#flops}\nMatmul GFLOP of a rank in a step: forward {forward:.3B}, backward {backward:.3B}"
+    "{+recomputed},\n  recomputed {recomputed:.3B}: {recomputed/.once:+.1%}{/}\n{/}"
 
     "\nBuffers of this stage\n                           all live       largest   live, bytes from-to\n"
     "{#.buffers}  {letter} {name:-21} {count:4} {live:4} {largest:13,} {live_bytes:13,} "

@@ -54,7 +54,7 @@ comes "$offer"
 keys Enter
 waits_for "Enter begins the tour, on the same screen" 'part 1 of 5'
 waits_for "... which first shows what a rank holds" 'together 13.35'
-waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* a tile: 16 bytes a parameter'
+waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* full width: 16 bytes a parameter'
 keys n; comes 'choose: a to c'
 keys a
 waits_for "... switches a stage" 'without a restart: 1.67 MB'

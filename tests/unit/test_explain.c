@@ -185,6 +185,28 @@ static void knobs_that_have_nothing_to_act_on_say_so(void **state)
     }
 }
 
+/* An old spelling that is used moves the key that it means, and is no detail of a feature that is off. */
+static void an_old_spelling_names_its_key(void **state)
+{
+    (void)state;
+    static const struct { const char *old, *means; } rows[] = {
+        {ZERO "cpu_offload", ZERO "offload_optimizer.device"},
+        {ZERO "cpu_offload_param", ZERO "offload_param.device"},
+        {ZERO "cpu_offload_use_pin_memory", NULL},
+    };
+    struct page page = explained(config_of("{\"train_batch_size\": 4, \"zero_optimization\": {\"stage\": 3, "
+                                           "\"cpu_offload\": true, \"cpu_offload_param\": true}}"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct knob *knob = &find(&page, rows[i].old)->knob;
+        assert_null(strstr(knob->effect, "feature that is not used"));
+        assert_non_null(strstr(knob->effect, "offload_"));
+        if (!rows[i].means) continue;
+        assert_string_equal(find(&page, rows[i].means)->spelling, rows[i].old);
+        assert_non_null(strstr(knob->effect, rows[i].means + sizeof ZERO - 1));
+    }
+    page_free(&page);
+}
+
 static void the_page_is_80_columns_wide(void **state)
 {
     (void)state;
@@ -281,6 +303,7 @@ int main(void)
         cmocka_unit_test(who_said_it),
         cmocka_unit_test(figures_are_the_plans),
         cmocka_unit_test(knobs_that_have_nothing_to_act_on_say_so),
+        cmocka_unit_test(an_old_spelling_names_its_key),
         cmocka_unit_test(the_page_is_80_columns_wide),
         cmocka_unit_test(json_says_the_same),
         cmocka_unit_test(tables_name_keys),

@@ -240,7 +240,7 @@ static void test_limits_that_nobody_gave_are_named(void **state)
     question.limits.bytes[FIT_MEMORY] = 0;
     page = page_of(&question);
     assert_null(strstr(page, "limited by"));
-    assert_non_null(strstr(page, "the most looked at"));
+    assert_non_null(strstr(page, "search limit"));
     assert_non_null(strstr(page, "no more than 1000 layers are looked at"));
     free(page);
     config_release(&config);

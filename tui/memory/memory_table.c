@@ -152,7 +152,7 @@ static void draw_rows(struct canvas canvas, const struct scene *scene, int rank,
 
 void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank, enum tier tier, enum table_form form)
 {
-    draw_title(canvas, 0, false, "%s memory of rank %d", tiers_name(tier), rank);
+    draw_title(canvas, 0, false, "%s memory of rank %d by category", tiers_name(tier), rank);
     draw_note(canvas, scene->state->units, &scene->model->rank[rank].tier[tier], form);
     draw_rows(canvas, scene, rank, tier, form);
 }

@@ -230,10 +230,10 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
         {"no G yet", "G not reduced", "G in flight", "G reduced"}};
     static const char *const update[2][5] = {
         {"not updated yet", "being updated", "updated", "updated, refresh in flight", "updated and refreshed"},
-        {"O old", "O updating", "O new", "O new, refreshing", "O new, refreshed"}};
+        {"O not updated", "O updating", "O updated", "O updated, refreshing", "O updated, refreshed"}};
     const bool brief = canvas.at.columns < 100;
     const struct unit_cell *cell = &picture->cells[unit];
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "on rank %d: %s", picture->rank,
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "on rank %d: P %s", picture->rank,
                         parameters_words(&picture->keep[unit], cell));
     if (cell->used_by >= 0)
         x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",

@@ -12,7 +12,7 @@
 struct footer {
     struct canvas canvas;
     int columns, x, wanted;
-    bool draws;
+    bool draws, moves; /* moves: the pair Up/Down has had its turn */
     const struct key_row *found;
 };
 
@@ -27,6 +27,27 @@ static void add(struct footer *footer, const struct key_row *row, const char *la
     }
     if (footer->wanted >= begin && footer->wanted < end) footer->found = row;
     footer->x = end;
+}
+
+/* Up and Down are one entry; a click on "Up" is Up. */
+static void add_moves(struct footer *footer, const struct key_row *row)
+{
+    enum { UP_COLUMNS = 4 };
+    const int begin = footer->x;
+    if (footer->moves) return;
+    footer->moves = true;
+    add(footer, row, "Up/Down", "move");
+    if (footer->found != row) return;
+    const enum action wanted = footer->wanted < begin + UP_COLUMNS ? ACTION_UP : ACTION_DOWN;
+    for (int i = 0; i < key_count; i++)
+        if (key_table[i].action == wanted && key_table[i].modes == row->modes && key_table[i].footer)
+            footer->found = &key_table[i];
+}
+
+static void add_row(struct footer *footer, const struct key_row *row, const char *name)
+{
+    if (row->action == ACTION_UP || row->action == ACTION_DOWN) add_moves(footer, row);
+    else add(footer, row, row->label, name);
 }
 
 void footer_draw_keys(struct canvas canvas, enum key_mode mode)
@@ -107,7 +128,7 @@ static void add_own_keys(struct footer *footer, const struct scene *scene)
     const struct view *view = view_in_focus(scene->state);
     for (int i = 0; i < VIEW_KEYS_MAX && view->keys[i] != ACTION_NONE; i++) {
         const struct key_row *row = key_of_action(view->keys[i], view_key_mode(scene));
-        if (row && row->footer) add(footer, row, row->label, row->footer);
+        if (row && row->footer) add_row(footer, row, row->footer);
     }
 }
 
@@ -126,8 +147,8 @@ static void add_if_shown(struct footer *footer, const struct scene *scene, const
 {
     const struct view *view = view_in_focus(scene->state);
     if (row && is_shown(row, scene) && !is_own(view, row->action) && !is_taken(row, scene->state))
-        add(footer, row, row->label, /* Tab goes through panes where there are some */
-            row->action == ACTION_NEXT_PANE && scene->state->view != VIEW_OVERVIEW ? "view" : row->footer);
+        add_row(footer, row, /* Tab goes through panes where there are some */
+                row->action == ACTION_NEXT_PANE && scene->state->view != VIEW_OVERVIEW ? "view" : row->footer);
 }
 
 static void add_first_keys(struct footer *footer, const struct scene *scene, const uint32_t codes[FIRST_KEYS])

@@ -179,7 +179,10 @@ static void draw_split(struct canvas canvas, const struct scene *scene)
     struct segment segments[SHARES];
     if (!run_recent(scene->model, shown ? shown->step : UINT32_MAX, &recent)) return;
     uint64_t mean = recent.total_ns / (uint64_t)recent.steps;
-    int x = draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(mean).text);
+    int x = canvas.at.columns < 120
+                ? draw_format(canvas, 1, 2, STYLE_TEXT, "mean step %s ", format_time(mean).text)
+                : draw_format(canvas, 1, 2, STYLE_TEXT, "mean of %d step%s %s ", recent.steps,
+                              plural((uint64_t)recent.steps), format_time(mean).text);
     if (!recent.split_steps) {
         draw_text(canvas, x, 2, STYLE_DIM, "where the time goes is not known");
         return;

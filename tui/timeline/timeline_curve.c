@@ -105,14 +105,15 @@ static void draw_curve_title(struct canvas canvas, const struct scene *scene, en
                              const struct memory_scale *scale, uint64_t most)
 {
     enum units units = scene->state->units;
-    struct text note = {""};
-    const int after = draw_title(canvas, 0, false, "%s memory of rank %d", tiers_name(tier), scene->state->rank),
-              room = canvas.at.columns - 4 - after;
-    if (room < 2) return;
-    if (most) note_bytes(&note, room, "fullest", units, most);
-    if (scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
-    if (scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
-    draw_format(canvas, canvas.at.columns - utf8_columns(note.text) - 2, 0, STYLE_TEXT, "%s ", note.text);
+    static const char over_time[] = " over time";
+    struct text title = text_of("%s memory of rank %d", tiers_name(tier), scene->state->rank), note = {""};
+    const int room = canvas.at.columns - 7 - utf8_columns(title.text);
+    if (room >= 2 && most) note_bytes(&note, room, "fullest", units, most);
+    if (room >= 2 && scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
+    if (room >= 2 && scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
+    if (utf8_columns(note.text) + (int)sizeof over_time < room) text_add(&title, over_time);
+    draw_title(canvas, 0, false, "%s", title.text);
+    if (*note.text) draw_format(canvas, canvas.at.columns - utf8_columns(note.text) - 2, 0, STYLE_TEXT, "%s ", note.text);
 }
 
 /* Instants of the columns; returns the most bytes of them. What is not there yet is neither known nor unknown: empty. */
@@ -155,10 +156,13 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum t
     uint64_t most = fullest_of_columns(instants, columns, scene, tier, window);
     if (most > scale.full) scale.full = most;
     draw_curve_title(canvas, scene, tier, &scale, most);
-    if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
-        draw_text(canvas, 0, 1, STYLE_DIM, format_bytes(scene->state->units, scale.full > 0, scale.full).text);
-    if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
     const int plan_y = row_of(plot, scale.planned, scale.full), budget_y = row_of(plot, scale.budget, scale.full);
+    /* The figure of the first row is the value of the line that lies on it; else that of its upper edge. */
+    const bool names_plan = scale.has_planned && plan_y == 0 && !(scale.is_budget && budget_y == 0);
+    if (bytes_columns(scene->state->units) <= TIMELINE_GUTTER)
+        draw_text(canvas, 0, 1, names_plan ? STYLE_PLANNED : STYLE_DIM,
+                  format_bytes(scene->state->units, scale.full > 0, names_plan ? scale.planned : scale.full).text);
+    if (plot.at.rows > 1) draw_right(canvas, TIMELINE_GUTTER - 1, plot.at.rows, STYLE_DIM, "0");
     if (scale.has_planned) draw_line(plot, plan_y, &plan_line);
     if (scale.is_budget) draw_line(plot, budget_y, &budget_line);
     draw_stack(plot, instants, scale.full);

@@ -132,7 +132,7 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(before.ns).text,
-             op_text(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_table[before.why].name);
+             op_text(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_text(before.why));
     const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
@@ -250,11 +250,11 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     const struct temporal *t = &totals->temporal;
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT,
-         facts->canvas.at.columns < 120 ? "other lanes %.0f %%" : "compute idle, other lanes busy %.0f %%",
+         facts->canvas.at.columns < 120 ? "others %.0f %%" : "compute idle, other lanes busy %.0f %%",
          percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
-    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "hidden %.1f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "comm hidden %.1f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
@@ -281,14 +281,16 @@ static struct text straggler_text(int columns, const struct scene *scene, const 
 
 static void tell_stalls(struct facts *facts, const struct totals *totals, const char *straggler)
 {
+    const char *lead = "waits: ";
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
         if (!totals->stall_ns[why]) continue;
         const char letter[2] = {stall_table[why].letter, '\0'};
         const char *sign = why != STALL_PEERS             ? letter
                            : facts->canvas.surface->ascii ? ":"
                                                           : "┊"; /* as in the legend */
-        fact(facts, STYLE_TEXT, "%s %s %s%s", sign, mark_look(MARK_WAIT + (enum mark)why).name,
+        fact(facts, STYLE_TEXT, "%s%s %s %s%s", lead, sign, mark_look(MARK_WAIT + (enum mark)why).name,
              format_time_bare(totals->stall_ns[why]).text, why == STALL_PEERS ? straggler : "");
+        lead = "";
     }
 }
 

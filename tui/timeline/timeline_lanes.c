@@ -31,7 +31,7 @@ static struct text awaited_text(const struct scene *scene, int rank, enum lane l
 /* "R reduce bucket 1", where that is not shorter than `room` "R1", or "": the letter shows where a box begins. */
 static struct text name_of_span(int room, const struct scene *scene, const struct span *span, const char *letter)
 {
-    const struct text name = text_of("%s %.50s", letter, span_text(scene->model, span).text);
+    const struct text name = text_of("%s %.50s", letter, span_text_boxed(scene->model, span).text);
     if (utf8_columns(name.text) < room) return name;
     const int number = op_number(scene->model, span->kind, span->unit, span->bucket);
     return number >= 0 ? text_of("%s%d", letter, number) : NO_TEXT;

@@ -1,6 +1,7 @@
 #include "tui/view/op_text.h"
 
 #include <math.h>
+#include <string.h>
 
 struct text unit_text(const struct run_model *model, int unit)
 {
@@ -28,6 +29,33 @@ struct text op_text(const struct run_model *model, uint32_t schedule, int op)
 {
     struct text out;
     return op_label(out.text, model, schedule, op) ? out : (struct text){""};
+}
+
+/* Takes the prime of backward out of a label. False: it has none. */
+static bool drop_prime(struct text *label)
+{
+    char *prime = strchr(label->text, '\'');
+    if (prime) memmove(prime, prime + 1, strlen(prime));
+    return prime;
+}
+
+const char *stall_text(enum stall why)
+{
+    return why == STALL_ASKED ? "prefetch limit" : stall_table[why].name;
+}
+
+struct text op_text_in_full(const struct run_model *model, uint32_t schedule, int op)
+{
+    struct text label = op_text(model, schedule, op);
+    if (drop_prime(&label)) text_add(&label, " bwd");
+    return label;
+}
+
+struct text span_text_boxed(const struct run_model *model, const struct span *span)
+{
+    struct text label = span_text(model, span);
+    drop_prime(&label);
+    return label;
 }
 
 struct text span_text(const struct run_model *model, const struct span *span)

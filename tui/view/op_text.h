@@ -13,7 +13,11 @@ struct text op_object(const struct run_model *model, const struct schedule *ops,
 
 /* The label of an operation: "gather block 3", "block' 3", "reduce bucket 2", "agree"; "": not known. */
 struct text op_text(const struct run_model *model, uint32_t schedule, int op);
+/* The same without the prime of backward: "block 3 bwd"; in a box whose letter says backward, "block 3". */
+struct text op_text_in_full(const struct run_model *model, uint32_t schedule, int op);
+struct text span_text_boxed(const struct run_model *model, const struct span *span);
 struct text span_text(const struct run_model *model, const struct span *span);
+const char *stall_text(enum stall why); /* a wait's reason on screens; JSON has stall_table[].name */
 
 /* Who takes part in a collective with a rank: "ranks 0 and 1, a shard group", "ranks 0 and 2, one of each node". */
 struct text takers_text(const struct schedule *ops, const struct op *op, int rank);

@@ -188,7 +188,8 @@ void bucket_draw_cell(struct canvas canvas, int x, int y, enum bucket_state stat
 
 void bucket_draw_legend(struct canvas canvas, int y)
 {
-    int x = 1;
+    enum { ROOMY = 110 };
+    int x = canvas.at.columns < ROOMY ? 1 : draw_text(canvas, 1, y, STYLE_DIM, "state of a rank, sign in the bar: ");
     for (enum bucket_state state = 0; state < BUCKET_DROPPED; state++) {
         const struct bucket_look *look = &bucket_looks[state];
         draw_character(canvas, x, y, look->style, (uint32_t)look->letter);
@@ -196,4 +197,6 @@ void bucket_draw_legend(struct canvas canvas, int y)
         x = draw_text(canvas, x + 4, y, STYLE_TEXT, look->name) + 2;
     }
     draw_text(canvas, x, y, STYLE_TEXT, "! dropped");
+    if (canvas.at.columns < ROOMY && y + 1 < canvas.at.rows)
+        draw_text(canvas, 1, y + 1, STYLE_DIM, "(first the state of a rank, then its sign in the bar)");
 }

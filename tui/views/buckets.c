@@ -282,7 +282,7 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
     draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
                 format_time_bare(times.mean_ns).text, times.slowest, format_time_bare(times.longest_ns).text);
     if (times.ranks < 2) return;
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it waiting for others: %s came last, %s after the first",
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it at barriers; %s came last, %s after the first",
                 format_time_bare(times.peers_ns).text, run_rank_text(rank, buckets->scene->model, times.last_rank),
                 format_time_bare(times.last_ns - times.first_ns).text);
 }
@@ -300,7 +300,8 @@ static void draw_chosen(struct canvas canvas, const struct buckets *buckets, int
                                           : "when the next does not fit");
     draw_pieces(canvas, 1, buckets, op);
     draw_flush_times(canvas, 3, buckets, op);
-    const int x = draw_text(canvas, 1, 5, STYLE_TEXT, "by rank ");
+    const int ranks = buckets->scene->model->ranks;
+    const int x = draw_format(canvas, 1, 5, STYLE_TEXT, ranks > 1 ? "state on ranks 0 to %d: " : "state on rank %d: ", ranks - 1);
     draw_rank_states(canvas, x, 5, canvas.at.columns - x - 1, buckets, op);
 }
 
@@ -312,7 +313,7 @@ static void draw_totals(struct canvas canvas, const struct buckets *buckets)
 {
     const struct bucket_sums *sums = &buckets->sums;
     const enum units units = buckets->scene->state->units;
-    draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d as the next did not fit, %d at the end",
+    draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d full, %d at the end of backward",
                 sums->count, plural(sums->count), format_bytes_bare(units, (uint64_t)sums->bytes).text,
                 format_bytes_bare(units, (uint64_t)(sums->bytes / sums->count)).text, sums->full, sums->by_end);
 }

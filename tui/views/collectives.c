@@ -346,9 +346,9 @@ static void whole_run(struct window *window, const struct run_model *model)
 static void draw_times_head(struct canvas canvas, int y, enum units units)
 {
     int columns = bytes_columns(units) + 1;
-    draw_heads(canvas, 1, y, {-16, "per rank, step"}, {columns, "payload"}, {columns + 2, "algbw"},
+    draw_heads(canvas, 1, y, {-16, "mean of ranks"}, {columns, "payload"}, {columns + 2, "algbw"},
                {columns + 2, "busbw"}, {7, "hidden"}, {10, "exposed"}, {10, "peer wait"}, {10, "paced"}, {10, "busy"},
-               {6, "ops"}, {15, "busbw is"});
+               {6, "ops"}, {15, "relative busbw"});
 }
 
 static void pen_rate(struct pen *pen, enum units units, double bytes_per_s)
@@ -438,7 +438,7 @@ static void draw_all_times(struct canvas canvas, const struct scene *scene)
     last_step(&step, scene);
     last_second(&second, scene);
     whole_run(&run, scene->model);
-    draw_title(canvas, 0, false, "speed, overlap with compute, waits");
+    draw_title(canvas, 0, false, "speed (waits included), overlap with compute, waits");
     draw_times_head(canvas, 1, scene->state->units);
     int y = draw_window(canvas, 2, scene, &step, true);
     y = draw_window(canvas, y, scene, &second, true);

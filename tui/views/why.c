@@ -174,8 +174,9 @@ static void draw_tenant_row(struct canvas canvas, int y, const struct scene *sce
 
 static void draw_stall_row(struct canvas canvas, int y, const struct why_stall *stall, bool chosen)
 {
-    draw_character(canvas, 1, y, STYLE_STRONG, (uint32_t)stall_table[stall->stall].letter);
-    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%", stall_table[stall->stall].name,
+    const bool drawn = stall->stall == STALL_PEERS && !canvas.surface->ascii; /* as in the timeline */
+    draw_character(canvas, 1, y, STYLE_STRONG, drawn ? 0x250a : (uint32_t)stall_table[stall->stall].letter);
+    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %%", stall_text(stall->stall),
                 format_time_bare((uint64_t)stall->ns).text, 100 * stall->share);
 }
 
@@ -227,7 +228,7 @@ static void draw_stage(struct canvas canvas, int y, const struct scene *scene, c
 
 static void draw_stages(struct canvas canvas, const struct scene *scene, const struct why *why)
 {
-    const struct text label = op_text(scene->model, why->schedule, why->peak_op);
+    const struct text label = op_text_in_full(scene->model, why->schedule, why->peak_op);
     int columns = bytes_columns(scene->state->units) + 2;
     draw_heads(canvas, 0, 0, {-6, "stage"}, {columns, "plan: peak"}, {columns, "resting"}, {columns, "sent/step"});
     for (int stage = 0; stage < WHY_STAGES; stage++) draw_stage(canvas, 1 + stage, scene, why, stage);
@@ -309,7 +310,7 @@ static void draw_stall(struct canvas canvas, const struct scene *scene, const st
     }
     struct why_tenant tenant = {.knob = stall->knob ? stall->knob : "no key", .how = stall->how, .change_count = kept.stall.change_count};
     memcpy(tenant.changes, kept.stall.changes, sizeof tenant.changes);
-    why_draw_tenant(canvas, scene, &kept.now, stall_table[stall->stall].name, &tenant);
+    why_draw_tenant(canvas, scene, &kept.now, stall_text(stall->stall), &tenant);
 }
 
 static void draw_chosen(struct canvas canvas, const struct scene *scene, const struct rows *rows, int chosen)

@@ -178,7 +178,7 @@ static void draw_heading(struct canvas canvas, const struct board *board)
                          ? 0
                          : board->scene->model->ranks - board->ranks;
     const struct text left = more > 0 ? text_of(" %d more rank%s ", more, plural((uint64_t)more)) : NO_TEXT,
-                      whole = text_of("%s a tile: %d bytes a parameter ", left.text,
+                      whole = text_of("%s full width: %d bytes a parameter ", left.text,
                                       board->width[0] + board->width[1] + board->width[2]);
     const int room = canvas.at.columns - x - 2;
     const char *note = room > (int)strlen(whole.text) ? whole.text : left.text;
@@ -237,7 +237,7 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
     if (share->links) y = board_link(canvas, y, board);
     if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copy");
     if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
-    if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A saved");
+    if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A activ");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
     if (share->transfers[TIER_DEVICE]) draw_text(canvas, 0, y, STYLE_DIM, "▼▲ plan");
     y += share->transfers[TIER_DEVICE];
