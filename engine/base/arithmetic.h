@@ -1,6 +1,6 @@
 /* Evaluates formulas as papers write them: "s b h (34 + 5 a s/h)", "2 psi + (2 + K) psi/N", "psi max(4 N, 16)".
  *
- * Factors stand side by side; an x between them is only for the eye. A division is by the next factor alone. Operators, the
+ * Factors stand side by side; an x between them has no effect. / divides by the next factor only. Operators, the
  * tightest first: ^, then / and products, + and -, then the comparisons =, < and >=, which give 1 or 0. Functions: min(a, b),
  * max(a, b), floor(a), ceil(a), if(condition, a, b). A name is a letter with letters, digits and _ behind it. */
 #pragma once

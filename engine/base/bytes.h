@@ -34,7 +34,7 @@ static inline bool bytes_append(struct bytes *bytes, const void *more, size_t co
     return true;
 }
 
-/* Forgets the first `count` bytes; moves the rest down. */
+/* Removes the first `count` bytes; moves the rest down. */
 static inline void bytes_drop(struct bytes *bytes, size_t count)
 {
     if (!count) return;
@@ -60,6 +60,6 @@ static inline bool array_grow(void **items, int count, int *room, size_t size)
     return true;
 }
 
-/* Appends an item to such an array, and returns where it is to be written; NULL: no memory. */
+/* Appends an item to such an array and returns its address, where the caller writes it; NULL: no memory. */
 #define array_add(items, count, room)                                                                                  \
     (array_grow((void **)&(items), count, &(room), sizeof *(items)) ? &(items)[(count)++] : NULL)

@@ -1,7 +1,7 @@
 /* Element types of tensors. bf16 and fp16 are stored as uint16_t; only the kernels calculate with them.
  *
- * The quantized types hold blocks: of QUANT_BLOCK elements, one fp32 scale and then an integer of 8 or 4 bits each (ZeRO++, section 3.1).
- * The last block of an array may be short. So an array can be cut at any block, and each cut is an array. */
+ * The quantized types hold blocks of QUANT_BLOCK elements. A block has one fp32 scale, then an integer of 8 or 4 bits for each element
+ * (ZeRO++, section 3.1). The last block of an array may be short. An array can be cut between blocks; each part is again an array. */
 #pragma once
 
 #include <stdint.h>
@@ -15,14 +15,15 @@ static inline int dtype_is_quantized(enum dtype dtype)
     return dtype == DTYPE_Q8 || dtype == DTYPE_Q4;
 }
 
-/* Of an element; of a quantized type, of a whole block. */
+/* Bytes of an element; for a quantized type, of a whole block. */
 static inline int dtype_bytes(enum dtype dtype)
 {
-    static const int bytes[] = {4, 2, 2, 8, 4, QUANT_SCALE_BYTES + QUANT_BLOCK, QUANT_SCALE_BYTES + QUANT_BLOCK / 2}; /* in the order of the enum: C++, which reads this too, has no designators */
+    /* In the order of the enum: C++, which reads this file too, has no designators. */
+    static const int bytes[] = {4, 2, 2, 8, 4, QUANT_SCALE_BYTES + QUANT_BLOCK, QUANT_SCALE_BYTES + QUANT_BLOCK / 2};
     return bytes[dtype];
 }
 
-/* Of an array. A short block has whole words, so that every array begins at a multiple of 4. */
+/* Bytes of an array of `elems` elements. A short block is padded to a multiple of 4 bytes, so that the next array is aligned to 4. */
 static inline int64_t dtype_array_bytes(enum dtype dtype, int64_t elems)
 {
     if (!dtype_is_quantized(dtype)) return elems * dtype_bytes(dtype);
@@ -30,7 +31,7 @@ static inline int64_t dtype_array_bytes(enum dtype dtype, int64_t elems)
     return elems / QUANT_BLOCK * dtype_bytes(dtype) + (rest ? QUANT_SCALE_BYTES + (rest * bits + 31) / 32 * 4 : 0);
 }
 
-/* Of an element, with its part of a scale. */
+/* Bytes of one element, with its share of the block's scale. */
 static inline double dtype_element_bytes(enum dtype dtype)
 {
     return (double)dtype_bytes(dtype) / (dtype_is_quantized(dtype) ? QUANT_BLOCK : 1);

@@ -1,8 +1,8 @@
 /* Opens files for writing and reads whole ones, safely in folders that other users can write.
  *
- * Another user of such a folder may plant a link under a name that can be foreseen; writing through it would overwrite the
- * file that it points to. So a file that the program names is always made anew, in place of what has the name. A file that
- * the user names may be a link, a device or a pipe; a link is followed only if it belongs to this user or to root.
+ * Another user of such a folder may plant a link under a name that can be foreseen; writing through the link would overwrite the
+ * file that it points to. So file_create() replaces whatever has a name that the program chose. A path that the user
+ * named may be a link, a device or a pipe; a link is followed only if it belongs to this user or to root.
  *
  * No pipe makes the caller wait for ever: a pipe without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
  *
@@ -32,8 +32,8 @@ bool file_replace(char *path, const char *text);
  * the length as snprintf() does; -1 if there is no home folder. */
 int file_state_path(char *path, size_t room, const char *name);
 
-/* Opens a file that the user named, with the `flags` of open(); the stream is opened for writing, and created where
- * missing. ELOOP: a link of another user; ENXIO: a pipe without a reader. */
+/* Opens a file that the user named, with the `flags` of open(). file_open_named_stream() opens it for writing, and creates a
+ * missing file. ELOOP: a link of another user; ENXIO: a pipe without a reader. */
 int file_open_named(const char *path, int flags);
 FILE *file_open_named_stream(const char *path, int flags);
 
@@ -43,17 +43,17 @@ FILE *file_unnamed(const char *folder);
 /* Whether a file name is longer than `ending`, ends with it, and is not hidden (no dot first). */
 bool file_ends_in(const char *name, const char *ending);
 
-/* file_get(): reads `count` bytes from `offset` on, and returns how many it has got; fewer: errno says why, ENODATA at the end of
- * the file. file_put(): writes all of them, or sets errno. */
+/* file_get() reads `count` bytes from `offset` on and returns how many it read. Fewer than `count`: errno says why; ENODATA: the file
+ * ended. file_put() writes all `count` bytes; false: errno says why. */
 size_t file_get(int fd, void *out, size_t count, uint64_t offset);
 bool file_put(int fd, const void *bytes, size_t count);
 
-/* The number that a line of a short file has where it matches `format` (SCNu64). False: there is none. */
+/* Finds the first line that matches `format` (of scanf(), with one SCNu64) and sets *value to its number. False: no line matches. */
 bool file_number(const char *path, const char *format, uint64_t *value);
 
-/* Over a connected Unix socket: file_send() sends bytes, with the first of them the descriptor `passed` (-1: none), which
- * stays the caller's. file_receive() receives `count` bytes and, in *passed, such a descriptor; -1: none came. passed NULL: none is
- * wanted. False: failed, or cut short. */
+/* Over a connected Unix socket. file_send() sends `count` bytes and a copy of the descriptor `passed` (-1: none). file_receive()
+ * receives `count` bytes and sets *passed to a descriptor that the caller owns; -1: none came. passed NULL: none is expected. False:
+ * the socket failed, or closed early. */
 bool file_send(int to, const void *bytes, size_t count, int passed);
 bool file_receive(int from, void *bytes, size_t count, int *passed);
 

@@ -1,5 +1,5 @@
-/* A hash table from 64-bit keys to numbers above 0. A zeroed struct is an empty table; map_release() makes it empty again. A text has
- * its hash as key: two texts that collide (3 in 10^8 for a million) count as one. */
+/* A hash table from 64-bit keys to numbers above 0. A zeroed struct is an empty table; map_release() makes it empty again. The key
+ * of a text is its hash. Two texts with equal hashes count as one; among a million texts, the chance is 3 in 10^8. */
 #pragma once
 
 #include <stdint.h>
@@ -9,7 +9,7 @@
 struct map_entry { uint64_t key, value; };
 struct map { struct map_entry *at; size_t count, room; };
 
-/* A hash of bytes that goes on from another one. */
+/* Hashes bytes. `hash`: the hash of the bytes before them, or a start value. */
 static inline uint64_t map_hash(const void *bytes, size_t count, uint64_t hash)
 {
     const uint8_t *at = bytes;
@@ -23,7 +23,7 @@ static inline uint64_t map_hash(const void *bytes, size_t count, uint64_t hash)
     return hash ^ hash >> 32;
 }
 
-/* Where the key is, or the free entry where it belongs. */
+/* The entry that has the key, or the free entry where the key belongs. */
 static inline struct map_entry *map_place(const struct map *map, uint64_t key)
 {
     size_t at = (size_t)(key * 0x9e3779b97f4a7c15u >> 24) & (map->room - 1);
@@ -31,13 +31,13 @@ static inline struct map_entry *map_place(const struct map *map, uint64_t key)
     return &map->at[at];
 }
 
-/* 0: there is none. */
+/* The number of a key; 0: the table does not have the key. */
 static inline uint64_t map_get(const struct map *map, uint64_t key)
 {
     return map->room ? map_place(map, key)->value : 0;
 }
 
-/* The value of a key. It is 0 if the key is new; the caller has to set it before the next call, and never to 0. NULL: no memory. */
+/* Returns the address of a key's number. A new key has 0; the caller must set it above 0 before the next call. NULL: no memory. */
 static inline uint64_t *map_put(struct map *map, uint64_t key)
 {
     if (2 * map->count >= map->room) {

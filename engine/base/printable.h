@@ -4,7 +4,7 @@
  * The filter is part of the stream, so no caller can forget it: printable_standard() puts it under stdout and stderr, and
  * printable_over() under a file. The filter keeps newlines, tabs and visible characters. One '?' replaces each other
  * control character (C0, DEL, C1), each character that reorders a line, and each byte that is not UTF-8. Text is read as
- * UTF-8; in another locale '?' replaces every non-ASCII character (x: the sign of multiplication): its bytes may be controls.
+ * UTF-8; in another locale '?' replaces every non-ASCII character, whose bytes may be controls. Only the multiplication sign becomes 'x'.
  *
  * The program's own control sequences (a frame, a carriage return) go to printable_below(). */
 #pragma once

@@ -1,19 +1,19 @@
-/* Prints text from a template over a JSON object, so that the text and the JSON of an answer are one list of figures:
+/* Prints text from a template and a JSON object, so that the text and the JSON of an answer have the same figures:
  *
- *     {NAME}          a member of the object at hand, else of the objects around it; {model.name}: a member's member
+ *     {NAME}          a member of the current object, else of the objects around it; {model.name}: a member's member
  *     {NAME/OTHER}    the quotient of two numbers
- *     {...:FORMAT}    FORMAT: + (a sign), width (-: left), .places, and a letter for how:
+ *     {...:FORMAT}    FORMAT: + (a sign), width (-: left), .places, and a letter:
  *                     , whole, in groups of digits     % a share in percent    m seconds in ms    M, B millionths, billionths
  *                     G bytes in GB, with this unit    g as printf's %g        s "" for 1, else "s"
- *                     Of words, .places are how many characters there are at most.
- *     {...|TEXT}      TEXT for what is not there, null, NaN or ""; without it the last three are "n/a"
+ *                     For a string, .places is the most characters that are printed.
+ *     {...|TEXT}      TEXT if the member is missing, null, not finite or ""; without |TEXT, the last three print as "n/a"
  *     {#NAME} {/}     what is between: for each element of a list, or once for an object; {#NAME:3}: for three elements at most;
- *                     {#}: of the list at hand
+ *                     {#}: for each element of the current list
  *     {?NAME} {/}     ... if the member is there, and is not null, false, "" or empty; {!NAME} {/}: if not
  *     {+NAME} {/}     ... if it is a number other than 0; {-NAME} {/}: if not
- *     {~:HANG} {/}    ... as words, on as many lines as they need, and a newline. Lines after the first begin in column HANG; 0: under it
+ *     {~:HANG} {/}    ... as words, on as many lines as they need, and a newline. Later lines begin in column HANG; 0: below the first
  *
- * A name that nothing has prints as its field, so that it is seen. Members whose names begin with a dot are for
+ * A missing member without |TEXT prints as its field, {NAME}, so that the mistake is seen. Members whose names begin with a dot are for
  * text only, and so are objects that have a member ".". */
 #pragma once
 
@@ -21,8 +21,8 @@
 
 void template_print(FILE *out, const char *page, const cJSON *facts);
 
-/* Prints the facts as one line of JSON, without what is for text only; or as text. Frees the facts. STATUS_RUN: no memory. */
+/* Prints the facts as one line of JSON, without the members that are for text only, or as text. Frees the facts. STATUS_RUN: no memory. */
 int template_answer(FILE *out, bool as_json, const char *page, cJSON *facts, struct error *err);
 
-/* Deletes what is for text only. Returns `facts`. */
+/* Deletes the members that are for text only. Returns `facts`. */
 cJSON *template_strip(cJSON *facts);

@@ -1,4 +1,5 @@
-/* A short list of strings (settings, commands, folders). Most lists borrow them; one that owns them says so, and is released. */
+/* A short list of strings (settings, commands, folders). Most lists borrow their strings. A list that owns
+ * its strings says so; text_list_release() frees them. */
 #pragma once
 
 #include <stdlib.h>

@@ -10,9 +10,9 @@ enum transfer_way {
     TRANSFER_SEND,      /* sends `from` to rank `peer` */
     TRANSFER_RECEIVE,   /* receives from rank `peer` into `to` */
     TRANSFER_BROADCAST, /* copies `from` of rank `peer` to every rank's `to`, its own too; `from` may be `to` */
-    TRANSFER_GATHER,    /* copies `bytes` at each rank's `from` to every rank's `to`, in rank order; `from` may be its place there */
-    TRANSFER_SUM,       /* adds the elements at all ranks' `from`, in an order of the library's, to rank `peer`'s `to`; may be its `from` */
-    TRANSFER_SUM_RANGES, /* the same for `bytes` of each rank, which lie at `from` in rank order; `to` may be the own part there */
+    TRANSFER_GATHER,    /* all-gathers `bytes` at each rank's `from` into every rank's `to`, in rank order; `from` may be its place there */
+    TRANSFER_SUM,       /* writes the sum of all ranks' `from` to rank `peer`'s `to`, which may be its `from`; the order is the library's */
+    TRANSFER_SUM_RANGES, /* reduce-scatters: `from` has `bytes` for each rank, in rank order; `to` gets the own part's sum, may lie in it */
 };
 
 enum { TRANSFER_ALIGN = 64 }; /* each part of a message starts at a multiple of this number of bytes */

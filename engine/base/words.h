@@ -8,10 +8,10 @@
 /* Appends formatted text to the string in `text`, cut to `room` bytes in all. */
 void text_append(char *text, size_t room, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* Whether a text ends with `ending`, or is it. */
+/* Whether a text ends with `ending`, or equals it. */
 bool text_ends_in(const char *text, const char *ending);
 
-/* Within a function that takes arguments for `format`: formats them into `out`. */
+/* Formats the variable arguments that follow the parameter `format` of the surrounding function into `out`. */
 #define FORMAT_ARGUMENTS(out, room, format)                                                                            \
     do {                                                                                                               \
         va_list arguments_;                                                                                            \

@@ -3,8 +3,8 @@
  *     DIR/latest              one line: the newest tag (DeepSpeed's name for this file)
  *     DIR/TAG/manifest.json   the run and its progress: version, resolved config, threads, instruction set, step, updates,
  *                             loss scale, the bytes and checksum of each shard, and a checksum of the text itself
- *     DIR/TAG/shard-0-of-4    one for each rank that saved: fp32 values in blocks, the CRC-32C of each block, and a table of the
- *                             ranges (unit, array, first element, count) that the values are (format.h)
+ *     DIR/TAG/shard-0-of-4    one for each rank that saved: fp32 values in blocks, the CRC-32C of each block, and a table that
+ *                             says which elements the values are: ranges of unit, array, first element, count (format.h)
  *
  * Each range names its unit and elements, and a reader asks for elements, not for shards. So a checkpoint loads at any stage,
  * number of ranks, offload choice and number of MLP tiles (retile.h); DeepSpeed calls such a checkpoint universal. Only fp32
@@ -27,18 +27,18 @@ enum { CHECKPOINT_TAG_BYTES = COMMAND_TAG_BYTES, CHECKPOINT_FOLDER_BYTES = 4096 
 
 /* ---- reading: any number of processes; one thread at a time for each struct ---- */
 
-/* Holds the tables in memory, 4 bytes for each block of 256 KiB and 40 for each range, and borrows buffers to read through. */
+/* Keeps the tables in memory: 4 bytes for each block of 256 KiB and 40 bytes for each range. Reads through buffers of the caller. */
 struct checkpoint;
 
 struct checkpoint_info {
     char tag[CHECKPOINT_TAG_BYTES], folder[CHECKPOINT_FOLDER_BYTES]; /* DIR/TAG */
     char *config_json;          /* the resolved configuration at the time of the save; the checkpoint owns it */
     struct model model;         /* the model of config_json */
-    bool has[STATE_ARRAYS];     /* always the weights; the optimizer's states all or none */
+    bool has[STATE_ARRAYS];     /* the weights: always true; the optimizer's states: all or none */
     struct zero_progress progress;
     int ranks, stage, threads;  /* of the run that saved; only needed to repeat its bits */
     char isa[32];
-    struct data_fingerprint data; /* of the training data; not written if not known */
+    struct data_fingerprint data; /* of the training data; not written if data.known is false */
     int shards;
     uint64_t bytes;             /* size of all files */
 };
@@ -105,7 +105,7 @@ struct checkpoint_target {
 void checkpoint_step_tag(char tag[CHECKPOINT_TAG_BYTES], int64_t step); /* "step-N" */
 
 /* Makes DIR and the partial folder in it, removes remains of killed saves, and locks DIR against other saves until
- * checkpoint_end(). STATUS_USAGE: target->fresh, and DIR holds checkpoints. */
+ * checkpoint_end(). STATUS_USAGE: target->fresh, and DIR holds checkpoints. STATUS_RUN: another run is saving into DIR. */
 struct checkpoint_save;
 int checkpoint_begin(struct checkpoint_save **out, const struct checkpoint_target *target, struct error *err);
 
@@ -117,7 +117,7 @@ int checkpoint_gather(struct checkpoint_save *save, bool (*is_over)(void *user),
  * fields of info: config_json, progress, ranks, stage, threads, isa, data. */
 int checkpoint_commit(struct checkpoint_save *save, const struct checkpoint_info *info, struct error *err);
 
-/* Whether the checkpoint has its name. Also true if the commit failed after that, e.g. when it replaced `latest`. */
+/* Whether the checkpoint has its final name. Also true if the commit failed after the renaming, e.g. when it replaced `latest`. */
 bool checkpoint_stands(const struct checkpoint_save *save);
 
 /* Removes files that were not committed, unlocks DIR and frees `save`, which may be NULL. */
@@ -127,7 +127,7 @@ struct checkpoint_writer;
 /* value_bytes: about how many bytes of values will follow. Reserves disk space for them if the file system can, so that
  * a full disk is found before anything is written (STATUS_RUN). */
 int checkpoint_writer_open(struct checkpoint_writer **out, const struct checkpoint_target *target, int shard, uint64_t value_bytes, struct error *err);
-/* Reads elements from a source into the writer's buffers and writes full buffers. */
+/* Reads elements from a source into the writer's buffers, and writes buffers that are full. */
 int checkpoint_writer_take(struct checkpoint_writer *writer, int unit, enum state_array array, int64_t first, int64_t elems, const struct state_source *source, struct error *err);
 int checkpoint_writer_end(struct checkpoint_writer *writer, struct error *err);
 /* Frees the writer. Removes an incomplete shard; after an error, leaves a note with the reason for checkpoint_gather(). */

@@ -1,6 +1,6 @@
 /* Converts models between forms. The *origin* is a checkpoint of zerolab or a file of weights. The result is a file of
  * weights (weights_write()) or a checkpoint with any number of shards. Both stream through the caller's buffers.
- * Besides them only the tables of both files are in memory: some bytes for each tensor, range and block. */
+ * Apart from the buffers, only the tables of both files are in memory: some bytes for each tensor, range and block. */
 #pragma once
 
 #include "engine/checkpoint/checkpoint.h"
@@ -14,7 +14,7 @@ struct origin {
     struct weights_file *file;
     struct model model;            /* the model of the origin */
     struct state_source source;
-    char *config_json; /* owned: what a checkpoint made from a file gets. One from a checkpoint gets that one's */
+    char *config_json; /* owned: goes into a checkpoint made from `file`; one made from `checkpoint` gets that one's config */
 };
 
 /* path: a folder of checkpoints (tag NULL: the latest), a checkpoint, or a file or folder of weights. heads: the number
@@ -23,11 +23,11 @@ struct origin {
 int origin_open(struct origin *origin, const char *path, const char *tag, int heads, void *buffers, struct error *err);
 void origin_release(struct origin *origin);
 
-/* checkpoint_info.isa of a checkpoint that was made from a file of weights: no instruction set of ours trained it. */
+/* checkpoint_info.isa of a checkpoint that was made from a file of weights, because no run of zerolab trained it. */
 #define CONVERTED_ISA "none"
 
-/* Writes a checkpoint with the origin's weights and, if it has them, its states. Its folder must hold no other one. Tag NULL: the
- * origin's, or step-0. */
+/* Writes a checkpoint with the origin's weights and, if the origin has them, its optimizer states. target->dir must hold no checkpoint.
+ * target->tag NULL: the origin's tag; "step-0" if the origin is a file. */
 int convert_to_checkpoint(const struct origin *origin, const struct checkpoint_target *target, weights_progress *progress,
                           void *user, struct error *err);
 
@@ -35,7 +35,7 @@ int convert_to_checkpoint(const struct origin *origin, const struct checkpoint_t
  * model.safetensors and config.json. An error leaves the checkpoint itself intact. */
 int convert_beside(const char *dir, const char *tag, const struct convert_buffers *buffers, struct error *err);
 
-/* ---- buffers of offline commands (load, check, convert), STATE_BUFFERS_BYTES each: from a tier allocator of their own, so that the
+/* ---- buffers of offline commands (load, check, convert), STATE_BUFFERS_BYTES each. They have a tier allocator of their own, so the
  * command's memory is counted like a rank's (host tier, staging) ---- */
 
 enum { IO_BUFFERS_MOST = 2 }; /* one to read through, one to write through */

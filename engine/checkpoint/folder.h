@@ -18,7 +18,7 @@ int folder_write(const char *path, const char *text, struct error *err); /* writ
 /* Reads a text file of at most `most` bytes; the caller frees. NULL: STATUS_INPUT in err. */
 char *folder_read(const char *path, size_t most, struct error *err);
 
-/* Removes zerolab's files from a folder, then the folder if it is empty. */
+/* Removes zerolab's files from a folder, then the folder if it is empty. Removes a path that is not a folder. */
 void folder_remove(const char *path);
 
 /* Cleans DIR after killed saves: removes partial folders, and restores the name of a folder that was being replaced. */
@@ -33,5 +33,6 @@ int folder_write_latest(const char *dir, const char *tag, struct error *err);
 int folder_use_latest(const char *dir, struct error *err);
 void folder_drop_latest(const char *dir);
 
-/* Removes the oldest "step-N" checkpoints until `keep` are left; never the newest nor the one that `latest` names. */
+/* Removes the oldest "step-N" checkpoints until `keep` are left (0: removes none). Never removes the one that `latest`
+ * names. */
 void folder_prune(const char *dir, int keep);

@@ -15,12 +15,12 @@ struct reader {
     struct async_file file; /* fd -1 at the start; the owner releases it */
     const struct shard_table *shard; /* the open shard; NULL: none */
     unsigned char *buffers; /* lent */
-    struct { int64_t number; /* of the stretch of BUFFER_BYTES in it; -1: none */ bool checked; } buffer[2];
+    struct { int64_t number; /* of the stretch of values, BUFFER_BYTES long, that it holds; -1: none */ bool checked; } buffer[2];
     int64_t damaged; /* after an error: the block with a wrong checksum; -1: another error */
 };
 
 void reader_lend(struct reader *reader, void *buffers); /* STATE_BUFFERS_BYTES; NULL takes them back */
 
-/* Reads bytes [offset, offset + bytes) of a shard's values; out NULL: only checks them. STATUS_INPUT: they cannot be read, or a block is damaged;
- * the caller adds to the message what the block holds. */
+/* Reads bytes [offset, offset + bytes) of a shard's values; out NULL: only checks them. STATUS_INPUT: they cannot be read, or a block
+ * is damaged. The caller adds to the message what the block holds. STATUS_RUN: no buffers were lent. */
 int reader_get(struct reader *reader, const struct shard_table *shard, uint64_t offset, size_t bytes, void *out, struct error *err);

@@ -1,6 +1,6 @@
-/* Reads the state of a model in other units than those of its source: for example a checkpoint with model.mlp_tiles 4 for a run with
- * 1, or a file of weights, which has no tiles, for either. The models differ only in their tiles; elements are found by their place
- * in the whole tensors. Reads are as long as rows allow and in nearly ascending order. */
+/* Reads the state of a model whose source has other MLP tiles, and so other units. For example, a run with model.mlp_tiles 1 loads a
+ * checkpoint with 4 tiles, or a run with 4 tiles loads a file of weights, which has none. The models differ only in their tiles;
+ * elements are found by their place in the whole tensors. Reads are as long as rows allow and in nearly ascending order. */
 #pragma once
 
 #include "engine/plan/model.h"

@@ -33,7 +33,7 @@ struct weights_file;
 struct weights_info {
     enum weights_format format;
     struct config_model shape; /* name "custom", or a built-in model of these sizes; heads 0: the file does not say */
-    enum dtype dtype;          /* of the first tensor; all tensors of our own files have one type */
+    enum dtype dtype;          /* of the first tensor; in files that zerolab wrote, of all tensors */
     int tensors;
     int64_t elems;
     int files;                 /* number of files with tensors: more than one only with an index */
@@ -49,7 +49,7 @@ const struct weights_info *weights_info(const struct weights_file *file);
 
 const char *weights_part(const struct weights_file *file, int number); /* path of one of info.files */
 
-/* Whether the path is such a file, by its first bytes, or such a folder. False for a checkpoint with weights beside it. */
+/* Whether the path is a file of weights, by its first bytes, or a folder of them. False for a checkpoint with weights beside it. */
 bool weights_is(const char *path);
 
 /* Lends the file STATE_BUFFERS_BYTES, aligned to 4096, to read through; NULL takes them back. Call it before the first read. */
@@ -58,8 +58,8 @@ void weights_lend(struct weights_file *file, void *buffers);
 /* Reads elements [first, first + elems) of a unit, unsharded and unpadded. One thread at a time; fastest in ascending order. */
 int weights_read(struct weights_file *file, int unit, int64_t first, int64_t elems, float *out, struct error *err);
 
-/* Makes the file the source of a rank's state: weights, but no optimizer states and no progress. STATUS_USAGE: its
- * sizes are not the model's. The file must stay open, and the model valid, as long as the source is used. The model may
+/* Makes the file the source of a rank's state: weights, but no optimizer states and no progress. STATUS_USAGE: the
+ * file's sizes are not the model's. The file must stay open, and the model valid, as long as the source is used. The model may
  * have any number of MLP tiles. */
 int weights_source(struct state_source *source, struct weights_file *file, const struct model *model, struct error *err);
 
@@ -73,7 +73,7 @@ struct weights_target {
 };
 
 /* Writes the weights of a source into a file, which gets its name when it is complete. STATUS_USAGE: the format lacks
- * that type; STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
+ * target->dtype; STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
 int weights_write(const struct weights_target *target, const struct model *model, const struct state_source *source,
                   weights_progress *progress, void *user, struct error *err);
 

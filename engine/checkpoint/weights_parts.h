@@ -23,12 +23,13 @@ struct weights_layout {
     uint64_t bytes;     /* of all files */
 };
 
-/* Sets the model and allocates the places, not the files. STATUS_INPUT: zerolab permits no such sizes. heads 0: not known. */
+/* Sets layout->model and allocates the places, but not the files. shape->heads 0: not known. STATUS_INPUT: zerolab permits no model of
+ * these sizes. STATUS_RUN: no memory. */
 int weights_layout_init(struct weights_layout *layout, const struct config_model *shape, enum dtype dtype, struct error *err);
 void weights_layout_release(struct weights_layout *layout);
 struct weights_place *weights_place(const struct weights_layout *layout, int unit, int id);
 
-/* weights.def as data, in its order, and by tensor. */
+/* The rows of weights.def, in its order; id: enum tensor_id. */
 struct weight_row { int id; const char *name; bool transposed; };
 enum weight_row_number {
 #define WEIGHT(ID, name, transposed) WEIGHT_##ID,
@@ -44,6 +45,7 @@ extern const struct weight_row weight_rows[WEIGHT_ROWS];
 enum { LINE_ELEMS = 32 << 10, STRIP_ELEMS = STATE_BUFFERS_BYTES / 4 - 2 * LINE_ELEMS };
 struct weights_buffers { float *raw, *line, *strip; };
 void weights_divide(struct weights_buffers *buffers, void *lent);
+/* How many rows of `tensor` from first_row on are handled at a time: as many as the strip holds, or all that are left. */
 int64_t weights_strip_rows(const struct tensor *tensor, int64_t first_row);
 
 struct weights_format_info {
@@ -74,7 +76,8 @@ int weights_open_file(const char *path, uint64_t *bytes, struct error *err);
  *              "__metadata__" with text only; then the tensors, one after the other without holes
  *     index    JSON beside several such files: {"metadata": ..., "weight_map": {"name": "file", ...}}
  *
- * Errors are STATUS_INPUT and name file and tensor. ---- */
+ * STATUS_INPUT: the text names the tensor at fault, if there is one, but not the file or index that the caller opened. STATUS_RUN: no
+ * memory. ---- */
 
 extern const char *const safetensors_dtypes[3]; /* by enum dtype */
 

@@ -14,7 +14,8 @@
 
 struct bpe;
 
-/* STATUS_INPUT: a file is missing or malformed (the text names the file and line), or the two do not belong together. */
+/* STATUS_INPUT: a file is missing or malformed (the text names the file and line), or the two do not belong together.
+ * STATUS_RUN: no memory. */
 int bpe_open(struct bpe **out, const char *vocabulary_file, const char *merges_file, struct error *err);
 void bpe_close(struct bpe *bpe);
 

@@ -42,5 +42,5 @@ int corpus_read(const struct corpus *corpus, uint64_t first, size_t count, int32
 /* Reads bytes [at, at + bytes) of the tokens of one file, unchanged. */
 int corpus_bytes(const struct corpus *corpus, size_t file, uint64_t at, size_t bytes, uint8_t *out, struct error *err);
 
-/* Adds the number of occurrences of each token in [0, end) to counts, which has 256 or 65,536 entries, by the width. */
+/* Adds the number of occurrences of each token in [0, end) to counts, which has 256 entries (width 1) or 65,536 (width 2). */
 int corpus_count(const struct corpus *corpus, uint64_t end, uint64_t *counts, struct error *err);

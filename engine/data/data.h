@@ -30,7 +30,7 @@ double data_entropy(const uint64_t *counts, int vocabulary); /* from the counts 
 uint64_t data_tokens(const struct data *data); /* 0: synthetic */
 uint64_t data_bytes(const struct data *data);  /* in its files */
 
-/* A fingerprint of the data, by which a resumed run notices that they changed: size, time of the last change, and a hash of 64 evenly
+/* A fingerprint of the data, by which a resumed run notices changed data: size, time of the last change, and a hash of 64 evenly
  * spaced blocks of 4,096 tokens. A corpus of at most 64 blocks is hashed as a whole. */
 struct data_fingerprint {
     bool known;        /* false: the checkpoint has none, e.g. because an older program wrote it */
@@ -43,7 +43,7 @@ struct data_fingerprint {
 /* How `now` differs from `saved`; both must be known. `text` (may be NULL) gets a line that names both. */
 enum data_change {
     DATA_SAME,
-    DATA_TOUCHED, /* only the time differs, and the hash does not cover all tokens */
+    DATA_TOUCHED, /* only the time differs, but the hash does not cover all tokens */
     DATA_CHANGED,
 };
 enum data_change data_fingerprint_compare(const struct data_fingerprint *saved, const struct data_fingerprint *now,
@@ -52,5 +52,5 @@ enum data_change data_fingerprint_compare(const struct data_fingerprint *saved, 
 /* The fingerprint at the time of data_open(). */
 const struct data_fingerprint *data_fingerprint(const struct data *data);
 
-/* The tokenizer of its tokens. */
+/* The tokenizer that the tokens come from; `data` owns it. */
 const struct tokenizer *data_tokenizer(const struct data *data);

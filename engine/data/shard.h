@@ -1,4 +1,4 @@
-/* Reads heads of, and writes, llm.c's token shards, version 1:
+/* Writes llm.c's token shards, version 1, and reads their heads:
  *
  *     256 int32   20240520, 1, number of tokens, zeros
  *     uint16 each the tokens
@@ -26,9 +26,9 @@ int shard_read(const uint8_t *head, uint64_t file_bytes, uint64_t *count, struct
  * The name of a shard ends in ".partial" until the shard is complete. */
 struct shard_writer;
 
-/* most 0: one file. A missing folder is made. */
+/* most 0: one file. A missing folder is made. STATUS_USAGE: the path cannot be written. STATUS_RUN: no memory, or the disk failed. */
 int shard_writer_open(struct shard_writer **out, const char *path, uint64_t most, struct error *err);
-/* STATUS_USAGE: a token does not fit 16 bits, or there are more tokens than a shard may have. */
+/* STATUS_USAGE: a token does not fit 16 bits, or there are more tokens than a shard may have. STATUS_RUN: the disk failed. */
 int shard_writer_put(struct shard_writer *writer, const int32_t *tokens, size_t count, struct error *err);
 /* Ends the last shard. */
 int shard_writer_end(struct shard_writer *writer, struct error *err);

@@ -36,12 +36,12 @@ doctor_look look_run_folder, look_mpi, look_name, look_launch, look_direct, look
     look_gpu_memory, look_gpu_link;
 
 /* doctor_hosts.c: `zerolab doctor --hosts`. Starts a rank on each host of every pair and measures their link; pairs with the first host
- * also show version, clock and whether `folder` is shared. Returns `count` findings, which the caller frees; NULL: no memory. */
+ * also show version, clock and whether `folder` is shared. Returns *count findings, which the caller frees; NULL: no memory. */
 struct finding *doctor_hosts(const struct hosts *hosts, const char *agent, const char *folder, int *count);
-/* One rank of such a pair, which mpirun started as `zerolab --worker-hello DOCTOR_LINK FOLDER`. */
+/* The work of one rank of such a pair, which mpirun started as `zerolab --worker-hello DOCTOR_LINK FOLDER`. Returns the exit status. */
 #define DOCTOR_LINK "link:"
 int doctor_link_process(const char *folder);
 
 /* `zerolab doctor --storage`: measures the disk of a folder with the accesses of the NVMe tier. Takes some ten
- * seconds. progress: a terminal for one line that names the current measurement and is removed again; NULL: none. */
+ * seconds. progress: a terminal that shows one line with the current measurement, removed at the end; NULL: none. */
 int doctor_storage(const char *folder, bool json, FILE *out, FILE *progress, struct error *err);

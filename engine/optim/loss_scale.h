@@ -1,5 +1,5 @@
-/* The loss scale of fp16 training: a state machine with the transitions of DeepSpeed's DynamicLossScaler (of its static one where
- * loss_scale is given). The loss is multiplied by `scale` before backward, so that small gradients do not vanish in fp16. A step
+/* The loss scale of fp16 training: a state machine with the transitions of DeepSpeed's DynamicLossScaler (of its static LossScaler
+ * if loss_scale is given). The loss is multiplied by `scale` before backward, so that small gradients do not vanish in fp16. A step
  * with a gradient that overflows is skipped. */
 #pragma once
 
@@ -8,14 +8,14 @@
 struct loss_scaler {
     const struct config_fp16 *options;
     double scale;
-    int64_t iteration, last_overflow; /* -1: none yet */
-    int hysteresis;                   /* how many overflows until one halves the scale; 1: the next one does */
+    int64_t iteration, last_overflow; /* iteration: steps so far with a dynamic scale; last_overflow: of the last overflow, -1: none yet */
+    int hysteresis;                   /* overflows until the scale is halved; 1: the next one halves it */
 };
 
 enum loss_scale_event {
     LOSS_SCALE_KEPT,
     LOSS_SCALE_RAISED,
-    LOSS_SCALE_HELD,    /* an overflow that only used up hysteresis, or with a static scale, or in bf16 */
+    LOSS_SCALE_HELD,    /* an overflow that changed no scale: it used up hysteresis, the scale is static, or fp16 is off */
     LOSS_SCALE_LOWERED,
     LOSS_SCALE_AT_END,  /* an overflow at the smallest scale: DeepSpeed ends the run then */
 };

@@ -23,7 +23,7 @@ enum trace_use {
         TRACE_USES
 };
 
-enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kind numbers are lower; parts beyond these count into the last one */
+enum { TRACE_CHECK_KINDS = 64, TRACE_CHECK_PARTS = 64 }; /* kinds have lower numbers; the last part also counts all parts after it */
 
 /* The records from one run header to the next. A run that was relaunched has several parts. */
 struct trace_check_part { uint32_t ranks, first_step, last_step; };
@@ -33,15 +33,15 @@ struct trace_check {
     uint64_t first_ns, last_ns, out_of_order; /* out_of_order: records earlier than the one before */
     uint64_t gaps, lost;                      /* GAP records; records that they report as lost, in all */
     uint64_t ops_open, ops_homeless;          /* operations begun and never ended; operations whose schedule is not in the trace */
-    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: most of any part. steps: sums over ranks */
-    uint32_t ranks_missing, ranks_told, first_missing; /* of the part that misses most: how many, of the ranks in its header; the lowest */
+    uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: the most of any part. Both counts of steps: sums over ranks */
+    uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: how many; ranks in its header; the lowest */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     struct trace_machines machines;
     uint64_t losses;    /* STEP_END records with a loss: a simulation has none */
     bool simulated;
     bool header_first, ended, torn;
-    bool limited;       /* recording stopped where --trace-limit said */
+    bool limited;       /* recording stopped at the size of --trace-limit */
     uint32_t states;    /* number of moments from which a reader can begin (format.h) */
     bool states_damaged;
     uint8_t outcome;    /* enum outcome; valid if `ended` */
@@ -56,7 +56,8 @@ int trace_check(struct trace_check *check, const char *path, struct error *err);
  * pipe) cannot be checked: the result is true. */
 bool trace_has_end(const char *path);
 
-/* STATUS_CHECK: cut, damaged, without header or END, without records of some rank, or with gaps (other than the one gap of --trace-limit). */
+/* STATUS_CHECK: the trace is cut or damaged, lacks its header, its END or all records of a rank, or has gaps (other than the one gap
+ * of --trace-limit). */
 int trace_check_status(const struct trace_check *check);
 
 void trace_check_print(const struct trace_check *check, FILE *out);

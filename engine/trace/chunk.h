@@ -22,7 +22,8 @@ struct chunk {
 /* Appends one encoded record. False: no memory, or the chunk is full (CHUNK_BYTES_MAX); nothing was changed. */
 bool chunk_append(struct chunk *chunk, const void *record, struct trace_head head);
 
-/* Appends the finished chunk to *out and empties it; head.step stays. zstd: a ZSTD_CCtx; NULL: no compression. */
+/* Appends the finished chunk to *out and empties `chunk`, except for head.step. zstd: a ZSTD_CCtx; NULL: no compression. False: no
+ * memory; nothing was changed. */
 bool chunk_seal(struct chunk *chunk, void *zstd, struct bytes *out);
 void chunk_release(struct chunk *chunk);
 

@@ -40,7 +40,7 @@ enum { TRACE_MACHINES_MAX = 128, TRACE_HOST_BYTES = 64, TRACE_MACHINE_TEXT_BYTES
 struct trace_machine { char host[TRACE_HOST_BYTES]; int first_rank, last_rank; bool measured; int64_t offset_ns; uint64_t off_ns; };
 struct trace_machines { int count; struct trace_machine at[TRACE_MACHINES_MAX]; }; /* machines from TRACE_MACHINES_MAX on are left out */
 
-/* Notes a record of one of the two kinds. */
+/* Adds what a HOST or CLOCK record says; the record must have one of these two kinds. */
 void trace_machines_note(struct trace_machines *machines, const struct trace_record *record);
 
 /* number: from 0 on. NULL: no HOST record has named that machine (there is none, or the run is on one machine). */

@@ -20,9 +20,11 @@ struct trace_file;
  * one file would destroy both traces. Where files cannot be locked (NFS), the result is false. */
 bool trace_file_is_anothers(int fd);
 
+/* STATUS_USAGE: the file cannot be opened, or another run writes it. STATUS_RUN: no memory, or the disk failed. */
 int trace_file_create(struct trace_file **out, const char *path, struct error *err);
 
-/* Opens a trace to append after its last whole chunk; cuts off an index. STATUS_RUN or STATUS_INPUT: not readable. */
+/* Opens a trace to append after its last whole chunk; cuts off an index. STATUS_INPUT: not a trace of this version. STATUS_RUN: the
+ * file cannot be opened, read or cut, another run writes it, or no memory. */
 int trace_file_append(struct trace_file **out, const char *path, struct error *err);
 
 int trace_file_put(struct trace_file *file, const struct trace_record *record, struct error *err);
@@ -48,11 +50,12 @@ int trace_file_leave(struct trace_file *file, struct error *err);
 /* Chunks of states (format.h), in memory. All-zero: none. */
 struct trace_states { struct bytes sealed, entries; };
 
-/* Seals one of `raw`, which becomes empty. head: flags, step and first_ns are used. False: no memory. */
+/* Seals `raw` as one more chunk of states, and empties it. Uses head's flags, step and times. False: no memory, or `raw` is longer
+ * than CHUNK_BYTES_MAX. */
 bool trace_states_put(struct trace_states *states, const struct chunk_head *head, struct bytes *raw);
 
-/* Appends them and a new index to a file that ends with an index, in one write: a reader of the file never sees a part of
- * its records move. Does nothing if the file would be longer than most_bytes (0: no limit). STATUS_RUN: another process writes it, it has
- * no index, or it cannot be written; it is as it was. */
+/* Appends `states` and a new index to a file that ends with an index. The records stay where they are, so others may read the file
+ * meanwhile. Does nothing if the file would be longer than most_bytes (0: no limit). STATUS_RUN: another process writes the file, the
+ * file has no index, or it cannot be written; it is then unchanged. */
 int trace_file_add_states(const char *path, const struct trace_states *states, uint64_t most_bytes, struct error *err);
 void trace_states_release(struct trace_states *states);

@@ -33,8 +33,9 @@
  *
  * Behind the index a finished file may have states of the run, from which a reader can begin (engine/observe/states.h), and
  * then an index that also names them. Their chunks have CHUNK_INDEX and one of CHUNK_NEWS, CHUNK_STEPS and CHUNK_STATE, so a
- * reader of records skips them. `step` and the earliest time are those of the STEP_BEGIN before which the state holds; of
- * CHUNK_STEPS the earliest time is the number of all steps so far.
+ * reader of records skips them. A state is that of the run just before a STEP_BEGIN: the chunk's step and earliest time are
+ * those of this record. In a CHUNK_STEPS, the field of the earliest time holds a count instead: the steps in this
+ * chunk and in all earlier ones.
  *
  * What a version promises: kinds may be added and fields appended (record.h says how old readers skip them); anything
  * else raises the version, and readers refuse versions that they do not know. */
@@ -64,12 +65,12 @@ enum chunk_flag {
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...) */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
-    CHUNK_NEWS = 16,  /* records since the state before this one that a reader folds in any case */
-    CHUNK_STEPS = 32, /* the steps since then */
+    CHUNK_NEWS = 16,  /* records since the previous state that a reader folds even if it begins at a later state */
+    CHUNK_STEPS = 32, /* the steps after those of the previous state, without the newest few (engine/observe/states.c) */
     CHUNK_STATE = 64, /* the numbers of the state itself */
     CHUNK_OF_STATES = CHUNK_NEWS | CHUNK_STEPS | CHUNK_STATE,
 };
 
 /* Bounds that let a reader allocate without trusting the file: the most raw bytes of a chunk, and the highest
- * compression ratio (the writer stores a chunk uncompressed rather than pass it). */
+ * compression ratio (a chunk that would exceed the ratio is stored uncompressed). */
 enum { CHUNK_BYTES_MAX = 64 << 20, CHUNK_RATIO_MAX = 256 };

@@ -12,8 +12,8 @@ void latest_records_free(struct latest_records *latest);
 /* Copies one whole encoded record if its kind is kept (TRACE_LATEST). If there is no memory, the older record stays. */
 void latest_records_put(struct latest_records *latest, const void *record);
 
-/* Calls visit for each kept record that was put after `since`, a value that latest_records_now() returned (0: for all), in the order in
- * which they came (run header first). */
+/* Calls visit for each kept record that was put after `since`, in the order in which the records came (run header first). since: a
+ * value that latest_records_now() returned; 0: all records. */
 typedef void latest_records_visit(void *user, const void *record);
 void latest_records_each(const struct latest_records *latest, uint64_t since, latest_records_visit *visit, void *user);
 uint64_t latest_records_now(const struct latest_records *latest);

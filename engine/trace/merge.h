@@ -16,21 +16,21 @@ void merge_free(struct merge *merge);
 /* Adds a ring, from any thread. False: no memory. */
 bool merge_add(struct merge *merge, struct trace_ring *ring);
 
-/* A stream holds records that come from elsewhere: of another machine, so later than those of the rings. Records are released only
- * up to the time until which every stream is whole. A stream that stays behind for three seconds is left out: what then comes too
- * late is lost, and a GAP record says so. All of it on the thread that calls merge_pass().
+/* A stream holds the records of another machine, which arrive later than those of the rings. Records are released only up to the
+ * time until which every stream is complete. If a stream stays behind for three seconds, merge_pass() goes on without it: the
+ * stream's records that arrive too late are lost, and a GAP record says so. Once a thread calls merge_pass(), only it may call these.
  *
- * merge_add_stream(): its number; -1: no memory. merge_put(): one whole record; records come in time order, as merge_pass() gives
- * them. merge_whole_until(): all records before that time have been put; UINT64_MAX: no more come. */
+ * merge_add_stream(): returns the stream's number; -1: no memory. merge_put(): adds one whole record, in time order.
+ * merge_whole_until(): says that all records before time_ns have been put; UINT64_MAX: no more will come. */
 int merge_add_stream(struct merge *merge, uint64_t now_ns);
 void merge_put(struct merge *merge, int stream, const void *record, size_t bytes);
 void merge_whole_until(struct merge *merge, int stream, uint64_t time_ns);
 
-/* All records before this time have been released. */
+/* The time before which all records have been released. */
 uint64_t merge_cut(const struct merge *merge);
 
-/* Starts the thread that calls merge_pass(). Signals are for other threads; a file at its size limit then fails with an error
- * instead of killing the run (SIGXFSZ). False: it cannot be started. */
+/* Starts the thread that calls merge_pass(). The thread blocks all signals. So a write beyond the limit of file sizes fails with an
+ * error; SIGXFSZ does not kill the run. False: the thread cannot be started. */
 bool merge_start_thread(pthread_t *thread, void *(*run)(void *user), void *user);
 
 /* Collects, then appends whole records to *batch in time order; records with equal times

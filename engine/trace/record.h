@@ -26,7 +26,7 @@ enum trace_trait {
     TRACE_LATEST = 2,   /* the latest is kept for viewers that attach in mid-run (latest_records.h) */
     TRACE_NEWS = 4,     /* about the whole run, small and rare: is still written to a file at its limit (file_sink.c) */
     TRACE_DETAIL = 8,   /* a slow viewer is sent fewer records (thin.h): these are left out first */
-    TRACE_OF_STEP = 16, /* left out next */
+    TRACE_OF_STEP = 16, /* a slow viewer: these are left out next */
 };
 
 #define F(type, field, help) trace_##type field;
@@ -55,7 +55,7 @@ struct trace_record {
 enum run_state { RUN_STARTING, RUN_RUNNING, RUN_PAUSED, RUN_OUT_OF_MEMORY, RUN_ENDED, RUN_RELAUNCHING, RUN_STATES };
 enum outcome { OUTCOME_FINISHED, OUTCOME_OUT_OF_MEMORY, OUTCOME_FAILED, OUTCOME_STOPPED };
 
-/* What every record begins with on disk, and the most that any kind's fields take before its text. */
+/* Bytes of the head that every record has on disk, and the most bytes that a kind's fixed fields take (all but its text). */
 enum { TRACE_HEAD_BYTES = 16, TRACE_FIXED_MAX = 112 };
 
 struct trace_head { uint32_t bytes; uint16_t kind, rank; uint64_t time_ns; };
@@ -95,7 +95,7 @@ struct trace_record trace_gap(uint16_t rank, uint64_t records, uint64_t since_ns
  * Never reads past `available` bytes. A caller that indexes by a field checks its range. */
 size_t trace_decode(const void *bytes, size_t available, struct trace_record *record);
 
-/* Replaces all times of an encoded, well-formed record that are not 0: its own, and its fields of type `time`. */
+/* Replaces the time of an encoded, well-formed record, and its fields of type `time`. A time of 0 (unknown) stays. */
 void trace_replace_times(void *bytes, uint64_t (*replace)(void *user, uint64_t time_ns), void *user);
 
 /* "op_end", or NULL for a number that this version does not know. */

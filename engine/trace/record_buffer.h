@@ -1,6 +1,6 @@
-/* The newest records of a live run, encoded, in bounded memory, in chunks of a step. When the buffer is full it drops the oldest step,
- * but keeps the records of it that still hold (run header, schedules, budgets). So a reader can open it like a trace file at any
- * time while it grows, and it can be written as one.
+/* The newest records of a live run, encoded, in bounded memory, in chunks of a step. When the buffer is full it drops the oldest
+ * steps, but keeps those of their records that still hold (run header, schedules, budgets). So a reader can open the buffer like a
+ * trace file at any time while it grows, and its records can be written to a trace file.
  *
  *     struct record_buffer *buffer = record_buffer_new(0);
  *     while (source_next(live, &record) == SOURCE_RECORD) record_buffer_put(buffer, source_encoded(live));
@@ -17,7 +17,7 @@ enum { RECORD_BUFFER_BYTES = 24 << 20 }; /* kept when the caller says 0 */
 struct record_buffer *record_buffer_new(size_t bytes); /* NULL: no memory */
 void record_buffer_free(struct record_buffer *buffer);
 
-/* Copies one whole encoded record. Without memory it drops the oldest steps first; false: the record was lost. */
+/* Copies one whole encoded record; drops the oldest steps first if the buffer is full. False: no memory, the record was lost. */
 bool record_buffer_put(struct record_buffer *buffer, const void *record);
 
 size_t record_buffer_bytes(const struct record_buffer *buffer);

@@ -1,13 +1,13 @@
-/* One trace of ranks on several machines. On each machine but that of the writer a thread, the relay, drains the rings of the
- * machine's ranks in time order, as the writer does, and sends the records to the writer. The writer's inlet receives them, takes the
- * offset of that machine's clock out of their times (clocks.h), and adds them to its own in time order (merge.h). */
+/* Brings the records of several machines into one trace. Each machine without the writer has a thread, the relay. The relay drains
+ * the rings of its machine's ranks in time order, as the writer does, and sends the records to the writer. The writer's inlet receives
+ * them, subtracts the offset of the sender's clock from their times (clocks.h), and merges them with its own records (merge.h). */
 #pragma once
 
 #include "engine/base/error.h"
 #include "engine/trace/merge.h"
 
-/* How messages get to another machine and back: in order, none blocks. Machine 0 is the writer's. The functions are those of the side
- * channel between ranks (engine/comm/comm.h), or a test's. */
+/* Passes messages between the writer's machine, number 0, and the others. Messages arrive in order; no function blocks. The functions
+ * are those of the side channel between ranks (engine/comm/comm.h), or a test's. */
 enum { PORT_BYTES = 48 << 10 }; /* the longest message */
 struct comm;
 struct trace_port {
@@ -26,7 +26,8 @@ struct trace_port {
 struct relay;
 int relay_start(struct relay **out, const struct trace_port *port, struct error *err); /* port: copied */
 void relay_add_ring(struct relay *relay, struct trace_ring *ring);
-/* Call it when every producer has emitted its last record. It sends what is left, for five seconds at most. NULL: does nothing. */
+/* Call it when every producer has emitted its last record. It sends what is left, for five seconds at most (one second if the run has
+ * failed), and frees the relay. NULL: does nothing. */
 void relay_stop(struct relay *relay);
 
 /* ---- on the writer's thread ---- */
@@ -35,10 +36,11 @@ struct inlet;
 struct inlet *inlet_new(const struct trace_port *port, struct merge *merge); /* NULL: no memory */
 void inlet_free(struct inlet *inlet);
 
-/* Moves the records that have arrived to `merge`; measures a clock when it is time, which takes some milliseconds, 30 at most. */
+/* Moves the records that have arrived to `merge`. Also measures one clock that was not measured for two seconds. A measurement is 16
+ * pings; it waits 30 ms at most for the first answer, and 3 ms at most for each of the others. */
 void inlet_pump(struct inlet *inlet);
 
-/* Calls inlet_pump() until all machines have sent their last record, for six seconds at most. */
+/* Calls inlet_pump() until all machines have sent their last record, for six seconds at most (one second if the run has failed). */
 void inlet_finish(struct inlet *inlet);
 
 /* ---- messages ---- */

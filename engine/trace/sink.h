@@ -23,24 +23,25 @@ struct file_sink_options { const char *path; bool append, tell_growth; uint64_t 
 int file_sink_open(struct sink *out, const struct file_sink_options *options, struct error *err);
 
 /* ---- viewers.c: the live side of the writer: a Unix stream socket and the viewers connected to it. Everything happens on the writer's
- * thread, inside viewers_poll() and its sink; no call waits for a viewer. Each has its own queue of bytes not yet
- * sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. One that has
- * asked for every record (STREAM_WANTS_ALL) has a queue without a bound, and viewers_lag() says when the run has to wait for it. ---- */
+ * thread, inside viewers_poll() and the sink. Only end() waits for viewers. Each viewer has its own queue of bytes not
+ * yet sent. A viewer that reads too slowly is sent fewer records (thin.h), so its queue stays bounded; it is not cut off. The queue of a
+ * viewer that asked for every record (STREAM_WANTS_ALL) has no bound; viewers_lag() says when the run has to wait for this viewer. ---- */
 
 struct viewers;
 struct handover;             /* handover.h */
 struct trace_writer_options; /* writer.h */
 
-/* Binds the socket of the options (if any) and adds the adopted driver (if any). */
+/* Takes the socket and viewers of options->handed (if any), or binds options->socket (if any); adds options->adopted_fd (if any). */
 int viewers_open(struct viewers **out, const struct trace_writer_options *options, struct error *err);
 
 /* Waits until wake_fd is readable, a connection is ready, or timeout_ms have passed; then accepts viewers, reads
  * command lines and sends queued bytes. True: wake_fd is readable. */
 bool viewers_poll(struct viewers *viewers, int wake_fd, int timeout_ms);
 
-/* The viewers as a sink. put() queues records for every viewer and sends what the sockets take; also without records,
- * for a viewer that has caught up. end() gives viewers a second to read their queues, and the driver a minute: without
- * END it cannot report the outcome. Then end() closes all, removes the socket's path, and frees. */
+/* The viewers as a sink. put() queues records for every viewer and sends what the sockets take. Call it without records too: then it
+ * resumes classes of records that were left out (thin.h) for viewers that have caught up. end() gives viewers a second to read their
+ * queues. The driver and viewers that asked for every record get a minute, because they report the outcome, which is in END. end()
+ * also removes the socket's path, closes all connections and frees. */
 struct sink viewers_sink(struct viewers *viewers);
 
 /* Whether a viewer that gets every record lags so far that the run should wait for it. */

@@ -26,9 +26,9 @@ enum source_result {
  * that is still growing is not final: call source_next() again later. */
 int source_open_file(struct source **out, const char *path, struct error *err); /* STATUS_INPUT: missing, foreign, empty */
 /* Sockets. STATUS_INPUT: no run listens there; STATUS_RUN: no socket, or no memory. The source may send commands unless another
- * viewer already may, or it only watches. */
+ * viewer already drives the run, or only_watches is set. */
 int source_open_socket(struct source **out, const char *path, bool only_watches, struct error *err);
-int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* takes the descriptor, also on error */
+int source_adopt_fd(struct source **out, int connected_fd, struct error *err); /* owns the descriptor from here on, also on error */
 
 /* If a connection breaks before the run's END, source_next() connects again: to the path it was opened with, or, for an
  * adopted descriptor, to `path` (copied). No record is delivered twice; a LOG and a GAP record mark the break.
@@ -40,16 +40,16 @@ enum source_result source_next(struct source *source, struct trace_record *recor
 /* The record that source_next() returned last, encoded; valid until the next call. */
 const void *source_encoded(const struct source *source);
 
-/* File, memory: continues at the first STEP_BEGIN of this step, without earlier records: for a consumer that already has
- * the state of that moment. SOURCE_LAST_STEP: of the last step; a trace without steps from its start. STATUS_INPUT: the
- * step is not there, or no longer kept. STATUS_USAGE: a socket. */
+/* File, memory: continues at the first STEP_BEGIN of `step` and skips earlier records. The consumer must already have the state of
+ * that moment. SOURCE_LAST_STEP: continues at the last step, or at the start of a trace without steps. STATUS_INPUT: the step is not
+ * there, or no longer kept. STATUS_USAGE: a socket. */
 #define SOURCE_LAST_STEP UINT32_MAX
 int source_resume_step(struct source *source, uint32_t step, struct error *err);
 
-/* File: the chunks of states that it has (format.h), in order. The caller frees *out. Returns their number; 0: none, or no index. */
+/* File: lists its chunks of states (format.h) in order. The caller frees *out. Returns how many there are; 0: none, or no index. */
 struct trace_state { uint64_t offset, time_ns; uint32_t step, flags; };
 int source_states(struct source *source, struct trace_state **out);
-/* The contents of one, valid until the next call for this source. NULL: damaged. */
+/* The contents of one of these chunks, valid until the next call for this source. NULL: damaged. */
 const uint8_t *source_state(struct source *source, const struct trace_state *state, size_t *bytes);
 
 bool source_torn(const struct source *source);          /* file: it ended inside a chunk; what came before is whole */
