@@ -12,7 +12,7 @@
 /* An array that is counted at some stages; cut_from: the stage from which on a rank has 1/N of it. */
 struct accounting_part { enum category category; const char *array; int bytes; const char *stages; int cut_from; };
 
-enum { ACCOUNTING_PARTS_MAX = 7 }; /* behind the last one a part of 0 bytes */
+enum { ACCOUNTING_PARTS_MAX = 7 }; /* the list ends with a part of 0 bytes */
 struct accounting { const char *name, *stages, *who, *why; struct accounting_part parts[ACCOUNTING_PARTS_MAX]; };
 
 enum {
@@ -41,12 +41,12 @@ struct accounting_line { enum category category; const char *array; struct accou
 enum { ACCOUNTING_LINES_MAX = 20 };
 struct accounting_held {
     int count;
-    struct accounting_line line[ACCOUNTING_LINES_MAX]; /* by category; those of the preset first */
+    struct accounting_line line[ACCOUNTING_LINES_MAX]; /* by category; the preset's arrays first */
     double theirs, ours, padding; /* sums over the lines; padding of shards to equal length */
 };
 
 /* Compares at the setup's stage and ranks. If the preset does not cover the stage, fills our side only. */
 void accounting_hold(struct accounting_held *held, const struct accounting *accounting, const struct setup *setup);
 
-/* For `zerolab plan --accounting`: one against a configuration. */
+/* For `zerolab plan --accounting`: compares one preset with a configuration. */
 int accounting_print(FILE *out, bool as_json, const struct accounting *accounting, const struct config *config, struct error *err);

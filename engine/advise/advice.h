@@ -1,6 +1,6 @@
-/* Which setup to take on given hardware. Every setup of `plan --fit` that fits is simulated (engine/simulate), and the fastest is taken; then each
- * change that is offered against waits (rows WAIT of engine/advise/knobs.def) is simulated on top of it. What --set gave stays. So bytes are planned, times
- * simulated, and nothing else decides. Where overlap_comm is not given it is on, at every stage.
+/* Finds the fastest setup on given hardware: simulates every setup of `plan --fit` that fits (engine/simulate), and takes the fastest.
+ * Then it simulates that setup with each change that is offered against waits (rows WAIT of engine/advise/knobs.def). Keys that --set
+ * gave stay. So bytes are planned, times simulated, and nothing else decides. overlap_comm is on at every stage unless it is given.
  *
  *     advice_find(&advice, &config, &hardware, &err)  ->  advice_print(...)  ->  advice_release(&advice) */
 #pragma once
@@ -11,8 +11,8 @@
 #include "engine/advise/why.h"
 #include "engine/simulate/simulate.h"
 
-/* Of a device, the part that setups may fill, in thousandths, without a budget: the rest is for the CUDA context, libraries and
- * fragments (assumed; memory.device_budget says another). */
+/* Thousandths of a device's memory that setups may fill if memory.device_budget is not given. The rest is for the CUDA context,
+ * libraries and fragments (assumed). */
 enum { ADVICE_ROOM = 900, ADVICE_TUNINGS_MAX = 16 };
 
 struct advised { struct fit_candidate candidate; double step_s; struct rates rates; }; /* simulated */
@@ -25,9 +25,9 @@ struct advice {
     struct fit_limits limits;
     int fitting;                  /* setups that were simulated; 0: none fits, the rest is not known */
     struct advised best, next;    /* the fastest two; next.step_s 0: only one fits */
-    bool has_lacking;             /* a setup that moves less than all that fit does not: */
-    struct fit_candidate cheaper, nearest; /* the one that moves least; the one that lacks least */
-    struct config *config;        /* of the setup that is taken */
+    bool has_lacking;             /* a setup that is cheaper (fit_cheapest()) than all that fit does not fit */
+    struct fit_candidate cheaper, nearest; /* of such setups the cheapest; the one that lacks least */
+    struct config *config;        /* the configuration of the setup that is taken */
     int tuned_count;
     struct tuned tuned[ADVICE_TUNINGS_MAX]; /* the fastest first */
 };

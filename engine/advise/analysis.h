@@ -22,7 +22,7 @@ struct analysis_section {
     int64_t steps, skipped, timed;   /* steps with an update; without; with an update and no lost record */
     uint64_t total_ns, tokens;       /* sums over `steps`; total_ns: of the slowest rank */
     float first_loss, last_loss;
-    struct analysis_loss *losses;    /* of steps with an update, in trace order; a step that was taken again appears twice */
+    struct analysis_loss *losses;    /* of steps with an update, in trace order; a step that was retried appears twice */
     int loss_count, loss_room;
     struct critical critical;        /* sum over the timed steps */
     struct totals *rank;             /* [ranks], sums over the timed steps */
@@ -37,11 +37,11 @@ struct analysis_section {
 struct analysis {
     char *path;
     struct run_model *model; /* the whole trace, folded */
-    struct history *history;       /* the end of it */
+    struct history *history;       /* of the end of the trace */
     struct analysis_section *sections;
     int section_count;
     uint64_t records;
-    uint64_t added_ns;       /* when the step that was added last began */
+    uint64_t added_ns;       /* begin of the step that was added last */
     char defect[256];        /* why the trace has no proper end; "": it has */
 };
 
@@ -86,7 +86,7 @@ struct figure { char label[48]; enum figure_unit unit; enum figure_source source
 enum { FIGURES_MAX = 256 };
 struct figures {
     struct cJSON *json;         /* takes the figures that have a name; NULL: no JSON */
-    const char *of;             /* what stands before labels and ": ", "all_gather"; NULL: nothing */
+    const char *of;             /* prefix of labels: with "all_gather", "all_gather: ..."; NULL: none */
     enum figure_source source;  /* source of the byte figures put next */
     int count;
     struct figure at[FIGURES_MAX];
@@ -99,7 +99,7 @@ void analysis_put_section(struct figures *figures, const struct analysis_section
 struct cJSON *analysis_facts(const struct analysis *analysis);
 extern const char analysis_page[];
 
-/* The end of it: why each tier is as full as it is, and what a step waits for. */
+/* Adds the end of the report: why each tier is as full as it is, and what a step waits for. */
 void analysis_add_why(struct cJSON *facts, const struct analysis *analysis);
 
 /* ---- two traces ---- */
@@ -123,7 +123,7 @@ struct analysis_difference { char label[48], value[2][32]; };
 int analysis_differences(struct analysis_difference *out, int room, struct analysis_pair *pair, const struct analysis *left,
                          const struct analysis *right, uint32_t step);
 
-/* The training losses of steps that both traces have, in order of steps; of a step that was taken again, the last one. relative:
+/* The training losses of steps that both traces have, in order of steps; of a retried step, the last one. relative:
  * (b - a) / |a|. Sets *losses, which the caller frees; returns how many, -1: no memory. */
 struct analysis_losses { uint32_t step; float a, b; double relative; };
 int analysis_losses(struct analysis_losses **losses, const struct analysis *left, const struct analysis *right);

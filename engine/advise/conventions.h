@@ -13,7 +13,7 @@
 #include "engine/base/text_list.h"
 #include "engine/plan/setup.h"
 
-/* A row of the table: a convention, and behind it its sections with their lines, and the cases that sums are given for. */
+/* A row of the table. After a convention come its sections with their lines, and the cases for which sums are printed. */
 struct convention_row {
     enum convention_kind { CONVENTION, CONVENTION_SECTION, CONVENTION_LINE, CONVENTION_CASE } kind;
     const char *label;   /* of a convention: its name; of a section: its title with the unit */
@@ -25,7 +25,7 @@ struct convention_row {
 extern const struct convention_row convention_rows[];
 extern const int convention_row_count;
 
-/* What formulas are made of. `formula`: the value where the setup has none, or where a quantity in it was given; or "". */
+/* A quantity in formulas. formula: its value if the setup has none, or if a quantity in that formula was given; or "". */
 struct quantity_row { const char *name, *meaning, *formula; double least, most; };
 enum {
 #define QUANTITY(name, least, most, meaning, value, formula) QUANTITY_##name,
@@ -45,7 +45,8 @@ struct quantities {
 void quantities_of(struct quantities *quantities, const struct setup *setup, const struct config *config);
 /* Takes "tp=8,memory=32GB". STATUS_USAGE: a name or value is wrong. */
 int quantities_give(struct quantities *quantities, const char *text, struct error *err);
-/* The value of a formula, which marks what it uses, and the formula in numbers. *given, unless NULL: it needs a quantity that was given. */
+/* quantities_value(): the value of a formula; marks the quantities in it as used. *given (may be NULL): one of them was given.
+ * quantities_numbers(): the formula with numbers in place of names. */
 double quantities_value(struct quantities *quantities, const char *formula, bool *given);
 void quantities_numbers(struct quantities *quantities, char *text, size_t room, const char *formula);
 
@@ -57,7 +58,7 @@ struct cJSON;
 struct cJSON *convention_facts(const struct convention_row *convention, const struct config *config, const struct text_list *with,
                                struct error *err);
 
-/* For `zerolab plan --accounting`: the counts of accounting.h, then all conventions by group; one against a configuration. */
+/* For `zerolab plan --accounting`: the counts of accounting.h, then all conventions by group; one convention for a configuration. */
 int accountings_print(FILE *out, bool as_json, struct error *err);
 int convention_print(FILE *out, bool as_json, const struct convention_row *convention, const struct config *config,
                      const struct text_list *with, struct error *err);

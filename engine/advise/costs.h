@@ -1,5 +1,5 @@
-/* What a step costs, in words: the largest parts of its time, which rank the others wait for, and its critical path. Of any trace that
- * has operations, zerolab's own or another program's. */
+/* What a step costs, in words: the largest parts of its time, which rank the others wait for, and its critical path. For any trace with
+ * operations, zerolab's own or another program's. */
 #pragma once
 
 #include "engine/observe/totals.h"

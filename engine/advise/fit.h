@@ -1,6 +1,6 @@
 /* `zerolab plan --fit`: which setups train a model within the budgets, and how deep a model of its width could be. The
- * engine runs by the same plans: a take fails when a tier's live bytes would pass its budget, and the plan's running
- * sums are those bytes. */
+ * engine runs by the same plans: a take fails when a tier's live bytes would pass its budget, and the plan counts
+ * the same bytes. */
 #pragma once
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include "engine/plan/setup.h"
 #include "engine/plan/sizes.h"
 
-enum { FIT_LAYERS_MAX = 1000 }; /* of a search, which takes tenths of a second so */
+enum { FIT_LAYERS_MAX = 1000 }; /* the most layers that a search tries; the search then takes tenths of a second */
 
 /* The first three limit one rank's tier. The others limit this machine, for all ranks: MEMORY its host tiers (on the
  * CPU backend also its device tiers), DISK its NVMe tiers. */
@@ -51,9 +51,9 @@ void fit_plan_setup(struct fit_plan *plan, const struct config *config, const st
 
 /* Bytes over a limit; 0: within, or there is none. */
 int64_t fit_short(const struct fit_plan *plan, const struct fit_limits *limits, enum fit_limit limit);
-/* The limit that a plan exceeds by the largest share of the limit; FIT_LIMITS: it fits. Requires plan->planned. */
+/* The limit that a plan exceeds most, as a share of the limit; FIT_LIMITS: it fits. Requires plan->planned. */
 enum fit_limit fit_stop(const struct fit_plan *plan, const struct fit_limits *limits);
-/* How much that is of the limit; 0: it fits. */
+/* The bytes over fit_stop()'s limit, as a share of that limit; 0: it fits. */
 double fit_lack(const struct fit_plan *plan, const struct fit_limits *limits);
 bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits);
 
@@ -62,11 +62,11 @@ bool fit_fits(const struct fit_plan *plan, const struct fit_limits *limits);
  * key that --set gave would change. */
 int fit_apply(struct config *config, const struct fit_setup *setup, const char *folder, struct error *err);
 
-/* Calls `visit` for each key to set to reach that setup, with no more of the sizes than the same step needs. */
+/* Calls `visit` for each key to set to reach that setup, without the sizes that do not change its step. */
 typedef void fit_visit(void *user, const char *key, const char *value);
 void fit_sets(const struct config *config, const struct fit_setup *setup, const char *folder, fit_visit *visit, void *user);
-/* The same for the sizes alone: the fewest with which a step stays within its tiers' limits (0: none); sets peak_bytes
- * to the peaks then. False: the step does not fit. */
+/* The same for the sizes alone: the fewest changes with which the step stays within the limits of its tiers (0: no limit).
+ * Sets peak_bytes to the peaks of that step. False: the step does not fit, or no size can be lowered. */
 bool fit_size_sets(const struct config *config, enum sizes sizes, const uint64_t limits[TIERS], int64_t peak_bytes[TIERS],
                    fit_visit *visit, void *user);
 /* Whether the configuration sets recomputation, or tiles; if not, fit may choose it. */
@@ -96,15 +96,15 @@ enum fit_growth { FIT_GROW_DEEPER, FIT_GROW_AS_GPT2 };
 struct fit_depth {
     struct fit_setup setup;
     int layers, hidden;     /* the deepest that fits; layers 0: not even one layer */
-    struct fit_plan plan;   /* of it */
+    struct fit_plan plan;   /* of that depth */
     struct fit_plan next;   /* with one layer more; not planned at FIT_LAYERS_MAX */
 };
 
 void fit_deepest(struct fit_depth *depth, const struct config *config, const struct fit_setup *setup,
                  const struct fit_limits *limits, enum fit_growth growth);
 
-/* The configuration at a depth. FIT_GROW_AS_GPT2 also adapts width, heads and sizes that depend on a block, but for those that --set
- * gave. */
+/* The configuration at a depth. FIT_GROW_AS_GPT2 also adapts width, heads and sizes that depend on a block, but keeps sizes that
+ * --set gave. */
 void fit_grow(struct config *config, int layers, enum fit_growth growth);
 
 /* Settings for GPT-2's family: its kind of model, in mixed precision, with its full context. */
@@ -119,15 +119,15 @@ struct fit_question {
     bool any_model;          /* no model was given: GPT-2's family, grown */
     uint64_t machine_bytes;  /* this machine's memory, if the budgets are larger; else 0 */
     int ranks_on_gpu;        /* ranks that share a GPU; 0: device tiers are not on GPUs */
-    uint64_t gpu_bytes;      /* free on a GPU; 0: not known. A rank without a budget gets its part of it */
+    uint64_t gpu_bytes;      /* free on a GPU; 0: unknown. A rank without a budget gets an equal part of it */
 };
 
 struct fit_answer {
-    bool fits;                            /* the model as it is can be trained; true where none was given */
+    bool fits;                            /* the model as it is can be trained; true if no model was given */
     struct fit_cheapest cheapest;
-    struct fit_depth depths[FIT_SETUPS];  /* with recomputation and tiles as they are configured */
-    struct fit_depth smaller;             /* the deepest of all with full recomputation, where that may be chosen, the least sizes,
-                                             and the tiles of the cheapest, if that goes further than any of them; else 0 layers */
+    struct fit_depth depths[FIT_SETUPS];  /* with the configured recomputation and tiles */
+    struct fit_depth smaller;             /* the deepest over all setups with SIZES_LEAST, the cheapest setup's tiles and, if fit may
+                                             choose it, full recomputation; 0 layers: none is larger than `depths` */
 };
 
 /* NULL: no memory. Some hundred plans, tenths of a second; free() it. */

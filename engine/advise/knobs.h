@@ -20,7 +20,7 @@ struct knob {
     char value[80];            /* "": a key without effect that was not given */
     const char *unit;          /* "elements"; "": none, or part of the value */
     enum knob_source source;
-    uint32_t changed_step;     /* of SOURCE_LIVE: before this step; 0: not known */
+    uint32_t changed_step;     /* SOURCE_LIVE: the step before which it changed; 0: unknown */
     struct binding binding;
     char effect[400];          /* what the key does in this run, or why nothing; "": no more than its help says */
 };
@@ -36,8 +36,8 @@ struct knobs {
  * only when the run or a key has changed. */
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
-/* What knobs_of() and explain.c share. Reads a key: from: "file", "set" or "auto", as config_given_next() says it, with the value
- * that was given; NULL: it was not given. */
+/* Shared by knobs_of() and explain.c. knob_read() fills in a key's value and source. from: "file", "set" or "auto", as
+ * config_given_next() says, and `value` is the given value; from NULL: the key was not given. */
 void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value);
 void knob_bind(struct knob *knob, const struct effect_run *run); /* sets its binding and effect */
 const char *knob_source_name(enum knob_source source);

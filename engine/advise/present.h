@@ -6,7 +6,7 @@
 /* STATUS_INPUT: the trace has no configuration, or none that can be read. The caller releases it with config_release(). */
 int present_config(struct config *config, const struct run_model *model, struct error *err);
 
-/* Never 0; changes with what present_config() reads: the header's configuration, events, the schedule, budgets. The model has a
+/* A hash of what present_config() reads (the header's configuration, events, the schedule, budgets); never 0. Requires a model with a
  * configuration. */
 uint64_t present_fingerprint(const struct run_model *model);
 

@@ -15,8 +15,8 @@ int plan_print(FILE *out, bool as_json, const struct config *config, bool with_s
 /* Prints a line for each effect that this configuration hides: prefix, effect, and the key that hides it. */
 void plan_notes(FILE *out, const char *prefix, const struct model *model, const struct config_zero *zero);
 
-/* psi.c: what follows from a number of parameters alone: model states by stage, as each accounting counts them (accountings.def),
- * and the paper's traffic (ZeRO, section 7). The configuration gives ranks, types and settings; its model is not looked at.
+/* psi.c: figures that follow from a number of parameters alone: model states by stage, as each accounting counts them (accountings.def),
+ * and the paper's traffic (ZeRO, section 7). The configuration gives ranks, types and settings; its model is ignored.
  * psi_read() parses 1 to 2^56: "7e9", "7B" (K, M, B, T: powers of 1000), "7,241,732,096". STATUS_USAGE: anything else. */
 int psi_read(int64_t *psi, const char *text, struct error *err);
 int psi_print(FILE *out, bool as_json, const struct config *config, int64_t psi, struct error *err);

@@ -16,7 +16,7 @@
 
 enum { SWEEP_KEYS_MAX = 3, SWEEP_SETS_MAX = 16, SWEEP_VALUES_MAX = 64, SWEEP_ROWS_MAX = 4096, SWEEP_VALUE_ROOM = 48 };
 
-/* Of a rank's memory in a tier: categories at the tier's peak, which add up to it, and then these. */
+/* Figures of a rank's memory in a tier: each category's bytes at the tier's peak (their sum is the peak), then these. */
 enum { SWEEP_PEAK = CATEGORIES, SWEEP_RESTING, SWEEP_BUDGET, SWEEP_PARTS };
 
 enum {
@@ -38,7 +38,7 @@ enum { SWEEP_NAME_ROOM = 48 };
 const char *sweep_figure_name(char out[SWEEP_NAME_ROOM], int figure);
 
 struct sweep_key { char path[CONFIG_PATH_MAX]; int count; char value[SWEEP_VALUES_MAX][SWEEP_VALUE_ROOM]; };
-struct sweep_row { char *refusal; double figure[SWEEP_FIGURES]; }; /* refusal NULL: it was planned. NAN: not known */
+struct sweep_row { char *refusal; double figure[SWEEP_FIGURES]; }; /* refusal NULL: the row was planned. figure NAN: unknown */
 
 struct sweep {
     int key_count, row_count;
@@ -46,14 +46,14 @@ struct sweep {
     const char *const *sets; /* [set_count]: "KEY=VALUE" of every row, before its own; borrowed */
     int set_count;           /* at most SWEEP_SETS_MAX */
     struct sweep_row *rows;  /* [row_count], owned */
-    char *notes;            /* of the first configuration that loads; NULL: none; owned */
+    char *notes;            /* notes on the first configuration that loads; NULL: none; owned */
 };
 
 struct sweep_loader {
     /* Loads the configuration with these "KEY=VALUE"; the sweep releases it. */
     int (*load)(void *user, struct config *config, const char *const *sets, int count, struct error *err);
     void *user;
-    const struct hardware *hardware; /* steps are simulated on it; NULL: on none */
+    const struct hardware *hardware; /* steps are simulated on it; NULL: not simulated */
 };
 
 /* Reads KEY=A,B,... A value may be a range of whole numbers: 1..8, 0..100+25, or 1..64*2. STATUS_USAGE: an unknown key, one that is swept

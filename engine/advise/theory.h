@@ -11,7 +11,7 @@ struct theory {
     int parameters, gradients;            /* k: sends of all of them per step */
     double paper_bytes, planned_bytes;
     double padding_bytes;                 /* padding of shards, counted each time a unit is sent */
-    double parameter_bytes, gradient_bytes; /* units, or parts of them, that move more or less often than k */
+    double parameter_bytes, gradient_bytes; /* bytes of units, or parts of them, that move more or less often than k */
     char unit[24];                        /* the unit with the largest difference; "": none */
     double unit_times;                    /* sends of its parameters per step, or of its gradients */
     bool unit_is_gradient;

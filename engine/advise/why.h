@@ -4,7 +4,7 @@
  *     struct why why = {0};
  *     while (...) if (why_peak(&why, model, rank, TIER_DEVICE, &err) == STATUS_OK) show(&why);
  *
- * The result keeps the plans; they are made again only when the run or its keys change. Measured bytes are read each
+ * The result keeps the plans; why_peak() plans again only when the run or its keys change. It reads measured bytes each
  * time. */
 #pragma once
 
@@ -22,10 +22,10 @@ struct why_plan {
     bool known;
     uint64_t peak_bytes, resting_bytes, sent_bytes; /* of the whole tier; sent: per step */
     uint64_t bus_bytes, nvme_bytes;                 /* per step: over the bus to the host and back; over NVMe */
-    uint64_t across_bytes, collectives;             /* per step: of what is sent, to other nodes; operations of the lane comm */
+    uint64_t across_bytes, collectives;             /* per step: the part of sent_bytes to other nodes; operations of the lane comm */
     double recomputed;                              /* recomputed products, as a share of forward's and backward's */
     uint64_t at_peak_bytes[CATEGORIES];             /* at the instant of the tier's peak */
-    uint64_t tier_peak_bytes[TIERS];                /* of all tiers: bytes that leave one tier may go to another */
+    uint64_t tier_peak_bytes[TIERS];                /* by tier, because bytes that leave one tier may go to another */
 };
 
 struct why_change {
@@ -53,10 +53,10 @@ struct why {
     int stage;
     bool measured;                       /* a whole step of this plan was seen */
     uint64_t peak_bytes;                 /* measured */
-    struct why_plan plan;                /* the present one */
+    struct why_plan plan;                /* the plan of the present configuration */
     bool other_version;                  /* the version that recorded the trace planned the step differently */
     uint32_t schedule;
-    int peak_op;                         /* of that schedule, where the plan peaks; -1: between steps */
+    int peak_op;                         /* the operation of `schedule` at which the plan peaks; -1: between steps */
     int tenant_count;
     struct why_tenant tenants[CATEGORIES];      /* most bytes first */
     struct why_change stages[WHY_STAGES];       /* each stage with the other knobs as they are */
@@ -81,10 +81,10 @@ void why_cost(char *text, size_t room, const struct why_plan *now, const struct 
 
 /* ---- what compute waited for ---- */
 
-/* One reason to stand still (STALL_PEERS: in all lanes), the key that decides how long, and what would make another step of it. */
+/* One reason why compute waits (STALL_PEERS: why any lane does), the key that decides how long, and changes that lead to another step. */
 struct why_stall {
     enum stall stall;
-    double ns, share;               /* of a step of a rank; of its window */
+    double ns, share;               /* ns per step and rank; its share (0 to 1) of the step */
     const char *knob, *how;         /* NULL: no key decides; one sentence */
     int change_count;
     struct why_change changes[WHY_CHANGES_MAX]; /* the most promising first */
@@ -93,12 +93,12 @@ struct why_stall {
 /* The longest waits first, at most `room`, each at least this share of the step. `totals`: sums over `parts` steps of ranks. */
 #define WHY_STALL_LEAST 0.01
 int why_stalls(struct why_stall out[], int room, const struct totals *totals, double parts);
-/* Plans the changes that are offered against a wait, and keeps those that lead to another step; *now: the present plan. Of rank 0's
- * device tier. Memory and bytes are planned, time is not. STATUS_USAGE, STATUS_RUN: the configuration cannot be planned. */
+/* Plans the changes that are offered against a wait, and keeps those that lead to another step; *now: the present plan. Plans are of
+ * rank 0's device tier. Memory and bytes are planned, time is not. STATUS_USAGE, STATUS_RUN: the configuration cannot be planned. */
 int why_stall_changes(struct why_stall *stall, struct why_plan *now, const struct config *config, struct error *err);
 
-/* Makes one of the changes that are offered against waits, each of which has one number from 0 on. 1: made; 0: it does not apply to this
- * configuration, which may be half changed; -1: no change has this number. */
+/* Makes change `number` in `config`; the changes that are offered against waits are numbered from 0 on. 1: made; 0: the change does not
+ * apply to this configuration, which may be half changed; -1: no change has this number. */
 int why_tune(int number, struct why_change *change, struct config *config);
 
 /* Measured effect of a switch of stage or key: the last steps before it and the first after it. Memory is the fullest

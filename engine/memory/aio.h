@@ -22,11 +22,11 @@ enum { AIO_ALIGN_BYTES = 4096 };
 enum aio_direction { AIO_READ, AIO_WRITE, AIO_DIRECTIONS };
 
 struct aio_options {
-    int64_t block_bytes;  /* of one I/O request; rounded up to AIO_ALIGN_BYTES */
+    int64_t block_bytes;  /* bytes of one I/O request; rounded up to AIO_ALIGN_BYTES */
     int queue_depth;      /* blocks in flight of each thread */
     int threads;          /* aio.intra_op_parallelism; 1: only the caller's thread */
     bool single_submit;   /* one io_submit() for each block, not one for all ready blocks */
-    bool overlap_events;  /* go on as soon as one block has arrived; false: submit queue_depth, wait for all */
+    bool overlap_events;  /* submit again as soon as one block has arrived; false: submit queue_depth blocks, wait for all */
 };
 
 struct aio_span { int fd; void *memory; uint64_t offset, bytes; }; /* fd: the file, which stays the caller's */

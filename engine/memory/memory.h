@@ -36,9 +36,9 @@ struct memory_count { uint64_t live_bytes, reserved_bytes, peak_bytes; };
 struct memory_snapshot {
     struct memory_count category[TIERS][CATEGORIES];
     struct memory_count tier[TIERS];               /* all categories together; peak of the sum, not sum of the peaks */
-    uint64_t at_peak_bytes[TIERS][CATEGORIES];     /* live of each category at the instant of the tier's peak */
+    uint64_t at_peak_bytes[TIERS][CATEGORIES];     /* live bytes of each category at the instant of the tier's peak */
     uint64_t budget_bytes[TIERS];
-    uint64_t pinned_bytes[TIERS];                  /* the part of reserved that is locked in memory */
+    uint64_t pinned_bytes[TIERS];                  /* the part of the reserved bytes that is locked in memory */
 };
 
 /* Called under the lock after each change, to write trace records; may be NULL. when_ns: of memory_take_at(); 0: now. */
@@ -65,10 +65,10 @@ void memory_give(struct memory *memory, enum tier tier, enum category category, 
 int memory_take_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
 void memory_give_at(struct memory *memory, uint64_t when_ns, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
-/* Commits the pages (NVMe: blocks on the disk) of a later take, so that they cannot be missing then. STATUS_RUN: there are none.
- * memory_trim() returns them if they are not taken. */
+/* Commits the pages (NVMe: blocks on the disk) of a later take, so that they cannot be missing then. STATUS_RUN: no pages are
+ * left. memory_trim() returns them if they are not taken. */
 int memory_reserve(struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes, struct error *err);
-/* Whether all of it is committed. Pages that are not live may still be returned to make room for others. */
+/* Whether the whole range is committed. Pages that are not live may still be returned to make room for others. */
 bool memory_is_committed(const struct memory *memory, enum tier tier, enum category category, uint64_t offset, uint64_t bytes);
 
 /* Pages of a category are committed, pinned and returned in multiples of this. */
@@ -82,7 +82,7 @@ struct memory_symmetric {
     int fd;                      /* -1: device memory, visible to threads of this process only */
     unsigned char *base;
     uint64_t bytes;
-    uint64_t offset[CATEGORIES]; /* at which a shared category starts */
+    uint64_t offset[CATEGORIES]; /* byte at which each shared category starts */
 };
 const struct memory_symmetric *memory_symmetric(const struct memory *memory);
 

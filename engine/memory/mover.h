@@ -1,7 +1,7 @@
 /* Copies and clears bytes of a rank's memory. Without a device the calling thread copies, and the call returns when the copy
  * is done. With a device the lane's stream copies, in order and asynchronously; all requests have ended when mover_finish() returns.
- * It copies between any addresses of the device and the host, and clears addresses of the device alone: CUDA refuses host memory that
- * is not pinned, or not in one piece. A mover belongs to one thread at a time. Errors: STATUS_RUN, from the device. */
+ * Such a mover copies between any addresses of the device and the host, but clears only addresses of the device, because CUDA refuses
+ * host memory that is not pinned, or not in one piece. A mover belongs to one thread at a time. Errors: STATUS_RUN, from the device. */
 #pragma once
 
 #include <stdint.h>

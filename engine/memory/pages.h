@@ -43,8 +43,9 @@ struct pages {
     void *(*reserve)(void *user, uint64_t bytes, struct error *err);
     void (*unreserve)(void *user, void *base, uint64_t bytes);
     int (*commit)(void *user, unsigned char *base, uint64_t first, uint64_t end, struct error *err);
-    /* Gives pages of the idle run back to the device until `wanted` bytes are back. A device may give back only what it committed at
-     * once, so the result, the run that went back, may begin later, and be more or less than wanted. The rest stays committed. */
+    /* Gives pages of the idle run back to the device until `wanted` bytes are back. Returns the run that went back.
+     * A device may give back only what it committed at once, so that run may begin later than `idle`, and have more or fewer than
+     * `wanted` bytes. The rest stays committed. */
     struct run (*give_back)(void *user, unsigned char *base, struct run idle, uint64_t wanted);
     /* pin() locks a piece of the host tier, so that copies to and from the device run asynchronously; unpin() unlocks exactly
      * such a piece. An error, or false: refused, and nothing changed. pin NULL: the allocator uses mlock(). */

@@ -50,8 +50,8 @@ struct aio_span storage_span(const struct storage *storage, enum category catego
 int storage_move(struct storage *storage, enum aio_direction direction, const struct aio_span *spans, int count, struct error *err);
 
 /* Whether the last storage_move() in that direction found the disk full, so that it may be tried again when there is room. That
- * happens only where the file system cannot reserve, or writes overwritten data to new blocks. Only from the thread that moved. */
+ * happens only if the file system cannot reserve blocks, or writes overwritten data to new blocks. Only from the thread that moved. */
 bool storage_was_full(const struct storage *storage, enum aio_direction direction);
 
-/* What moves in a direction, for its counts (aio.h). */
+/* The struct aio of a direction, to read its counts (aio_flow()). */
 struct aio *storage_aio(const struct storage *storage, enum aio_direction direction);

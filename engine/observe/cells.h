@@ -26,7 +26,7 @@ enum cell_parameters {
 };
 
 enum cell_gradient {
-    CELL_NO_GRADIENT, /* of this step */
+    CELL_NO_GRADIENT, /* none in this step yet */
     CELL_WRITTEN,     /* backward writes it, or has written it; not all of it is reduced yet */
     CELL_REDUCING,    /* a bucket with a part of it is in flight */
     CELL_REDUCED,     /* the part that the rank owns is the mean over ranks */
@@ -41,8 +41,8 @@ struct unit_cell {
     int64_t gathered_bytes; /* bytes of that buffer; 0: none is taken now */
     int used_by;            /* operation that computes with the unit now; -1: none */
     enum cell_gradient gradient;
-    int64_t unreduced_bytes; /* of the step's own gradient buffer, which holds what is not reduced yet; 0: there is none now */
-    int64_t block_bytes;     /* quantized blocks of it, of parameters and gradients, and sums of a node; counted in buckets, too */
+    int64_t unreduced_bytes; /* bytes of the step's own gradient buffer, which holds unreduced gradients; 0: none is taken now */
+    int64_t block_bytes;     /* bytes of its quantized parameters and gradients and of a node's sums; also part of category buckets */
     enum cell_update update;
 };
 
@@ -59,7 +59,7 @@ struct gathered gathered_of(const struct progress *at);
 enum bucket_state {
     BUCKET_EMPTY,
     BUCKET_FILLING,
-    BUCKET_FULL,      /* all of it is there; its flush has not begun */
+    BUCKET_FULL,      /* all its gradients are complete; its flush has not begun */
     BUCKET_IN_FLIGHT,
     BUCKET_FLUSHED,
     BUCKET_DROPPED,   /* the step ended without it */
@@ -68,11 +68,11 @@ enum bucket_state {
 
 struct filling { enum bucket_state state; int64_t elems, filled_elems; };
 
-/* Number of the operation that flushes the bucket after `op`; -1: there is none. The first: bucket_after(ops, -1). A bucket that is
- * reduced in two hops is in flight from the begin of the first, which this is, to the end of the second. */
+/* Number of the next operation after `op` that flushes a bucket; -1: there is none. bucket_after(ops, -1) is the first. If a bucket is
+ * reduced in two hops, this is the first hop, and the bucket is in flight until the second ends. */
 int bucket_after(const struct schedule *ops, int op);
 
-/* The second hop of a bucket whose first this is; -1: there is one hop. */
+/* Number of the second hop of the bucket whose first hop is operation `flush`; -1: there is one hop. */
 int bucket_second_hop(const struct schedule *ops, int flush);
 
 struct filling filling_of(const struct progress *at, int op);

@@ -6,7 +6,7 @@
 
 enum flow_limit { FLOW_LIMIT_UNKNOWN, FLOW_LIMIT_PACED, FLOW_LIMIT_BEST };
 
-/* Means over the ranks of which something is known. */
+/* Means over the ranks with known figures. */
 struct flow_figures {
     bool known;              /* every transfer of the step (so_far: of its part until now) was seen; false: all fields below are 0 */
     bool so_far;             /* figures of the step in progress: no whole step is known */
@@ -28,8 +28,8 @@ struct flow_figures {
 enum traffic flow_traffic(enum flow flow);
 const char *flow_name(enum flow flow); /* "device -> host" */
 
-/* Of the last whole step; rank -1: mean over ranks. run: over all whole steps of the present part (a step's mean); the limit is that of
- * the last one. */
+/* Figures of the last whole step; rank -1: mean over ranks. run: means per step over all whole steps of the present part, with the limit
+ * of the last step. */
 struct flow_figures flow_figures_of(const struct run_model *model, int rank, enum flow flow, bool run);
 
 /* Whether the training schedule moves bytes in this direction, measured or planned. */

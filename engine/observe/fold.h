@@ -25,12 +25,12 @@ void holdings_end_step(struct run_rank *rank, uint32_t step);
 
 /* timing.c */
 void timing_begin_step(struct run_rank *rank, uint32_t step, uint64_t time_ns);
-/* Closes the open step: true, with its split, if every record of it was there. */
+/* Closes the open step. True: every record of it was there, and *split is set. */
 bool timing_end_step(struct run_rank *rank, uint32_t step, struct run_split *split);
 
 /* flows.c */
 void flows_begin_step(struct run_rank *rank, const struct run_pace *pace);
-void flows_end_step(struct run_rank *rank, const struct run_split *split); /* NULL: not every record of it was there */
+void flows_end_step(struct run_rank *rank, const struct run_split *split); /* split NULL: records of the step are missing */
 void flows_add(struct run_rank *rank, const struct op *op, const struct trace_record *op_end);
 
 /* steps.c */

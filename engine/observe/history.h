@@ -51,8 +51,8 @@ void history_fold(struct history *history, const struct run_model *model, const 
 
 /* The most ranks at any time in the window: a run relaunched with other ranks has parts (struct run_part). */
 int history_ranks(const struct history *history, uint64_t from_ns, uint64_t to_ns);
-uint64_t history_first_ns(const struct history *history);      /* of the first record ever; 0: none */
-uint64_t history_last_ns(const struct history *history);       /* of the newest */
+uint64_t history_first_ns(const struct history *history);      /* time of the first record ever; 0: none */
+uint64_t history_last_ns(const struct history *history);       /* time of the newest record */
 uint64_t history_whole_from(const struct history *history);    /* from here on everything is kept in full */
 
 /* ---- operations: each lane's are sorted by time -------------------------------------------------- */
@@ -66,8 +66,8 @@ int64_t history_span_of(const struct history *history, int rank, enum lane lane,
 /* The IO record of an NVMe operation. False: none was recorded (no transfer, or an older trace), or it is not kept. */
 bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
-/* What a lane is busy with, as far as sums tell it apart: a phase, or (from BUSY_SECONDARY on) what mark_of_op() has a mark for. Lanes that
- * compute have those before BUSY_COPY, the others the rest. */
+/* What a lane is busy with, as the sums distinguish it: a phase, or one of the kinds below. Lanes that compute have the kinds before
+ * BUSY_COPY, other lanes the rest. */
 enum busy {
     BUSY_SECONDARY = PHASES, BUSY_QUANTIZE, BUSY_DEQUANTIZE,
     BUSY_COPY, BUSY_GATHER, BUSY_GATHER_AHEAD, BUSY_REDUCE_SCATTER, BUSY_ALL_REDUCE, BUSY_REFRESH, BUSY_AGREE, BUSY_OTHER,
@@ -92,8 +92,8 @@ const struct history_step *history_step(const struct history *history, int numbe
 /* The step that time_ns lies in, else the last that began before it; NULL: none did. */
 const struct history_step *history_step_at(const struct history *history, uint64_t time_ns);
 const struct history_step *history_step_numbered(const struct history *history, uint32_t step);
-/* Until until_ns, when the operations of a step began and ended on a rank; rank -1: on the first and on the last rank. In order, each time
- * once. Returns their number; if they are more than fit into `room`, of the newest room / 2 operations. */
+/* Writes the times up to until_ns at which operations of a step began and ended on a rank, in order, each once. rank
+ * -1: an operation's first begin and last end over all ranks. Returns how many; only the newest room / 2 operations count. */
 int history_moments(const struct history *history, int rank, const struct history_step *step, uint64_t until_ns,
                     uint64_t times[], int room);
 
@@ -108,7 +108,7 @@ struct run_instant history_fullest(const struct history *history, int rank, enum
 bool history_most(const struct history *history, int rank, enum tier tier, enum category category, uint64_t from_ns, uint64_t to_ns, uint64_t *most_bytes, uint64_t *when_ns);
 
 /* ---- gaps ---------------------------------------------------------------------------------------------------------- */
-bool history_has_gap(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns); /* rank -1: of any */
+bool history_has_gap(const struct history *history, int rank, uint64_t from_ns, uint64_t to_ns); /* rank -1: a gap on any rank */
 /* Whether the step has ended, and all records of it came and are still kept. */
 bool history_step_is_whole(const struct history *history, const struct history_step *step);
 
@@ -131,8 +131,9 @@ enum { LABEL_ROOM = 64 };
 
 const char *run_unit_name(const struct run_model *model, int unit); /* NULL: none, or without a name */
 
-/* "block' 3" (the prime: backward), "gather block 2", "reduce bucket 1"; or as another program calls it. op_label() is false where the
- * operation is not known. */
+/* "block' 3" (the prime: backward), "gather block 2", "reduce bucket 1"; or another program's own name. op_label(): false if the
+ * operation is unknown. */
 void span_label(char out[LABEL_ROOM], const struct run_model *model, const struct span *span);
 bool op_label(char out[LABEL_ROOM], const struct run_model *model, uint32_t schedule, int op);
-int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* of block or bucket; -1: none */
+/* Number of the operation of this kind on a unit or a bucket. */
+int op_number(const struct run_model *model, enum op_kind kind, int unit, int bucket); /* -1: none */

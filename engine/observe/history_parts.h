@@ -61,7 +61,7 @@ struct sum_grid { uint64_t origin_ns; int shift, count; };
 
 enum { BUSY_SLOTS = BUSY_KINDS - BUSY_COPY }; /* lanes that compute have fewer kinds */
 struct lane_sum { /* ns; floats, so that many lanes fit */
-    float busy[BUSY_SLOTS]; /* of the lane's own kinds, in their order */
+    float busy[BUSY_SLOTS]; /* time of each kind that this lane can have, in the order of enum busy */
     float waited[STALLS];
 };
 struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0: nothing known */
@@ -79,8 +79,8 @@ struct history_lane {
 
 enum { BLOCK_CHANGES = 32 };
 struct history_change {
-    uint64_t time_ns, live_bytes; /* of the category, after it */
-    uint64_t reserved_bytes;      /* of the whole tier, after it */
+    uint64_t time_ns, live_bytes; /* live_bytes: of the category, after the change */
+    uint64_t reserved_bytes;      /* of the whole tier, after the change */
     enum category category;
 };
 /* A block begins with the tier's whole state. The state of any instant is that of a block plus at most BLOCK_CHANGES changes. */
@@ -108,7 +108,7 @@ struct history_rank {
 };
 
 struct history_gap { uint16_t rank; uint64_t from_ns, to_ns; };
-struct history_entry { struct history_step step; int begun, ended; uint64_t last_end_ns; }; /* ranks that began, that ended it */
+struct history_entry { struct history_step step; int begun, ended; uint64_t last_end_ns; }; /* how many ranks began it; ended it */
 
 struct history_part { uint64_t begun_ns; int ranks; };
 

@@ -7,7 +7,7 @@
  *     const struct run_step *step = run_last_step(model);
  *     run_model_free(model);
  *
- * What is not known is marked so: has_* and known flags, RUN_UNKNOWN in the header's numbers, NULL. Never 0. */
+ * Unknown values are marked: by has_* and known flags, by RUN_UNKNOWN in the header's numbers, by NULL, or as the field's comment says. */
 #pragma once
 
 #include "engine/config/command.h"
@@ -26,7 +26,7 @@ enum {
 
 /* ---- what the run is: the RUN record ------------------------------------------------------------------------------ */
 
-/* What quantizing did to a unit in the newest step in which it was quantized, sums over ranks. step 0: it never was. */
+/* Errors of quantizing a unit, in the newest step in which it was quantized; sums over ranks. step 0: it never was. */
 struct run_quantized { uint32_t step; uint64_t elems, not_finite; double largest, squares, of_squares; };
 
 struct run_unit { char name[24]; int64_t elems; struct run_quantized quantized[2]; /* parameters, gradients */ };
@@ -41,12 +41,12 @@ struct run_header {
     int ranks, ranks_per_node, threads_per_rank, micro_batch, sequence_length, accumulation_steps;
     int gpus;  /* 1: all ranks share it; more: one per rank; below 1: CPU backend, or unknown */
     bool nccl; /* NCCL connects the ranks */
-    char program[40]; /* that the trace was imported from, "PyTorch 2.6"; "": zerolab */
-    char recognised[40]; /* what it does, as the import recognised it, "ZeRO-3 (likely)"; "": unknown, or zerolab's own */
-    bool sent_by_formula; /* bytes sent were not measured: they follow from each payload, as in a ring */
+    char program[40]; /* the program that the trace was imported from, "PyTorch 2.6"; "": zerolab */
+    char recognised[40]; /* the method that the import recognised, "ZeRO-3 (likely)"; "": unknown, or zerolab's own run */
+    bool sent_by_formula; /* bytes sent were not measured but computed from each payload, as in a ring */
     bool simulated; /* isa is the hardware; losses and norms are unknown */
-    int world; /* ranks of the run; of a simulated or imported one the first `ranks` may be recorded */
-    int missing; /* of an imported one: so many of the `ranks` have no records */
+    int world; /* ranks of the run; a simulated or imported trace may have only the first `ranks` */
+    int missing; /* imported traces: how many of the `ranks` have no records */
     struct run_unit *units;
     int unit_count;
     char *config_json; /* the resolved configuration; NULL: unknown */
@@ -58,7 +58,7 @@ struct run_header {
  * ranks, plans and traffic are the present part's; steps, losses and notices are the whole run's. */
 struct run_part {
     int number;          /* 0: the first */
-    uint32_t steps_done; /* before it */
+    uint32_t steps_done; /* steps done before it */
     int ranks;           /* RUN_UNKNOWN */
     uint64_t begun_ns;
 };
@@ -76,7 +76,7 @@ struct run_pace {
 
 struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
 
-/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. busy_ns: time inside the operations, all of it with a kind's
+/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. busy_ns: time inside the operations, all counted at a kind's
  * first link; link_ns: time in which the link was in use (0: not recorded). */
 struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns, link_ns; };
 
@@ -90,9 +90,9 @@ struct run_schedule {
     int64_t *gathered;                                 /* by operation: parameters that are gathered when it begins; NULL: observed */
     int *holders;                                      /* how many models share ops (snapshot.h); NULL: only this one */
     struct run_predicted category[TIERS][CATEGORIES];  /* planned, the same for every rank */
-    struct run_predicted tier[TIERS];                  /* all categories together */
+    struct run_predicted tier[TIERS];                  /* the sum of all categories */
     struct run_traffic traffic[TRAFFIC_KINDS][LINKS];  /* planned: count and sent_bytes */
-    uint64_t theory_bytes;                             /* one rank, one step, the paper's formula; 0: not said */
+    uint64_t theory_bytes;                             /* sent by one rank in one step by the paper's formula; 0: unknown */
 };
 
 /* ---- who holds what: MEMORY, BUDGET, TIER_PEAK, TENANT records ----------------------------------------------------- */
@@ -105,9 +105,9 @@ struct run_memory {
 };
 
 /* One tier of one rank at one instant. */
-struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES + 1]; /* the last: no category's, of a history */ };
+struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES + 1]; /* last: no category; of a history */ };
 
-/* Codes of categories in a trace. Those from CATEGORIES on are of another program: counted, and shown as unattributed. */
+/* Codes of categories in a trace. Memory with a code from CATEGORIES on is another program's; it is counted, and shown as unattributed. */
 enum { CATEGORY_CODES = 16 };
 
 struct run_tier {
@@ -139,9 +139,9 @@ enum flow { FLOW_D2H, FLOW_H2D, FLOW_NVME_READ, FLOW_NVME_WRITE, FLOWS }; /* TRA
 /* One direction of one rank: sums over operations. The fields from io_bytes on come from IO records and cover io_bytes
  * of the bytes; io_bytes 0: no IO records (a copy, or an older trace). */
 struct run_flow {
-    uint64_t count, bytes, busy_ns, paced_ns; /* busy: from start to end, with what pacing added */
+    uint64_t count, bytes, busy_ns, paced_ns; /* busy_ns: from start to end, pacing included */
     uint64_t exposed_ns;                      /* no compute at the same time; known once the step has ended */
-    uint64_t io_bytes, requests, io_ns, latency_ns; /* these are sums; from here on not */
+    uint64_t io_bytes, requests, io_ns, latency_ns; /* sums; the fields below are not */
     uint64_t longest_ns;
     uint32_t deepest;
     bool buffered; /* some of it went through the page cache */
@@ -150,8 +150,8 @@ struct run_flows {
     bool known;                                  /* every operation of `step` was seen */
     struct run_flow step[FLOWS], open[FLOWS];    /* the last whole step; the one in progress */
     struct run_flow total[FLOWS];                /* over all whole steps of the part */
-    uint64_t steps;                              /* in the total */
-    double best_bytes_per_s[FLOWS];              /* in one step, without pacing; 0: unknown */
+    uint64_t steps;                              /* steps in `total` */
+    double best_bytes_per_s[FLOWS];              /* the fastest step's rate, without pacing; 0: unknown */
     struct run_pace open_pace, pace;             /* the pace when `open` and `step` began */
 };
 
@@ -164,7 +164,7 @@ struct run_outside { bool known; uint64_t bytes, free_bytes, most_bytes; };
 /* The GPU's sensors, as first_rank read them last; a field with all bits set is unknown. */
 struct run_sensors { bool known; uint32_t power_mw, clock_mhz; uint64_t slowed_by; };
 
-/* The kernel's figures of a rank's memory, and the allocator's at the same moment. */
+/* A rank's memory at one moment: rss and pss from the Linux kernel, live and reserved bytes from the allocator. */
 enum { RUN_MARKS = 8 };
 struct run_mark { uint32_t step; uint64_t rss_bytes, pss_bytes, live_bytes, reserved_bytes; };
 
@@ -183,8 +183,8 @@ struct run_rank {
         bool begun, computed;
         uint32_t finished;               /* operations that have ended in it; kept after its end */
         bool lost;                       /* records are missing: the split is unknown, and so is memory at its fullest */
-        bool unplaced;                   /* operations of no known schedule: the split is unknown */
-        uint32_t step, attempt;          /* attempt > 0: taken again after it ran out of memory */
+        bool unplaced;                   /* it has operations of an unknown schedule: the split is unknown */
+        uint32_t step, attempt;          /* attempt > 0: retried after it ran out of memory */
         uint64_t idle_since_ns, io_since_ns; /* the compute lane's last end; io_exposed_ns is counted up to here */
         uint64_t observed_since_ns;          /* exposed_ns of another program's lanes is counted up to here */
         struct run_split split;
@@ -198,8 +198,8 @@ struct run_save {
     char tag[64];                               /* tag of the last checkpoint event; "": none */
     char saved_tag[64];                         /* tag of the last completed one; "": none */
     char folder[1024];                          /* folder of the last one begun or completed; "": none */
-    uint64_t saved_ns, saved_bytes;             /* bytes: of all its shards; 0: not said */
-    uint64_t failed_ns;                         /* when one last failed; 0: none did */
+    uint64_t saved_ns, saved_bytes;             /* saved_bytes: all its shards; 0: unknown */
+    uint64_t failed_ns;                         /* time of the last failed one; 0: none failed */
     char lost_tag[64];                          /* tag of the last failed one, if no later step was saved; "": none */
     uint32_t lost_step;
 };
@@ -218,7 +218,7 @@ struct run_step {
     int missing;  /* ranks of which the trace has no records */
     int timed;    /* ranks in `split`, which is a sum over them; 0: unknown */
     bool skipped; /* no update was made */
-    bool lost;    /* records of it are missing: what they said is unknown (timed, sent_bytes, memory) */
+    bool lost;    /* records of it are missing: timed, sent_bytes and memory are unknown */
     float loss, grad_norm, learning_rate, loss_scale;
     uint32_t tokens, micro_steps;
     uint64_t total_ns, paused_ns; /* slowest rank */
@@ -241,7 +241,7 @@ struct run_notice {
     int level;   /* 0 note, 1 warning, 2 error */
     char *text;  /* one line for people */
     char *json;  /* events: as recorded; else NULL */
-    uint64_t lost; /* gaps: how many records are missing here; gaps that follow each other are one notice */
+    uint64_t lost; /* gaps: how many records are missing; consecutive gaps are one notice */
 };
 
 /* The last out-of-memory event. Keys read from its detail, all optional: rank, tier, category, op, wanted_bytes,
@@ -255,18 +255,18 @@ struct run_shortage {
     int64_t wanted_bytes, budget_bytes, reserved_bytes;
     int64_t held_bytes[CATEGORIES];
     bool has_held, has_fits;
-    char knobs[CATEGORIES][64]; /* the key that decides each category; "": not told */
+    char knobs[CATEGORIES][64]; /* the key that decides each category; "": unknown */
     char op[64], text[256];
-    uint64_t also_ranks; /* a bit for each */
+    uint64_t also_ranks; /* a bit for each rank */
     int fit_count, larger_count;
-    /* several commands: "; " between them; those that are too large follow those that fit */
+    /* command: several are joined by "; ". The fit_count changes that fit come first, then larger_count that are too large */
     struct {
         char command[400];
         int64_t peak_bytes;
     } fits[RUN_FITS_MAX];
 };
 
-/* How much a front end keeps to scroll back. At twice as many it drops the older half; curves and sums cover the
+/* Steps and notices that a front end keeps to scroll back. At twice as many it drops the older half; curves and sums cover the whole
  * run. */
 enum { RUN_STEPS_KEPT = 8192, RUN_NOTICES_KEPT = 4000 };
 
@@ -278,16 +278,17 @@ struct run_model_options {
     void *user;
 };
 
-/* snapshot.c must copy or share everything that this struct points to. states.c stores what no standing record and no news say:
- * pace, reason, ranks, and the fields from training_schedule to best_busbw and from traffic_doubt on. */
+/* snapshot.c must copy or share everything that this struct points to. states.c stores the fields that records with the trait
+ * TRACE_STANDING or TRACE_NEWS do not restore: pace, reason, ranks, and the fields from training_schedule to best_busbw and from
+ * traffic_doubt on. */
 struct run_model {
     struct run_model_options options;
     struct run_header header; /* of the present part */
     struct run_part parts[RUN_PARTS_MAX]; /* the last ones, oldest first; none before the header is known */
     int part_count;
     struct run_pace pace;
-    char lane_name[LANES][LANE_NAME_ROOM]; /* as another program calls them on its first rank; "": zerolab's lanes (run_lane_name()) */
-    int ranks; /* the header's number, or as many as records have named */
+    char lane_name[LANES][LANE_NAME_ROOM]; /* another program's names of its first rank's lanes; "": zerolab's lanes (run_lane_name()) */
+    int ranks; /* the header's number; while it is unknown, as many as records have named */
     struct run_rank *rank;
     struct trace_machines machines;
 
@@ -296,11 +297,11 @@ struct run_model {
     char reason[256];
     bool ended;
     enum outcome outcome;
-    char error[512]; /* with the outcome; "": none */
+    char error[512]; /* the error that came with the outcome; "": none */
 
     struct run_schedule *schedules;
     int schedule_count;
-    uint32_t training_schedule; /* number of the one that trains now; see run_training() */
+    uint32_t training_schedule; /* number of the schedule that trains now; see run_training() */
     bool has_training;
 
     struct run_step *steps; /* oldest first; the last may be in progress */
@@ -312,13 +313,13 @@ struct run_model {
     uint64_t split_count;         /* how many step-rank pairs it sums */
     uint32_t last_ended; /* the step that ended last on all ranks; 0: none */
     struct run_curve loss; /* NaN: steps that were not seen */
-    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* same steps; number: the step's */
+    struct run_curve number, tokens_per_s, grad_norm, learning_rate; /* over the same steps; number: the step number */
 
-    uint32_t traffic_step;  /* of `traffic` */
-    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* last step that reported any */
+    uint32_t traffic_step;  /* the step of `traffic` */
+    struct run_traffic traffic[TRAFFIC_KINDS][LINKS];       /* the last step for which any was reported */
     struct run_traffic traffic_total[TRAFFIC_KINDS][LINKS]; /* whole part */
-    uint32_t traffic_steps;                                 /* in the total */
-    double best_busbw[TRAFFIC_KINDS]; /* of the part's fastest step that all ranks reported; bytes/s; 0: none */
+    uint32_t traffic_steps;                                 /* steps in traffic_total */
+    double best_busbw[TRAFFIC_KINDS]; /* bytes/s; the part's fastest step that all ranks reported; 0: none */
 
     struct run_notice *notices; /* oldest first */
     int notice_count, notice_room;
@@ -326,7 +327,7 @@ struct run_model {
     struct run_shortage shortage;
 
     struct run_save save;
-    bool diverged; /* a "diverged" event has come */
+    bool diverged; /* there was a "diverged" event */
     struct {
         enum fault kind;
         int rank;
@@ -340,7 +341,7 @@ struct run_model {
     struct { bool known; uint32_t step; uint64_t hash; } state_hash;
     uint64_t lost_records;
     bool in_gap; /* records are missing from here on, until a GAP record gives their number */
-    bool traffic_doubt, traffic_gap; /* records of traffic_step may be missing; of the next step too */
+    bool traffic_doubt, traffic_gap; /* records of traffic_step may be missing; of the step after it, too */
 
     uint64_t first_ns, now_ns; /* times of the first and the latest record; equal to 0 before the first */
     uint64_t revision;         /* grows with every record */

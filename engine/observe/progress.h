@@ -27,7 +27,7 @@ enum progress_state {
 
 enum progress_state progress_state(const struct progress *at, int op);
 
-/* The operation that a lane runs; and, if it runs none, the one that it starts next. -1: none. */
+/* progress_running(): the operation that a lane runs. progress_next(): if it runs none, the operation that it starts next. -1: none. */
 int progress_running(const struct progress *at, enum lane lane);
 int progress_next(const struct progress *at, enum lane lane);
 

@@ -30,7 +30,7 @@ int run_notices_since(const struct run_model *model, uint64_t seen);
 /* Lanes to show, as bits: compute, communication, and any other that a known schedule uses. */
 uint32_t run_lanes(const struct run_model *model);
 int run_lane_count(const struct run_model *model);
-const char *run_lane_name(const struct run_model *model, enum lane lane); /* as the program that was traced calls it */
+const char *run_lane_name(const struct run_model *model, enum lane lane); /* the traced program's name for it */
 const char *run_op_name(const struct run_model *model, uint32_t schedule, uint32_t op); /* of another program's operation; NULL: it is not one */
 const struct run_schedule *run_training(const struct run_model *model); /* the schedule that trains; NULL: none yet */
 

@@ -1,6 +1,6 @@
 /* States in a finished trace, from which a reader can begin in place of the first record (chunks: engine/trace/format.h).
- * A state is a run model just before a step: the records that are folded in any case (header, schedules, news), the steps
- * before it, and the numbers that a fold of the other records would give. A file holds a state for each fifty thousand
+ * A state is a run model just before a step: the records that every reader folds (header, schedules, news), the steps
+ * before it, and the numbers that folding the other records would give. A file holds a state for each fifty thousand
  * records or so. The numbers are stored as they lie in memory: a program whose structs differ ignores them and reads all
  * records.
  *
@@ -15,8 +15,8 @@
  * one that would be longer than most_bytes (0: no limit). STATUS_INPUT, STATUS_RUN: the trace stays as it was. */
 int run_states_write(const char *path, uint64_t most_bytes, struct error *err);
 
-/* Makes an empty model the state before a step, *from_step: so long before `step` that all that views show of the past
- * by default comes after it; after after_ns, and not after time_ns. UINT32_MAX, UINT64_MAX: as late as there is one. False: there is
- * none; the model may be anything then, and is to be freed. */
+/* Fills an empty model with the state before step *from_step. The state lies after after_ns and not after time_ns, and so far before
+ * `step` that a reader from there sees as much of the past as views show by default. step UINT32_MAX and time_ns UINT64_MAX: the latest
+ * such state. False: there is none, or it is damaged; the model may then hold anything, and the caller frees it. */
 bool run_state_load(struct run_model *model, struct source *source, uint64_t after_ns, uint32_t step, uint64_t time_ns,
                     uint32_t *from_step);

@@ -49,7 +49,7 @@ struct totals {
     uint64_t from_ns, to_ns;
     bool known;                    /* false: records of this window are not kept in full, or were lost */
     struct io_most most[TRAFFIC_KINDS];
-    struct temporal temporal;      /* from here on all are sums, of 64 bits each */
+    struct temporal temporal;      /* this and the fields below are sums, of 64 bits each */
     uint64_t phase_ns[PHASES];     /* of the compute lane */
     uint64_t busy_ns[LANES];       /* a lane at work */
     uint64_t host_exposed_ns;      /* the host lane (sums, norms, updates) with no compute at the same time */
@@ -77,7 +77,7 @@ double per_second(uint64_t bytes, uint64_t ns); /* 0: nothing was timed */
 /* busbw / algbw of a collective among `ranks`, by nccl-tests (doc/PERFORMANCE.md): the share of the payload that a rank's link carries. */
 double bus_share(enum traffic kind, int ranks);
 
-/* Share of the gathers' time that was hidden; negative: there were none. */
+/* Share of the gathers' time that was hidden; negative: no gathers. */
 double prefetch_hidden_share(const struct prefetch_totals *prefetch);
 
 /* The operation that a gather was made for: the first of the compute lane on its unit. -1: none. */
@@ -112,7 +112,7 @@ enum { CRITICAL_RANKS = 64 };
 struct critical {
     uint64_t window_ns;                   /* from the step's begin to the end of its last operation */
     uint64_t phase_ns[PHASES];            /* compute */
-    uint64_t traffic_ns[TRAFFIC_KINDS];   /* moving bytes: collectives from when the last rank had come, copies */
+    uint64_t traffic_ns[TRAFFIC_KINDS];   /* moving bytes: copies, and collectives after their last rank arrived */
     uint64_t host_ns;                     /* work of the host: updates, threads that launch */
     uint64_t idle_ns;
     uint64_t hops;                        /* how often the path goes from one rank to another */

@@ -1,7 +1,7 @@
 /* Reduce buckets: gradients leave backward tensor by tensor, last tensor first, and are collected until a bucket of
  * reduce_bucket_size elements is full (DeepSpeed's rule: a tensor that would overflow the bucket flushes it first; a tensor
- * larger than the bucket is one by itself). Nothing is copied: a bucket is a list of pieces of the units' gradients. A unit's
- * own gradient buffer, where it has one, goes back with the flush that holds its last piece. With overlap_comm the
+ * larger than the bucket is a bucket by itself). Nothing is copied: a bucket is a list of pieces of the units' gradients. If a unit
+ * has its own gradient buffer, the flush with its last piece gives that buffer back. With overlap_comm the
  * planner writes a flush after the next compute operation, so one bucket is in flight while the next fills. Without it the flush
  * comes directly after the operation that closed the bucket, and waits for it.
  * Internal to engine/plan. */
@@ -20,7 +20,7 @@ struct buckets {
     struct builder *builder;
     enum op_kind kind;    /* OP_REDUCE_SCATTER or OP_ALL_REDUCE */
     bool quantized;       /* ZeRO++ */
-    bool every_time;      /* after every micro-step: from the second on, results are added */
+    bool every_time;      /* reduces after every micro-step; results are added from the second micro-step on */
     struct bucket open;   /* filling */
     struct bucket *full;  /* waiting to be written down, in order */
     int full_count, full_room;

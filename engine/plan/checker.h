@@ -1,4 +1,4 @@
-/* Proves of a schedule, before anything runs, what must be true of every interleaving of its lanes:
+/* Proves, before anything runs, what must be true of a schedule in every interleaving of its lanes:
  *
  *   order      an operation depends only on operations earlier in the list, so lane order, data and memory edges together
  *              are acyclic: in-order lanes cannot deadlock

@@ -1,4 +1,4 @@
-/* What the files that prove a schedule share. Internal to engine/plan. */
+/* Shared by the files that prove a schedule (checker*.c). Internal to engine/plan. */
 #pragma once
 
 #include "engine/plan/checker.h"
@@ -11,16 +11,16 @@ struct checker {
     const struct schedule *schedule;
     const struct model *model;
     struct lanes_done *past;        /* by operation */
-    int *taken_by, *given_by; /* by buffer; lasting: -1, op_count */
+    int *taken_by, *given_by; /* by buffer: operations; -1 and op_count for a lasting buffer */
     struct error *err;
 };
 
-/* Of each lane the highest operation that did something; -1: none. Since lanes are in order, who comes after these comes after
- * all below them. */
+/* By lane, the last operation that touched something; -1: none. Lanes are in order, so an operation that comes after these also comes
+ * after all earlier ones. */
 struct latest { int op[LANES]; };
 
 int checker_fail(const struct checker *checker, int op, const char *what, const char *detail);
-/* All that `latest` names has certainly ended when `op` starts. */
+/* Whether all operations in `latest` have certainly ended when `op` starts. */
 bool checker_all_before(const struct checker *checker, const struct latest *latest, int op);
 
 /* No two operations that can run at the same time touch the same bytes, unless both only read them. */
@@ -29,5 +29,5 @@ int check_access(struct checker *checker);
 int check_addresses(struct checker *checker);
 /* Each collective is among the ranks that hold, or receive, what it moves. */
 int check_groups(struct checker *checker);
-/* What has to be reduced, copied or refreshed is, once; and all is updated, once. */
+/* Everything that must be reduced, copied, refreshed or updated is so exactly once. */
 int check_coverage(struct checker *checker);

@@ -1,12 +1,12 @@
-/* What a schedule says about memory, traffic and arithmetic: its running sums. Predicted marks, `zerolab plan` and the tests that hold
- * the measured bytes against the plan all come from here. */
+/* Sums over a schedule: memory, traffic and arithmetic. The planned values on screens and in `zerolab plan` come from here, and tests
+ * compare the measured bytes with them. */
 #pragma once
 
 #include "engine/plan/schedule.h"
 
 struct footprint {
     struct {
-        int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; within; at the instant of the tier's peak */
+        int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; the peak in a step; at the instant of the tier's peak */
         uint64_t extent_bytes;                            /* address range in use: planned `reserved` */
     } category[TIERS][CATEGORIES];
     int64_t resting_bytes[TIERS], peak_bytes[TIERS];
@@ -21,18 +21,18 @@ bool footprint_fits(const struct footprint *footprint, const uint64_t limits[TIE
 /* across_bytes: the part that goes to other (virtual) nodes. */
 struct traffic_sum { int count; int64_t sent_bytes, across_bytes; };
 
-/* What an operation of that kind counts as; TRAFFIC_KINDS: it moves nothing. */
+/* The kind of traffic of operations of this kind; TRAFFIC_KINDS: they move nothing. */
 enum traffic op_traffic(enum op_kind kind);
 
-/* How long transfers take one after the other at a link's pace; 0: it is not paced. */
+/* Seconds that these transfers take one after the other on a paced link; 0: the link is not paced. */
 double traffic_seconds(const struct traffic_sum *sum, const struct config_link *link);
 
-/* Planned tensor traffic of one rank in one step, on nodes of per_node ranks each; 0: there is one. */
+/* Planned tensor traffic of one rank in one step, on nodes of per_node ranks each; 0: there is one node. */
 void traffic_of(struct traffic_sum sums[TRAFFIC_KINDS], const struct schedule *schedule, const struct model *model, int rank,
                 int per_node);
-struct traffic_sum traffic_between_ranks(const struct traffic_sum sums[TRAFFIC_KINDS]); /* of all kinds but copies */
+struct traffic_sum traffic_between_ranks(const struct traffic_sum sums[TRAFFIC_KINDS]); /* the sum over all kinds but copies */
 
-/* The same of one operation, by link: what `rank` sends to ranks of its node and of others, or copies between tiers. */
+/* Planned bytes of one operation, by link: what `rank` sends within its node and to other nodes, or copies between tiers. */
 void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
                    int per_node);
 
@@ -40,19 +40,19 @@ void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const 
 int64_t piece_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece, enum extent extent,
                     int rank, int64_t *from);
 
-/* The part of what a rank sends in a group that goes to other (virtual) nodes, mean over the ranks: each of the others gets as much.
- * per_node 0: there is one node; else it divides ranks. */
+/* Share (0 to 1) of a rank's bytes in a group that go to other (virtual) nodes, if every other member gets equally many; mean over the
+ * ranks. per_node 0: there is one node; else it divides ranks. */
 double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node);
 
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
 double traffic_theory_bytes(const struct model *model, const struct schedule *schedule);
-/* Its terms: the k, how often all elements of parameters or gradients are sent among the ranks of a group. */
+/* The terms of that volume. times is the k: how often all parameters, or all gradients, are sent among the ranks of a group. */
 struct volume_term { bool gradients; enum group group; int times; bool quantized; };
 enum { VOLUME_TERMS = 5 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
-/* The part of all elements that a rank sends each time: (n-1)/n in a group of n ranks; replicas have only
- * a shard each to send, and ranks of different nodes the sums that their place is to send on. */
+/* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. With GROUP_REPLICAS only of its shard, so divided by
+ * the ranks of a shard group; with GROUP_ACROSS only of its place in the node, so divided by the ranks of a node. */
 double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute
@@ -62,8 +62,8 @@ double volume_share(const struct schedule *schedule, const struct volume_term *t
  * Counts are doubles: a step of a model of 1e12 parameters takes 5e19 of them, more than 64 bits hold. They are exact up to 2^53, and
  * to 16 digits beyond. */
 double op_flops(const struct schedule *schedule, const struct model *model, const struct op *op);
-double op_attention_flops(const struct schedule *schedule, const struct model *model, const struct op *op); /* among these: q k^T, p v */
+double op_attention_flops(const struct schedule *schedule, const struct model *model, const struct op *op); /* the part for q k^T and p v */
 
-/* Of one rank in one step. */
+/* Floating-point operations of one rank in one step. */
 struct flops { double forward, backward, recomputed; };
 void flops_of(struct flops *flops, const struct schedule *schedule, const struct model *model);

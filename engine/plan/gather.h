@@ -1,4 +1,4 @@
-/* Stage 3's gathers: which unit is gathered when, how far ahead, and when it is let go (ZeRO, section 5.3; DeepSpeed's
+/* Stage 3's gathers: which unit is gathered when, how far ahead, and when it is released (ZeRO, section 5.3; DeepSpeed's
  * parameter coordinator). The walk over a step is known in advance, so the rules are exact:
  *
  *   demand    before a use whose unit is not gathered, gather it;
@@ -9,13 +9,13 @@
  *             and the gathered elements are within stage3_max_live_parameters, or is one of the last keep_last_units
  *             of a forward pass, which backward uses first.
  *
- * With zero_hpz_partition_size (ZeRO++, section 3.2) a unit that is let go and comes again in this step leaves a secondary copy in
+ * With zero_hpz_partition_size (ZeRO++, section 3.2) a unit that is released and used again in this step leaves a secondary copy in
  * the partition: each of its ranks keeps a part. Later gathers of the step read that copy, so they stay within a node; the last of
  * them gives it back.
  *
  * If shards lie in the host tier, each rank first copies its own shard to the device. The planner writes this copy one gather
- * earlier, so the copy, the gather and the use of three units overlap (ZeRO-Infinity, section 6.2). Where they lie on
- * NVMe, that copy is preceded by a read, written one gather earlier still, or more as far as offload_param.buffer_count
+ * earlier, so the copy, the gather and the use of three units overlap (ZeRO-Infinity, section 6.2). If they lie on
+ * NVMe, a read precedes that copy. The planner writes it one more gather earlier, or several, as far as offload_param.buffer_count
  * buffers of buffer_size elements allow.
  *
  * Where parameters are whole (stages 0 to 2) there is nothing to gather and every call finds nothing to do.
@@ -25,49 +25,48 @@
 #include "engine/plan/builder.h"
 #include "engine/plan/walk.h"
 
-/* Of a unit: buffers and the operations that made them. -1: none. */
+/* A unit's buffers, and the operations that made them. -1: none. */
 struct gathered {
-    int buffer, op;                    /* where it is gathered */
-    int device_shard, device_shard_op; /* the own shard, come up from the host tier to be gathered */
-    int host_shard, host_shard_op;     /* ... read from NVMe into the host tier */
-    int consumed;                      /* what it was gathered from, which nobody has given back yet */
+    int buffer, op;                    /* the gathered unit */
+    int device_shard, device_shard_op; /* the own shard, copied from the host tier to gather from */
+    int host_shard, host_shard_op;     /* the own shard, read from NVMe into the host tier */
+    int consumed;                      /* device shard that it was gathered from, not given back yet */
     int secondary, secondary_op;       /* the rank's part of the secondary copy */
     int quantized;                     /* gathered int8 blocks that are not unpacked yet */
-    int quantized_shard;               /* what they were gathered from */
+    int quantized_shard;               /* the own shard's int8 blocks, from which they were gathered */
 };
 
 struct gatherer {
     struct builder *builder;
     const struct walk *walk;
     struct gathered *of;                 /* by unit */
-    int64_t live_elems, staging_buffers; /* the latter: how many of buffer_count are in use */
-    enum held_by held;                   /* what ended the gathers ahead of the use before */
+    int64_t live_elems, staging_buffers; /* staging_buffers: how many of offload_param.buffer_count are in use */
+    enum held_by held;                   /* what ended the gathers ahead of the previous use */
     bool active;
 };
 
 int gatherer_init(struct gatherer *gatherer, struct builder *builder, const struct walk *walk, bool active);
 
-/* Of offload_param's: how many buffers the shard of a unit fills. */
+/* How many of offload_param's buffers the shard of a unit fills. */
 int64_t staging_buffers_of(const struct schedule *schedule, const struct model *model, int unit);
 
 /* Writes the gathers that belong before use `at`: its own and those ahead. `serial` is the operation that each must follow
  * when communication may not overlap (-1: none). Returns the newest gather written, or -1. */
 int gatherer_before(struct gatherer *gatherer, int at, int serial);
 
-/* Before use `at`: with zero_quantized_weights, makes parameters of the int8 blocks that its gather brought. Returns the operation, or
- * -1: they are there. */
+/* Before use `at`, with zero_quantized_weights: writes the operation that dequantizes the int8 blocks of its gather. Returns its number;
+ * -1: there is nothing to dequantize. */
 int gatherer_unpack(struct gatherer *gatherer, int at);
 
-/* The shard on the device, or the part of the secondary copy, that the unit of use `at` was gathered from for the last time, for that
- * use to give back; -1: none. (If the gather
- * gave it back, what stands between a gather ahead and its use would wait for the gather: every take waits for every give
- * above it.) */
+/* The buffer that use `at` gives back because its unit was gathered from it: the shard's copy on the device or, at the unit's last use in
+ * the step, its part of the secondary copy. -1: none. (If the gather gave it back, the operations between a gather ahead and its use
+ * would wait for the gather, because every take waits for every earlier give.) */
 int gatherer_consumed(struct gatherer *gatherer, int at);
 
-/* True if use `at` is the last before the unit is let go: its operation gives the buffer back; the gatherer forgets it. */
+/* Whether the unit is released after use `at`. Then that use's operation gives the buffer back, and the gatherer forgets it. */
 bool gatherer_lets_go(struct gatherer *gatherer, int at);
 
-/* True if the unit of use `at`, which lets it go, needs a secondary copy: gatherer_keep() writes it after the use, from the
- * gathered buffer, which it gives back in place of the use. Returns the operation. */
+/* Whether the unit, released after use `at`, needs a secondary copy. Then gatherer_keep() makes it from the gathered buffer after the use,
+ * and gives that buffer back in place of the use. Returns the number of its operation. */
 bool gatherer_keeps(const struct gatherer *gatherer, int at);
 int gatherer_keep(struct gatherer *gatherer, int at, int buffer);

@@ -1,11 +1,11 @@
 /* GPT-2 as an architecture (Radford et al. 2019): the names of its uses, tensors, saved buffers and slots, for its row in gpt2.c and for
  * engine/gpt, which computes it. One layout is read by the plan (sizes) and by engine/gpt (offsets), so the two cannot disagree.
  *
- * The plan also has its relatives: LLaMA (Touvron et al. 2023), Qwen2, OPT (Zhang et al. 2022) and BLOOM (2022). They are the same chain
+ * The plan also covers its relatives: LLaMA (Touvron et al. 2023), Qwen2, OPT (Zhang et al. 2022) and BLOOM (2022). They are the same chain
  * of uses with other widths (struct model_traits): norms without a shift, an MLP with a gate, fewer heads of keys and values, no
  * learned positions, a norm behind the embedding, an output layer that is a unit of its own. What they keep follows GPT-2's rules:
- * each product's input and output once, no attention matrix; rotated q and k take the place of q and k. engine/gpt does not
- * compute them.
+ * they save each product's input and output once, no attention matrix; rotated q and k take the place of q and k. engine/gpt does not
+ * compute the relatives.
  *
  *   attention: ln1 mean and rstd, ln1 out, qkv, softmax log-sum-exp, attention out
  *   mlp:       x after attention, ln2 mean and rstd, ln2 out, fc out, gelu out; the gate's product where there is one

@@ -8,16 +8,16 @@
 #include "engine/plan/gather.h"
 #include "engine/plan/walk.h"
 
-/* A micro-step's gradient that has come to the host tier and is still to be added there. */
+/* A micro-step's gradient that was copied to the host tier and must still be added there. */
 struct arrival { int unit, staging, copied_by, micro_step; bool accumulate; };
 
-/* What lies on NVMe is updated tile by tile (nvme.c). */
+/* Arrays on NVMe are updated tile by tile (nvme.c). */
 enum { TILE_ROLES = 3 }; /* the master weights and two states */
 struct tile {
     int unit, number;
-    int staging[TILE_ROLES]; /* what was read; -1: lies in memory, or is not kept */
-    int parameters;          /* updated ones on their way to another tier; -1: they are in their place */
-    int read, work, moved;   /* operations; `moved`: after which parameters can be written, or are in their place */
+    int staging[TILE_ROLES]; /* host buffer that the array is read into; -1: it lies in memory, or is not kept */
+    int parameters;          /* buffer with updated parameters for another tier; -1: the update writes them in place */
+    int read, work, moved;   /* operations; after `moved` the parameters are in place, or can be written to NVMe */
 };
 
 /* One pass over all tiles. PASS_UPDATE: a whole update. A delayed update has two passes: PASS_PENDING updates master weights and
@@ -39,38 +39,38 @@ struct planner {
     struct buckets buckets;
     bool training;
     int last_compute, last_comm; /* the newest operation on each of these lanes */
-    int to_keep;                 /* gathered buffer that the use now written leaves for a secondary copy; -1: none */
+    int to_keep;                 /* gathered buffer from which a secondary copy is made after the use being written; -1: none */
     int host_norm;
 
     struct {
         int *output;                /* by place in the chain (model_place): the next use's input */
-        int *last_use, *moved;      /* by place: the forward that made it; the copy that brought it where it is */
-        int *saved[SAVED_MAX]; /* by unit, the tied use behind all: what forward, or recomputation, saved */
+        int *last_use, *moved;      /* by place: the forward that made the output; the copy that brought it to its tier */
+        int *saved[SAVED_MAX]; /* by unit, the tied use last: buffers that forward, or recomputation, saved */
         int tokens, residual;
     } activations;
 
     struct {
-        bool cast; /* they accumulate in another type than backward makes them in */
+        bool cast; /* gradients accumulate in another type than that in which backward makes them */
         bool own;  /* backward writes into the step's own buffers (stages 2, 3; or to accumulate in another type) */
-        bool every_time;  /* they are reduced after every micro-step, not only the last (stages 2, 3, unless no_sync) */
-        int *of_unit;     /* by unit: where backward writes, then what is reduced */
-        int *accumulator; /* by unit: where casts of all micro-steps are added up */
+        bool every_time;  /* gradients are reduced after every micro-step, not only the last (stages 2, 3, unless no_sync) */
+        int *of_unit;     /* by unit: the buffer that backward writes; after gradient_convert() the one that is reduced */
+        int *accumulator; /* by unit: the buffer to which the casts of all micro-steps are added */
         int normed;       /* gradient of a tiled MLP's input */
     } gradients;
 
     struct {               /* reduced gradients on their way to the host tier */
-        int left, reduced; /* reductions before operation `left` have their copy; those before `reduced` get it next */
+        int left, reduced; /* reductions before operation `left` have been copied; those before `reduced` are copied next */
         int last_copy;
         struct arrival *arrivals; /* `count` of them, room for `room` */
         int count, room;
     } offload;
 
     struct {
-        bool delayed;        /* updates are those of the step before */
+        bool delayed;        /* the update at the start of this step is the previous step's */
         bool begun[2];       /* the list has an update on the device ([0]), on the host ([1]) */
-        int in_place[LANES]; /* operations after which updated parameters are in their place: the last of each lane */
+        int in_place[LANES]; /* by lane: the last operation that puts updated parameters in their place */
         int travel_from;     /* the update whose result is still to be copied to the device; -1: none */
-        struct pipeline pending; /* of the step before */
+        struct pipeline pending; /* tiles of the pending update */
         int *pending_last;       /* by unit: the last part of its pending update; -1: none */
         int pending_written;     /* the operation that wrote the last part of a pending update to NVMe; -1: none */
     } updates;
@@ -83,8 +83,8 @@ void use_load(struct planner *planner, int micro_step);
 /* Returns `op` without overlap_comm: the operation now begun must wait for `op`. Returns -1 with overlap_comm. */
 int planner_serial(const struct planner *planner, int op);
 
-/* For the operation now begun (use_activations.c). */
-bool activations_makes_output(const struct planner *planner, const struct walk_step *step); /* whether there is one */
+/* use_activations.c: each works on the operation now being written. */
+bool activations_makes_output(const struct planner *planner, const struct walk_step *step); /* whether it has an output */
 void activations_output(struct planner *planner, const struct walk_step *step);        /* sets the buffer of the output */
 void activations_take(struct planner *planner, const struct walk_step *step);          /* takes the buffers that it saves */
 void activations_input(struct planner *planner, const struct walk_step *step);         /* sets the buffer of the input */
@@ -106,14 +106,14 @@ void activations_fetch(struct planner *planner, const struct walk_step *step);
  * all copies that have not been added. */
 void gradients_leave(struct planner *planner, int until);
 void gradients_arrive(struct planner *planner);
-/* Where a reduction delivers the rank's own part of a unit. */
+/* The buffer to which a reduction delivers the rank's own part of a unit. */
 int reduction_into(struct planner *planner, int unit);
 
-/* Before use `at` of the walk: the part of the pending update that belongs before it. */
+/* Writes the part of the pending update that belongs before use `at` of the walk. */
 void updates_pending(struct planner *planner, int at);
-/* At the end of a step: the updates. With delayed updates: the copies of updated parameters to where they are used. */
+/* Writes the updates at the end of a step. With delayed updates: the copies of updated parameters to where they are used. */
 void updates_write(struct planner *planner);
-/* Begins an operation on one tile of what the rank updates of a unit; of an update with all arrays in their places. */
+/* Begins an operation on one tile of the part of a unit that the rank updates. An update also gets its gradient, master and states. */
 struct op *planner_begin_tile(struct planner *planner, enum op_kind kind, int unit, int tile);
 /* planner_updated(): operation `op` has put updated parameters in their place. planner_depend_on_updates(): the operation now
  * begun waits for all such operations. */
@@ -123,11 +123,12 @@ void planner_depend_on_updates(struct planner *planner);
 /* nvme.c plans the updates of arrays on NVMe, tile by tile. updates_swap(): states or parameters lie on NVMe. states_swap():
  * states do. */
 bool updates_swap(const struct planner *planner);
-int64_t planner_tile_bytes(const struct planner *planner, const struct op *op); /* of parameters, in the tile that `op` updates */
+int64_t planner_tile_bytes(const struct planner *planner, const struct op *op); /* bytes of parameters in the tile that `op` updates */
 bool states_swap(const struct planner *planner);
 void swapped_updates_write(struct planner *planner);
 void swapped_updates_pending(struct planner *planner, int at);
-/* Reads the rank's own shard of a unit's parameters into the host tier, after the updates: the buffer that holds it. */
+/* Reads the rank's own shard of a unit's parameters into the host tier, after the updates. Returns the buffer
+ * that holds it. */
 int shard_swap_in(struct planner *planner, int unit);
 
 /* After the last backward: norm, agreement, updates, refreshes; when not training, the agreement alone. */

@@ -8,7 +8,8 @@
 /* One JSON object; the caller frees it. NULL: no memory. */
 char *schedule_to_json(const struct schedule *schedule);
 
-/* Reads what schedule_to_json() wrote; every number is checked, so that a hostile file cannot lead outside the arrays. */
+/* Reads what schedule_to_json() wrote, and checks every number, so that a hostile file cannot index outside of arrays. STATUS_INPUT: the
+ * text is not such a schedule. */
 int schedule_from_json(struct schedule *schedule, const char *json, size_t bytes, struct error *err);
 
 /* One line an operation: number, lane, name, unit or bucket, payload, what it takes and gives, what it waits for. */

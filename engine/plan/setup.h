@@ -1,5 +1,5 @@
-/* A configuration with the step that it leads to: what `zerolab plan` prints, what a shortage is weighed against, and what
- * "why" builds again with one knob changed. Building it takes under 1 ms for nano, some ms for gpt2-xl. */
+/* The training step of a configuration: model, schedule and footprint. `zerolab plan` prints it, and "why" and the answers to an
+ * out-of-memory error rebuild it with a knob changed. Building it takes under 1 ms for nano, some ms for gpt2-xl. */
 #pragma once
 
 #include "engine/plan/footprint.h"

@@ -4,8 +4,8 @@
 
 #include "engine/config/config.h"
 
-/* As they are; buckets and prefetch of a block, and nothing kept gathered, as in our own configurations; and the least that
- * is of use: buckets of hidden x hidden, nothing gathered ahead. */
+/* GIVEN: as configured. BLOCK: buckets and prefetch have a block's elements, and nothing is kept gathered, as in zerolab's own
+ * configurations. LEAST: the smallest useful sizes: buckets of hidden x hidden elements, nothing gathered ahead. */
 enum sizes { SIZES_GIVEN, SIZES_BLOCK, SIZES_LEAST, SIZES };
 
 static inline const char *sizes_name(enum sizes sizes)
@@ -18,11 +18,11 @@ static inline const char *sizes_name(enum sizes sizes)
 enum { SIZES_KEYS = 6 };
 extern const char *const sizes_keys[SIZES_KEYS];
 
-/* Lowers what is larger than that, and raises nothing. False: no size is. */
+/* Lowers each size that is larger than in `sizes`, and raises none. False: none was larger. */
 bool sizes_lower(struct config *config, enum sizes sizes);
 
-/* As in our own configurations, all that nobody gave. */
+/* Lowers the sizes that the configuration does not give to those of SIZES_BLOCK. */
 void sizes_default(struct config *config);
 
-/* A block's, whatever they were; with buffers for what is read from NVMe that hold the largest unit. */
+/* Sets buckets and prefetch to a block's elements, whatever they were, and offload_param.buffer_size to those of the largest unit. */
 void sizes_scale(struct config *config);

@@ -1,13 +1,13 @@
 /* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
- * finds the same times. (FLOPs are doubles, made by products and sums only, and are rounded down; so
- * are times that slow motion or a slow rank multiplies.)
+ * finds the same times. (FLOPs are doubles, made by products and sums only, and are rounded down. So
+ * are the times that slow motion or a slow rank multiplies.)
  *
- * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at that of the kernels
+ * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at the rate of the kernels
  * between products. Both terms are added, because the kernels of an operation run one after the other. The optimizer, norms and casts
  * have no FLOPs: they are bound by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b
- * bytes, where b is that of the rank that sends most: buckets lie unevenly over shards, and the others wait for it. A message
+ * bytes, where b is the chunk of the rank that sends most: buckets lie unevenly over shards, and the other ranks wait. A message
  * takes alpha + bytes x beta of its link class. All ranks of a node communicate at the same time and share its network, so
  * `per_node` ranks get 1/per_node of it each; a ring crosses from node to node once, so per_node/m rings share it.
  *
@@ -16,7 +16,7 @@
  *     hierarchical  (nodes-1) (alpha_inter + b per_node beta_inter) + (m-1) (alpha_intra + nodes b beta_intra)
  *
  * These are times of an all-gather. A reduce-scatter takes the same time, an all-reduce takes both (Thakur, Rabenseifner and
- * Gropp 2005, section 4; Chan et al. 2007). Bytes of links are counted as the plan counts them, whatever the way.
+ * Gropp 2005, section 4; Chan et al. 2007). The bytes of links are the plan's, whatever the algorithm (enum way).
  *
  * With direct collectives, as in the engine, each rank reads from all others. The time is that of the rank that sends most: alpha +
  * bytes x beta of the slower link. A copy between tiers has the same formula; the ranks of a node share its disks. */
@@ -36,7 +36,7 @@ struct cost_input {
     int per_node; /* ranks of a node */
 };
 
-/* Nanoseconds to all-gather or reduce-scatter n - 1 chunks of `chunk` bytes per rank. way: not WAY_DIRECT. */
+/* Nanoseconds to all-gather or reduce-scatter n - 1 chunks of `chunk` bytes per rank. way: any but WAY_DIRECT. */
 uint64_t way_ns(const struct hardware *hardware, enum way way, const struct group_shape *shape, int per_node, uint64_t chunk);
 
 /* Nanoseconds of one operation alone. The time of a collective begins when its last rank arrives. */

@@ -30,7 +30,7 @@ struct hardware {
  * wrong; STATUS_INPUT: the file is not readable or not JSON. */
 int hardware_load(struct hardware *hardware, const char *name, struct error *err);
 
-const char *hardware_names(void); /* of the built-in profiles, separated by spaces */
+const char *hardware_names(void); /* names of the built-in profiles, separated by spaces */
 
 /* Makes a profile of what a configuration paces: its links, a device, slow motion, a slow rank. False: no link and no device is paced,
  * and slow motion is below SLOW_MOTION_EYE. */

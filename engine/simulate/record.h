@@ -1,6 +1,6 @@
 /* Writes simulated steps as a trace, which every reader of traces opens. Its header says that the run is simulated, on what
- * hardware and with how many ranks; the trace has the records of the first ranks. What a simulation does not know is not there
- * (losses and norms are NaN; there are no records of processes and I/O requests).
+ * hardware and with how many ranks; the trace has the records of the first ranks. Losses and norms are NaN, and there are no
+ * records of processes and I/O requests, because a simulation does not know them.
  *
  *     recorder_open(&recorder, path, &config, &setup, simulation, err)
  *     recorder_step(recorder, step, begin_ns, err) ...     after each simulation_step()
@@ -15,7 +15,7 @@ enum { RECORDED_RANKS_MAX = 4096, RECORDED_FROM_NS = 1 /* when the first step be
 
 struct recorder;
 
-/* All must live until it is closed. */
+/* config, setup and simulation must live until recorder_close(). */
 int recorder_open(struct recorder **out, const char *path, const struct config *config, const struct setup *setup,
                   const struct simulation *simulation, struct error *err);
 int recorder_step(struct recorder *recorder, uint32_t step, uint64_t begin_ns, struct error *err);

@@ -1,10 +1,10 @@
-/* Simulates training steps: a schedule and hardware give the times of every operation. It is the executor's rule without the
- * work: lanes take operations in the order of the list, an operation starts when its dependencies have ended, a collective's
- * time begins when the last rank of its group has come. All ranks begin a step together, when the last one has ended the step
- * before, because rank 0's order for it is a broadcast.
+/* Simulates training steps: a schedule and hardware give the times of every operation. It follows the executor's rules without
+ * the work: lanes take operations in the order of the list, an operation starts when its dependencies have ended, a collective's
+ * time begins when the last rank of its group has come. All ranks begin a step together, when the last one has ended the previous
+ * step, because rank 0 broadcasts the order for each step.
  *
- * Ranks that behave alike are simulated once. A *class* is a set of ranks that no difference tells apart: none in speed, none
- * in the shape of their groups, none in the classes of the ranks in these groups (colour refinement, as in the test for
+ * Ranks that behave alike are simulated once. A *class* is a set of ranks that are equal in speed, in the shape of
+ * their groups, and in the classes of the ranks in these groups (colour refinement, as in the test for
  * isomorphic graphs). Without jitter and stragglers 65,536 ranks on whole nodes are one class. With jitter each rank is a
  * class.
  *
@@ -37,7 +37,7 @@ void simulation_free(struct simulation *simulation);
 /* Simulates a step from begin_ns on. Returns the time, in ns, at which the last rank ends it. */
 uint64_t simulation_step(struct simulation *simulation, uint32_t step, uint64_t begin_ns);
 
-/* A recorded rank in the last step: the times of each operation, by number; the time at which it had ended all of them. */
+/* For a recorded rank in the last step: the times of its operations, by number; when it had ended all of them. */
 const struct op_time *simulation_times(const struct simulation *simulation, int rank);
 uint64_t simulation_ended_ns(const struct simulation *simulation, int rank);
 
@@ -60,7 +60,7 @@ int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input 
  * comes. Above 64 ranks, transfers are timed on some of the ranks (cost.c). 0: nothing is paced. NAN: no memory to simulate the step. */
 double paced_seconds(const struct setup *setup, const struct config *config);
 
-/* Of a step of step_s seconds: a device's FLOPs without recomputation, its recomputed FLOPs; MFU and HFU (shares of the peak, HFU with
- * recomputed FLOPs); tokens of all ranks. */
+/* Rates of a step of step_s seconds. flops, recomputed: FLOPs of one device, without recomputation, and recomputed. mfu, hfu: shares of
+ * the peak, without and with recomputed FLOPs. tokens: those of all ranks in a step. */
 struct rates { double flops, recomputed, mfu, hfu, tokens, tokens_per_s; };
 struct rates rates_of(const struct cost_input *cost, double step_s);

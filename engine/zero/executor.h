@@ -71,7 +71,7 @@ struct executor_host {
 struct zero_shortage { /* why a take failed */
     bool failed;
     int rank, op;        /* rank: known once the ranks have agreed. op -1: not in a step */
-    uint64_t also_ranks; /* a bit for each other rank where a take failed; known then, too */
+    uint64_t also_ranks; /* a bit for each other rank where a take failed; known once the ranks have agreed */
     enum tier tier;
     enum category category;
     uint64_t wanted_bytes, budget_bytes;
@@ -96,9 +96,9 @@ void executor_free(struct executor *executor);
  * nothing is paced. Errors: the first status of a broken run; STATUS_RUN: no memory, no thread. */
 int executor_run(struct executor *executor, const struct schedule *schedule, uint32_t number, uint32_t step, bool ahead, struct executor_result *result, struct error *err);
 
-/* From the next run on, every operation takes `factor` times as long, links included. One that moves or uses parameters or
- * gradients counts as least_ns at least, before it is stretched. Time in which a collective waits for later ranks is not
- * stretched, because those ranks are slowed themselves. */
+/* From the next run on, every operation takes `factor` times as long, links included. If an operation
+ * moves bytes or uses a unit (op_is_followed()), a time below least_ns first becomes least_ns. Time in which a collective waits for
+ * later ranks is not stretched, because those ranks are slowed themselves. */
 void executor_slow(struct executor *executor, double factor, uint64_t least_ns);
 
 /* Drops the rest of the step: later operations marked droppable are skipped. Called by an operation. */

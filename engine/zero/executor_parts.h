@@ -20,7 +20,7 @@ struct lane_state {
     enum lane lane;
     const struct lane_stream *stream; /* the device's stream if the lane runs ahead in this run; else NULL */
     uint64_t ended_ns;                /* end of its last operation, or start of the run */
-    struct flight flights[LANE_FLIGHTS]; /* sent and not ended, by op_state.place */
+    struct flight flights[LANE_FLIGHTS]; /* operations sent and not ended, by op_state.place */
     /* Held while another lane makes its stream wait for a mark of this one: the mark must not be recorded again meanwhile. */
     pthread_mutex_t marks;
 };

@@ -11,8 +11,8 @@
 /* What each rank contributes to the agreement at the end of a step. */
 struct agreement { double loss, sum_squares; int32_t failed; };
 
-/* Buffers in host memory that a step's operations read or write when they run. On a device they run later than they are sent, so
- * the buffers are pinned if the driver accepts it, and each place is used once in a step. */
+/* Buffers in host memory that a step's operations read or write when they run. A device runs operations later than the host sends
+ * them, so the buffers are pinned if the driver accepts it, and each entry is used once in a step. */
 struct host_mailbox {
     void *memory;
     uint64_t bytes;
@@ -57,7 +57,7 @@ struct zero {
     struct { /* in force from the start, or a switch, to the next switch */
         struct config_zero knobs; /* config has those of the start */
         struct schedule schedules[SCHEDULES];
-        uint32_t number;            /* of the training schedule; the others follow it */
+        uint32_t number;            /* number of the training schedule; the others have the next numbers */
         struct footprint footprint; /* of the training schedule */
         int64_t errors_since; /* the step after which the error feedback of quantized gradients began; -1: it begins with the next */
         int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each schedule's operations after its agreement */
@@ -84,8 +84,8 @@ struct zero {
         float gradient_factor; /* clipping, known after the agreement */
         struct zero_shortage swap_failure;   /* of the NVMe tier, before the update */
         struct zero_shortage update_failure; /* foreseen by zero_update_fits() */
-        uint64_t waited_ns; /* since the last step */
-        uint64_t gate_ns;  /* waited at the gate in the last run */
+        uint64_t waited_ns; /* time paused, or waiting for a command, since the last step; and at the gate */
+        uint64_t gate_ns;  /* time at the closed gate in the last run */
     } step;
 
     struct { /* values already written to the trace */
@@ -107,7 +107,7 @@ static inline struct kernels *zero_host_kernels(const struct zero *zero)
     return zero->device ? zero->host_kernels : zero->kernels;
 }
 
-/* The memory of a buffer, at its place in the ranges. */
+/* Address of a buffer: its offset in the range of its category. */
 static inline char *zero_place(const struct zero *zero, const struct buffer *buffer)
 {
     return memory_at(zero->memory, buffer->tier, buffer->category, buffer->offset);
@@ -125,8 +125,8 @@ static inline void zero_give(const struct zero *zero, const struct buffer *buffe
 
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
-void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* its first byte; NULL for -1 */
-/* Address of the tile that an update, or a copy of an update, works on. In a buffer of the unit the tile has its own place. A
+void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* address of its first byte; NULL for -1 */
+/* Address of the tile that an update, or a copy of an update, works on. In a buffer of the unit the tile lies at its own offset. A
  * buffer of the step holds only this tile, at its start. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
@@ -159,7 +159,7 @@ int zero_update(struct zero *zero, const struct schedule *schedule, const struct
 int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op);
 
 /* copies.c: runs one operation of a lane between tiers. */
-int zero_quantize(struct zero *zero, const struct schedule *schedule, const struct op *op); /* makes blocks, or unpacks them */
+int zero_quantize(struct zero *zero, const struct schedule *schedule, const struct op *op); /* quantizes into blocks, or dequantizes them */
 int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
@@ -172,7 +172,7 @@ int zero_swap(struct zero *zero, const struct schedule *schedule, const struct o
 /* array_io.c: access to lasting arrays in any tier, between steps. read and write move bytes [at, at + bytes) of an array to or
  * from memory; copy moves them to the start of another array. An array that is *away*, on a device or on NVMe, cannot be read or
  * written at the address of zero_at(). Arrays on NVMe pass through a window in host memory. */
-enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* of the window, at most */
+enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* bytes of the window, at most */
 bool zero_is_away(const struct zero *zero, const struct buffer *buffer);
 bool zero_is_on_nvme(const struct buffer *buffer);
 /* Zeroes the first `bytes` of a lasting array that is not on NVMe. zero_move_bytes(): copies in memory or on the device. */
@@ -191,10 +191,10 @@ uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedu
 /* Collective. Fills a lasting buffer of the layout `of` from the slices of its unit. Each rank has put the slice that it owns by the
  * rule of `owners` at `source`, an offset in the symmetric segment. */
 int zero_spread(struct zero *zero, const struct schedule *owners, const struct buffer *to, const struct schedule *of, uint64_t source, struct error *err);
-/* Collective. The same for a whole buffer in which each rank has put the slice that it owns in its place. */
+/* Collective. The same for a whole buffer into which each rank has already written the slice that it owns. */
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
 
-/* snapshot.c: bytes of address range for saving, after save_offset. */
+/* snapshot.c: bytes of host address range, after save_offset, for the I/O buffers and snapshot of saves. */
 uint64_t zero_save_range(const struct zero *zero);
 
 /* state.c: the lasting state. zero_plan() builds and checks the schedules; zero_make_state() takes and fills it. */

@@ -14,7 +14,7 @@
 enum state_array { STATE_WEIGHTS, STATE_1, STATE_2, STATE_PENDING, STATE_ARRAYS };
 
 /* The progress of a run. The next step depends only on this, the arrays and the configuration: samples are drawn by their number,
- * and random numbers are functions of their place. */
+ * and each random number is a function of its position. */
 struct zero_progress {
     int64_t steps_done;
     int64_t updates; /* steps that were not skipped: for the learning rate schedule and bias correction */
@@ -37,7 +37,7 @@ struct state_source {
      * by unit, then array, then in ascending pieces. A source without optimizer states writes zeros. */
     int (*read)(void *user, int unit, enum state_array array, int64_t first, int64_t elems, float *out, struct error *err);
     struct zero_progress progress;
-    int slice; /* of a rank that saves: the slice of each unit that it writes (zero_own()) */
+    int slice; /* the slice of each unit that a saving rank writes (zero_own()) */
     /* Lends the source STATE_BUFFERS_BYTES before the first read; buffers NULL takes them back. lend NULL: it needs none. */
     void (*lend)(void *user, void *buffers);
 };

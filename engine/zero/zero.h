@@ -50,8 +50,8 @@ struct zero_options {
     const struct zero_device *device;     /* NULL: the device tier is memory of this machine, its kernels run on the CPU */
     struct trace_ring *rings[ZERO_RINGS]; /* NULL: telemetry off */
     struct gate *gate;                    /* shared by all ranks; NULL: none (engine/base/gate.h) */
-    /* Rank 0, on the thread of zero_step(): called while the step waits at the closed gate, before operation `next` (or its
-     * end); returns when the gate may have been raised. NULL: another thread raises it. */
+    /* Rank 0, on the thread of zero_step(): called while the step waits at the closed gate, before operation `next` (or the
+     * step's end); returns when the gate may have been raised. NULL: another thread raises it. */
     void (*at_gate)(void *user, const struct schedule *schedule, uint32_t next);
     void *gate_user;
     const struct state_source *source;    /* gives the first state and its progress; NULL: initial values. Must outlive the rank */
@@ -138,7 +138,7 @@ struct zero_progress zero_progress(const struct zero *zero);
 
 /* ---- saving: a rank's own shards of the lasting state, between two steps. Not collective. ---- */
 
-/* Elements of a slice of a unit, without padding; *elems 0: none. A source of the rank's own state says which slice it has. */
+/* Elements of a slice of a unit, without padding; *elems 0: none. zero_source().slice is the rank's own slice. */
 void zero_own(const struct zero *zero, int slice, int unit, int64_t *first, int64_t *elems);
 
 /* Reads the rank's own shards from the state itself; progress is zero_progress(). Valid between two steps. */
