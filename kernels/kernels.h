@@ -84,12 +84,12 @@ void kernels_reduce(enum dtype dtype, enum dtype to, void *destination, const vo
 /* ---- blocks (engine/base/dtype.h). For any thread; they take no struct kernels. body_quantize.h says how scales and integers are
  * chosen ---- */
 
-/* x [n] to blocks of type `to` (int8, int4). Adds what it measured to *error. Elements that are not finite become 0, change no other
- * element, and are counted: the caller reports them. feedback (NULL: none): errors [n], of earlier calls, are added to x, then renewed
- * with weight beta for the old ones (LoCo); anew: there are none yet. */
+/* Converts x [n] to blocks of type `to` (int8, int4). Adds what it measured to *error. Elements that are not finite become 0, change no
+ * other element, and are counted: the caller reports them. feedback (NULL: none): the errors [n] of earlier calls are added to x, and then
+ * become beta x old error + (1 - beta) x new error (LoCo); anew: old errors count as 0. */
 struct quantize_error { double largest, squares, of_squares; int64_t not_finite; }; /* of |error|; sums of error^2 and of x^2 */
 struct quantize_feedback { uint16_t *errors /* bf16 */; float beta; bool anew; };
 void kernels_quantize(enum dtype to, void *blocks, enum dtype dtype, const void *x, int64_t n, const struct quantize_feedback *feedback,
                       struct quantize_error *error);
-/* y [n] of blocks, rounded once to type `to`. */
+/* Converts blocks of type `from` to y [n], rounded once to type `to`. */
 void kernels_dequantize(enum dtype to, void *y, enum dtype from, const void *blocks, int64_t n);

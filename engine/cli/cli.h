@@ -30,7 +30,7 @@ struct cli {
     const char *second;  /* the second operand; NULL: none */
     struct text_list operands; /* all of them */
     const char *given[3]; /* operand, second and --diff as they were typed */
-    char unnamed[3][64];  /* the traces that replace those of other programs (front_take_foreign()) */
+    char unnamed[3][64];  /* paths of the traces that replace files of other programs (front_take_foreign()) */
 #define OPTION(type, field, short, long, argument, verbs, help) cli_##type field;
 #include "engine/cli/options.def"
 #undef OPTION
@@ -47,7 +47,7 @@ struct file_use { enum file_use_kind kind; char name[32]; const char *path; };
 /* STATUS_USAGE: two uses name one file, and at least one of them writes it, so that it would be lost; the text names both. */
 int files_check(const struct file_use *uses, int count, struct error *err);
 
-/* The same for what the command line gives: operands, and options of the types READS and WRITES. */
+/* files_check() for all files on the command line: operands, and options of the types READS and WRITES. */
 int cli_check_files(const struct cli *cli, struct error *err);
 
 /* Prints the help of one subcommand or of a family of subcommands; for VERB_VIEW, of the whole program. */

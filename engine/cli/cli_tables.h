@@ -21,7 +21,8 @@ extern const struct option_info cli_options[];
 extern const int cli_option_count;
 extern const char cli_exit_codes[]; /* one line */
 
-/* Whether a verb's name has two words and the first is `family`; whether this is so of any verb. */
+/* cli_is_of_family(): whether a verb's name has two words, the first of which is `family`. cli_is_family(): whether any verb has `word`
+ * as its family. */
 bool cli_is_of_family(enum verb verb, const char *family);
 bool cli_is_family(const char *word);
 
@@ -31,7 +32,7 @@ enum verb cli_verb_named(char *const argv[], int *words);
 /* The option that `arg` names ("-n", "-n4", "--ranks", "--ranks=4"), or NULL; *value: the text attached to it, or NULL. */
 const struct option_info *cli_option_named(enum verb verb, const char *arg, const char **value);
 
-/* Whether users are told of a verb: the program starts its own processes with the others. */
+/* Whether help lists a verb. The program starts its own processes with the verbs that are not listed. */
 static inline bool verb_is_listed(enum verb verb)
 {
     return cli_verbs[verb].name[0] != '-';

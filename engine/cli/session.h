@@ -34,9 +34,9 @@ struct resume {
  * is no good checkpoint. */
 int resume_prepare(struct resume *resume, struct run_spec *spec, const char *from, bool weights_only, struct error *err);
 
-/* The same for a run that begins with a file of weights: the file's sizes override CONFIG or the built-in default, whose optimizer
- * settings, without CONFIG, give way to those that "auto" stands for.
- * STATUS_USAGE: neither the file nor the user gives the number of heads. */
+/* The same for a run that begins with a file of weights. The file's sizes override those of CONFIG, or of the built-in default. Without
+ * CONFIG the optimizer's settings and gradient_clipping become "auto", and samples have at most 128 tokens. STATUS_USAGE: `path` has
+ * checkpoints, or neither the file nor the user gives the number of heads. */
 int resume_prepare_weights(struct resume *resume, struct run_spec *spec, const char *path, struct error *err);
 
 /* Whether the resolved configuration describes the model in the file of weights `path`. */
@@ -74,17 +74,17 @@ struct session {
     bool past_lost;          /* these steps could not be kept */
 };
 
-/* place.c. session_set(): adds a setting, which the run does not copy. place_choose(): decides where the ranks are, and adds
- * what follows from it. place_hosts(): the hosts that the command line or Slurm names, this machine first; none: count 0. */
+/* place.c. session_set(): adds a setting; its text must outlive the spec. place_choose(): decides where the ranks run, and adds
+ * the settings that follow. place_hosts(): the hosts that the command line or Slurm names, this machine first; none: count 0. */
 int session_set(struct run_spec *spec, const char *set, struct error *err);
 int place_choose(struct session *session, struct error *err);
 int place_hosts(struct hosts *hosts, const struct cli *cli, struct error *err);
 
-/* Runs it in this process. A failed run is an error. A run that was stopped, ran out of memory, or could not write
- * all its files (`lost`) is not. */
+/* Starts the run and follows it in this process until it ends. A failed run is an error. A run that was stopped, ran out of
+ * memory, or could not write all its files (`lost`) is no error. */
 int session_run(struct session *session, struct error *err);
 
-/* Starts the run with a process of its own that stays when this one ends; returns when the run is up. */
+/* Starts the run under another process, which stays when this one ends. Returns when the run has started. */
 int session_detach(struct session *session, struct error *err);
 
 /* Whether the configuration or an --at command makes the run save checkpoints. (A command may ask for one later.) */
@@ -98,10 +98,10 @@ bool session_latest(const struct session *session, char tag[CHECKPOINT_TAG_BYTES
 void session_take_signals(struct session *session, sigset_t *before);
 int session_start(struct session *session, struct error *err);
 void session_call_off(struct session *session); /* stopped before the engine called: not a failure */
-/* Ends the engine, fills `lost`, writes the report. shown: the status of watching the run, with err; returns that of the run. */
+/* Ends the engine, fills `lost`, writes the report. shown: the status of following the run; err has its error. Returns the run's status. */
 int session_end(struct session *session, int shown, struct error *err);
 
-/* Waits, at most most_ms, until a record of either source has come (NULL: none), a signal, or a call of the next engine. */
+/* Waits at most most_ms for a record of either source (NULL: no source), a signal, or a call of the next engine. */
 enum session_news { SESSION_NOTHING, SESSION_SIGNAL, SESSION_MORE };
 enum session_news session_wait(struct session *session, const struct source *source, const struct source *other, int most_ms);
 

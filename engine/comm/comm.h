@@ -51,10 +51,10 @@ struct comm_range {
 struct comm_stat {
     uint64_t sent_bytes[LINKS]; /* by link (here LINK_INTRA and LINK_INTER): bytes of this rank that other ranks copied or reduced */
     uint64_t link_ns[LINKS];    /* by link: time in which this rank brought others' bytes over it; 0 with devices: not measured */
-    uint64_t peers_ns;      /* time spent waiting for other ranks; with device meetings, comm_waited() sets it */
+    uint64_t peers_ns;      /* time spent waiting for other ranks; with device barriers, comm_waited() sets it */
     uint64_t arrival_ns;    /* the part of peers_ns until all ranks had arrived and data could move */
-    uint64_t meeting;       /* number of the first device meeting in this collective ... */
-    int meetings;           /* ... and how many there were */
+    uint64_t meeting;       /* number of the first device barrier in this collective ... */
+    int meetings;           /* ... and how many device barriers it had */
     bool healthy;           /* every rank took part with its data */
 };
 
@@ -66,10 +66,11 @@ int comm_machines(const struct comm *comm);
 int comm_machine_of(const struct comm *comm, int rank);
 int comm_leader_of(const struct comm *comm, int machine);
 
-/* Binds this thread, and those that it will start, to the rank's cores, if the ranks of the machine, of so many threads each, fill its
- * cores evenly and nobody has bound them yet. Else the kernel at times puts the lanes of two ranks on one core while another rank has a
- * core for itself, and all wait for the slower ones. No harm if it fails. It is not the default: on Linux 6.18
- * lanes that wake each other on one core left 4 % of it to other programs, and a live view stood still. */
+/* Binds this thread, and the threads that it will start, to the rank's cores. It does so only if this thread may use every core of the
+ * machine, and if the threads of the machine's ranks (`threads` each) are a multiple of its cores. Unbound, the kernel at times puts
+ * the lanes of two ranks on one core while another rank has a core for itself, and all ranks wait for the slower ones. A failure to
+ * bind is ignored. Binding is not the default: on Linux 6.18, lanes that wake each other on one core left 4 % of it to other programs,
+ * and a live view stood still. */
 void comm_bind_cores(const struct comm *comm, int threads);
 
 /* Ranks that one process starts. As threads of it, each opens its rank once; the group is freed after all ranks are
@@ -86,8 +87,8 @@ void comm_group_fail(struct comm_group *group, const struct error *reason);
 
 /* Ranks as processes under MPI (mpirun, srun). Initialises MPI with MPI_THREAD_SERIALIZED; afterwards only functions of
  * this interface call MPI, one at a time. With mpirun --enable-recovery, the surviving ranks can name a rank that died. ranks_per_node
- * 0: all ranks of a machine are one node; a smaller number makes virtual nodes; rank 0's counts. STATUS_USAGE: the ranks are of
- * two versions of this program. */
+ * 0: all ranks of a machine are one node; a smaller number makes virtual nodes. All ranks use rank 0's ranks_per_node. STATUS_USAGE: the
+ * ranks are of two versions of this program. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
@@ -113,9 +114,9 @@ void *comm_segment_of(struct comm *comm, int rank);
  * between rank 0 and the leaders of the other machines, in order. One thread of such a rank may use it while another is inside a
  * collective. Nothing here blocks. A message to a machine that is gone is lost.
  *
- * comm_side_send(): copies the message; false: too many are under way, try later. comm_side_receive(): the bytes of the next message
- * of that machine, which it copies to `out` (COMM_SIDE_BYTES of room); 0: none has come. comm_side_sent(): whether all sent messages
- * have left. Other MPI calls of this rank wait while one of these runs. */
+ * comm_side_send(): copies the message; false: too many messages are under way, try later. comm_side_receive(): copies the next message
+ * from that machine to `out` (COMM_SIDE_BYTES of room) and returns its size in bytes; 0: none has come. comm_side_sent(): whether all
+ * sent messages have left. Other MPI calls of this rank wait while one of these three runs. */
 enum { COMM_SIDE_BYTES = 48 << 10 };
 bool comm_side_send(struct comm *comm, int machine, const void *message, size_t bytes);
 size_t comm_side_receive(struct comm *comm, int machine, void *out);
@@ -124,24 +125,24 @@ bool comm_side_sent(struct comm *comm);
 /* Device operations that copy and reduce inside collectives, for ranks that keep their segments on devices. An operation may return
  * before the device has done it; mover_finish() waits for it. `reduce` is kernels_reduce() on a device. Without device operations the
  * calling thread copies and reduces in memory. Every rank calls comm_use() before comm_attach(), with the same operations; comm keeps
- * the pointer. NULL: none any more.
+ * the pointer. device_ops NULL ends their use.
  *
  * pass: for devices that cannot read each other's memory. It does this rank's part of an exchange among all ranks, in stream order
  * with the mover's copies and `reduce`.
  * adds: reductions are sums of the library behind pass, in an order of its own.
  * give_up: ends all waits inside passes, of every rank of the process. Any thread may call it once a rank has failed.
- * look: STATUS_RUN: a device has lost a rank of another process. comm then has a thread that looks some five times a second, and that
- * gives up when a rank has failed or died: all other threads of the process may be waiting for the device.
- * attach, reach: for processes that read each other's devices in place. attach() is collective: it gets this rank's own segment, and
- * fills in where each other rank's begins. reach() is called before the bytes [from, from + bytes) of another rank's segment are read,
- * after all ranks have arrived.
- * stranded: comm_close() calls it when, ten seconds after a failure, device operations of some rank are still reading: that rank will
- * not close, so this rank's memory cannot be freed. It ends the process, once for all ranks; if it returns, the wait continues.
+ * look: STATUS_RUN: a device has lost a rank of another process. With look(), comm starts a thread, because all other threads of the
+ * process may be waiting for the device. The thread looks about five times a second; it calls give_up() when a rank has failed or died.
+ * attach, reach: for processes that read each other's devices in place. attach() is collective: it takes this rank's own segment and
+ * sets `peers`, the addresses at which the other ranks' segments begin. reach() is called after all ranks have arrived, before the
+ * bytes [from, from + bytes) of another rank's segment are read.
+ * stranded: comm_close() calls it ten seconds after a failure if device operations of some rank are still reading. That rank will not
+ * close, so this rank's memory cannot be freed. stranded() ends the process, once for all ranks; if it returns, comm_close() waits on.
  *
- * A meeting is a barrier inside a collective. With come() and meet() the devices keep the barrier among themselves, and no thread
- * waits for a device: each rank calls come(), which records how far its stream has come; then the threads of all ranks meet; then
- * each rank calls meet(), which makes its stream wait for what the others recorded. mover_finish() afterwards waits for the other
- * ranks' streams as well; collective.c says why that ends. come NULL: a thread waits for its own device before it meets the others.
+ * A meeting is a device barrier: a barrier of streams inside a collective. With come() and meet() no thread waits for a device. Each
+ * rank calls come(), which records the position of its stream; the threads of all ranks pass a barrier; then each rank calls meet(),
+ * which makes its stream wait for the positions that the other ranks recorded. mover_finish() then also waits for the other ranks'
+ * streams; collective.c says why this cannot deadlock. come NULL: each thread waits for its own device before the threads' barrier.
  * Meetings have numbers below COMM_MEETINGS, used in turn and alike on all ranks. waited() says how long a rank's stream waited in a
  * meeting that is over. */
 enum { COMM_MEETINGS = 64, COMM_MEETINGS_EACH = 3 /* in one collective, at most */ };
@@ -155,7 +156,7 @@ struct comm_device_ops {
     bool adds; /* pass also adds; then bits depend on how ranges are cut, and comm_room() is not needed */
     void (*give_up)(void *user);
     int (*look)(void *user, struct error *err); /* NULL: threads of one process, or no `pass` */
-    /* NULL: threads, or `pass`. peers: by rank; the own one is left alone. */
+    /* NULL: ranks are threads, or there is `pass`. peers: by rank; this rank's own element is not set. */
     int (*attach)(void *user, struct comm *comm, void *base, uint64_t bytes, unsigned char **peers, struct error *err);
     int (*reach)(void *user, int rank, uint64_t from, uint64_t bytes, struct error *err);
     void (*stranded)(void *user, const struct error *why); /* NULL: device operations always end */
@@ -164,9 +165,9 @@ struct comm_device_ops {
 };
 void comm_use(struct comm *comm, const struct comm_device_ops *device_ops);
 
-/* Sets peers_ns and arrival_ns of a stat with meetings, which are known only once the device operations are done. Each is the time
- * between a stream's come() and its meet(); for a stream with nothing else to do that includes the threads' own wait. With `pass` only
- * the arrival is a meeting. Any thread may call it, for the last COMM_MEETINGS meetings. */
+/* Sets peers_ns and arrival_ns of a stat with device barriers; call it once the device operations are done. The time of a barrier is
+ * that from the stream's come() to its meet(). For a stream without other work it includes the wait of the threads. With `pass` only
+ * the arrival is a device barrier. Any thread may call this function, for the last COMM_MEETINGS device barriers. */
 int comm_waited(const struct comm *comm, struct comm_stat *stat, struct error *err);
 
 /* With `pass`: sets the device memory into which the next reduction receives; every rank passes the same `bytes`. Until
@@ -183,7 +184,7 @@ void comm_set_group(struct comm *comm, const struct process_group *group);
 
 /* A gather leaves out a range whose destination is NULL: this rank does not need it. */
 int comm_all_gather(struct comm *comm, enum dtype dtype, const struct comm_range *ranges, int count, bool healthy, struct comm_stat *stat, struct error *err);
-/* STATUS_USAGE: a partition of so many ranks has ranks of two nodes, which the error names. */
+/* STATUS_USAGE: a partition of `partition` consecutive ranks spans two nodes; the error names a rank on each. */
 int comm_partitions(const struct comm *comm, int partition, struct error *err);
 /* Sources are in `dtype`, the owners' results in `to`. accumulate: destination += result, rounded once more. kernels_reduce() describes
  * the rounding. */

@@ -20,7 +20,7 @@ struct watched { int rank, pid, pidfd; }; /* pidfd -1: the kernel has no pidfds;
 struct watch {
     struct watched *peer; /* empty if ranks are threads */
     int count;
-    _Atomic uint64_t next_ns; /* two threads may look (the watcher of comm.c) */
+    _Atomic uint64_t next_ns; /* time of the next check. Atomic: the watcher of comm.c may check, too */
 };
 
 void watch_add(struct watch *watch, int rank, int pid);
@@ -38,7 +38,7 @@ const struct watched *watch_dead(struct watch *watch);
 
 enum { NODE_PAYLOAD_BYTES = 4096 };
 
-/* What an arriving rank says of its call. The digest covers all arguments that must be equal on all ranks. */
+/* What an arriving rank posts about its call. The digest covers all arguments that must be equal on all ranks. */
 struct node_sign {
     uint32_t call, healthy;
     uint64_t digest;
@@ -49,7 +49,7 @@ struct node_message {
     unsigned char payload[NODE_PAYLOAD_BYTES];
 };
 
-/* Where ranks meet. round: the number of times that they have, with a flag of the failure. */
+/* A barrier of ranks. round: bit 0 is set by a failure, the other bits count how often all ranks have arrived. */
 struct barrier {
     _Alignas(64) _Atomic uint32_t round;
     _Alignas(64) _Atomic uint32_t arrived;
@@ -59,11 +59,11 @@ struct node_seat {
     _Alignas(64) _Atomic uint64_t sent_bytes[2]; /* LINK_INTRA, LINK_INTER: other ranks add the bytes that they read of this rank */
     struct node_message message[2]; /* of calls of all ranks */
     struct node_sign sign[GROUPS][2]; /* of calls within a group of each kind */
-    struct barrier group[GROUPS];     /* of the group of each kind whose first rank here is this one */
+    struct barrier group[GROUPS];     /* by kind: barrier of the group whose first rank on this node is this rank */
 };
 
 struct node {
-    int members, seats; /* ranks of the node, which meet at `all`; ranks of the run */
+    int members, seats; /* ranks of the node, which use the barrier `all`; ranks of the run */
     struct barrier all;
     _Atomic uint32_t inside; /* ranks that may read others' memory (in collective.c) */
     _Atomic uint32_t failing; /* the first rank that sets it writes the text */
@@ -91,7 +91,7 @@ int node_error(const struct node *node, struct error *err); /* sets the reason; 
 
 enum comm_call { CALL_GATHER, CALL_REDUCE, CALL_ALL_REDUCE, CALL_EXCHANGE, CALL_BROADCAST, CALL_ATTACH, CALL_SHARE, CALL_CLOSE };
 
-/* The place of each rank; the table is equal on every rank. host: "" if not known, as in one program. */
+/* The place of each rank; the table is equal on every rank. host: "" if one zerolab process started the ranks. */
 struct comm_peer { int node, machine, pid; char host[64]; };
 
 /* A collective on tensors. in_place: each range's destination is its source offset in this rank's segment; reductions
@@ -106,7 +106,7 @@ struct collective {
 
 /* Operations between nodes. Only the thread inside a collective calls them. They return 0, or STATUS_RUN after node_fail(). */
 struct comm_wire {
-    /* The first member on each node calls it: fills the node block's messages with those of members on other nodes. */
+    /* The first member on each node calls it. It copies the messages of members on other nodes into this node block. */
     int (*exchange)(struct comm *comm, size_t payload_bytes);
     int (*gather)(struct comm *comm, const struct collective *c);
     int (*reduce)(struct comm *comm, const struct collective *c);
@@ -135,10 +135,10 @@ struct comm {
     uint64_t room_bytes;
     struct transfer *transfers;     /* list for the next pass */
     int transfer_count, transfer_room;
-    uint64_t meetings;            /* number of device meetings so far */
+    uint64_t meetings;            /* number of device barriers so far */
     bool inside;                  /* counted in node.inside */
     struct process_group members; /* the ranks in the call */
-    int near_first, near_count;   /* of these, the ones that meet in this node block */
+    int near_first, near_count;   /* the members in this node block: the first, and how many */
     uint64_t link_ns[2];          /* of comm_stat, so far in the call */
     uint64_t exchanges[GROUPS];   /* number of arrivals so far in groups of each kind; the parity selects the message slot */
     unsigned char **base;         /* by rank: symmetric segment, NULL for a far rank */
@@ -164,13 +164,13 @@ int comm_result(struct comm *comm, int status, struct error *err);
 /* After a failed device operation: ends the run for every rank. Returns STATUS_RUN. */
 int comm_failed(struct comm *comm, const struct error *failure);
 
-/* Whether members of the call can only be reached by the wire. */
+/* Whether some members of the call can only be reached by the wire. */
 static inline bool comm_goes_far(const struct comm *comm)
 {
     return comm->near_count < comm->members.count;
 }
 
-/* Waits for the members that meet in this node block. */
+/* A barrier of the call's members in this node block. Adds the waiting time to *waited_ns. */
 static inline int comm_barrier_of_call(struct comm *comm, uint64_t *waited_ns)
 {
     struct node *node = comm->node;
@@ -179,15 +179,15 @@ static inline int comm_barrier_of_call(struct comm *comm, uint64_t *waited_ns)
     return node_meet(node, barrier, kind == GROUP_WORLD ? node->members : comm->near_count, &comm->watch, waited_ns);
 }
 
-/* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device meetings that
- * is until comm_close() (`at_last`). STATUS_RUN: a device operation failed, and all ranks were told. */
+/* A rank counts as inside while it, or its device operations, may read other ranks' memory. With device barriers it counts
+ * as inside until comm_close() (`at_last`). STATUS_RUN: a device operation failed, and comm_failed() has ended the run. */
 int comm_end_reading(struct comm *comm, bool at_last);
 
 /* pass.c: gathers and reductions with device_ops->pass. They only enqueue work; mover_finish() waits for it. */
 int pass_gather(struct comm *comm, const struct collective *c);
 int pass_reduce(struct comm *comm, const struct collective *c);
 
-/* Adds `elems` elements of each source by device_ops->reduce, as the collective says. STATUS_RUN: all ranks were told. */
+/* Adds `elems` elements of each source by device_ops->reduce, as the collective says. STATUS_RUN: comm_failed() has ended the run. */
 int comm_reduce_on_device(struct comm *comm, const struct collective *c, void *destination, const void *const *sources, int count, int64_t elems);
 
 /* copy.c: like memcpy, past the caches. A gathered unit of many megabytes would be evicted before it is read, and an

@@ -24,12 +24,12 @@ struct wire {
     struct node_message *out, *in;     /* by rank: buffers for the messages between the nodes' first ranks */
     int far_count;
     int *far;                          /* the far ranks, ascending */
-    int *far_now, far_now_count;       /* those of them in the call */
+    int *far_now, far_now_count;       /* the far ranks that are in the call */
     struct watch far_watch;            /* far ranks on this machine (virtual nodes) */
     MPI_Request *request;              /* two for each node, and one for each far rank in each group */
     int64_t chunk_bytes;               /* equal on every rank */
     unsigned char *chunk[WIRE_GROUPS]; /* the far ranks' sources of a chunk to reduce; allocated by the first reduction */
-    unsigned char *unwanted;           /* chunks of ranges that this rank does not need; allocated by the first */
+    unsigned char *unwanted;           /* chunks of ranges that this rank does not need; allocated by the first such range */
     bool announced;
     struct error announcement;
 };

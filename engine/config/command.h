@@ -36,8 +36,8 @@ int command_parse_at(const char *text, int64_t *step, struct command *command, s
 /* The class of a command. For `set` it depends on the key: if the key is not live, the class is RESTART. */
 enum command_class command_class(const struct command *command);
 
-/* A fault that is injected into one rank. `fault` acts on: FAULT_HELD, and the release of a held rank, at once, within a step too;
- * FAULT_NAN the next training step; FAULT_SHORT all steps until FAULT_NONE. FAULTS: the command injects none. */
+/* A fault that is injected into one rank. FAULT_HELD acts at once, also within a step, and so does FAULT_NONE, which releases a held
+ * rank. FAULT_NAN acts in the next training step, FAULT_SHORT in all steps until FAULT_NONE. FAULTS: the command injects none. */
 enum fault { FAULT_NONE, FAULT_HELD, FAULT_NAN, FAULT_SHORT, FAULTS };
 enum fault command_fault(const struct command *command, int *rank); /* *rank: -1 for FAULT_NONE */
 const char *fault_name(enum fault fault);

@@ -71,12 +71,12 @@ struct config_zero {
     int64_t model_persistence_threshold, sub_group_elems;
     bool prescale_gradients;         /* divide before the sum, not after */
     float gradient_predivide_factor; /* divide by it before the sum, by ranks / it after */
-    int hpz_partition; /* stage 3: so many ranks keep a second copy of the parameters between them; 0, 1: none */
-    int shard_ranks;  /* stages 1 to 3: so many ranks share the shards of each unit, the others are replicas; below 1: all ranks */
+    int hpz_partition; /* stage 3: number of ranks that share a secondary copy of the parameters (ZeRO++ hpZ); 0, 1: no copy */
+    int shard_ranks;  /* stages 1 to 3: number of ranks that share the shards of a unit; other ranks are replicas; below 1: all ranks */
     bool hierarchical; /* stages 1 to 3: where shards are spread over several nodes, collectives have two hops */
     bool quantized_weights, quantized_gradients; /* stage 3: gathers move blocks of int8, reductions blocks of int4 (ZeRO++) */
     float loco_beta;        /* weight of older errors in the error feedback of quantized gradients; 0: no feedback */
-    int64_t loco_reset;     /* the feedback begins anew after so many steps */
+    int64_t loco_reset;     /* number of steps after which the feedback begins anew */
     bool rank_order;  /* gradients are summed over all ranks in rank order, at any shard_ranks */
     int keep_last_units;             /* number of last units that stay gathered from forward to backward */
     bool no_sync;                    /* reduce once, after the last micro-step, at stages 2 and 3 too */
@@ -158,7 +158,7 @@ struct config_logs {
 /* DeepSpeed's files of losses and learning rates (engine/train/csv_monitor.c). */
 struct config_csv_monitor { bool enabled; char output_path[4096], job_name[256]; };
 
-enum { RUN_RANKS_MOST = 64 }; /* of a run; a plan has as many as topology.ranks permits */
+enum { RUN_RANKS_MOST = 64 }; /* most ranks of a run; a plan may have as many as topology.ranks permits */
 
 enum background { BACKGROUND_AUTO, BACKGROUND_ON, BACKGROUND_OFF };
 
@@ -198,7 +198,7 @@ struct config {
         bool at_end;
         bool weights_too;     /* also save the weights as safetensors beside each checkpoint, in the model's type */
     } checkpoint;
-    int train_batch_size, micro_batch_size, accumulation_steps; /* B of a rank and micro-step is micro_batch_size */
+    int train_batch_size, micro_batch_size, accumulation_steps; /* micro_batch_size: sequences of a rank in a micro-step (B) */
     struct config_optimizer optimizer;
     struct config_scheduler scheduler;
     float gradient_clipping; /* 0: off */
@@ -216,7 +216,7 @@ struct config {
         int ranks, ranks_per_node, threads_per_rank;
         bool bind_cores;
         enum backend_kind backend;
-        int gpus; /* of a machine, at most its ranks; 0: as many as it has */
+        int gpus; /* number of GPUs to use on a machine, at most one for each of its ranks; 0: as many as it has */
         enum collectives collectives; /* once a run has begun, auto means direct (gpu_settle()) */
         bool fused_gelu; /* products of GPUs may compute GELU */
         enum ranks_as ranks_as;
@@ -251,7 +251,7 @@ int config_check_run(const struct config *config, struct error *err);
 /* Like config_load(), from a text: of a file, of config_to_json(), or of a trace. */
 int config_load_text(struct config *config, const char *text, const char *const *sets, int set_count, struct error *err);
 extern const char config_default[]; /* the text of configs/teach.json */
-extern const char config_nano[];    /* the text of configs/nano.json, which labs stand on */
+extern const char config_nano[];    /* the text of configs/nano.json, from which the runs of labs start */
 
 /* The resolved configuration as one JSON object (caller frees). */
 char *config_to_json(const struct config *config);
@@ -308,7 +308,7 @@ static inline bool config_has_nccl(const struct config *config)
     return config->topology.collectives == COLLECTIVES_NCCL || config->topology.collectives == COLLECTIVES_NCCL_SUM;
 }
 
-bool config_is_set(const char *const *sets, int count, const char *path); /* whether one of "KEY=VALUE" is for it */
+bool config_is_set(const char *const *sets, int count, const char *path); /* whether one of the "KEY=VALUE" texts sets `path` */
 
 /* Parses a number of bytes: "256MiB", "1.5GB", "5e8". */
 int config_parse_bytes(const char *text, uint64_t *bytes, struct error *err);
@@ -322,5 +322,5 @@ const struct config_model *config_model_at(int number);
 
 /* The sizes in a Hugging Face config.json of model_type gpt2, llama, mistral, qwen2, opt or bloom. *window: the tokens of a sliding window,
  * 0: none. Sizes are 1 to INT_MAX; the keys of a configuration bound them further. STATUS_USAGE: another type, a size that is
- * missing or wrong, a switch that makes other tensors; STATUS_INPUT: unreadable. The text names file and key. */
+ * missing or wrong, a switch that changes which tensors the model has; STATUS_INPUT: unreadable. The text names file and key. */
 int config_model_file(struct config_model *model, const char *path, int *window, struct error *err);

@@ -1,14 +1,14 @@
 /* Implements struct zero_device on GPUs, with kernels/cuda/device.h. A process opens its GPUs once: those of all ranks if ranks are
  * its threads, or that of its own rank. The ranks of a machine divide its GPUs: one each if there are enough, else consecutive ranks
- * share one. NCCL joins ranks that have a GPU each; ranks of one machine can also map each other's memory. A rank has a stream for every lane that
- * uses its GPU.
+ * share one. NCCL joins ranks that have a GPU each; ranks of one machine can also map each other's memory. A rank has a stream for
+ * every lane that uses its GPU.
  *
  *     gpu_open(&gpu, config, comm, err)                once
  *     gpu_rank_open(&mine, gpu, rank, err)             every rank; gpu_rank_device(mine) goes into struct zero_options
  *     gpu_rank_close(mine)                             after zero_close()
  *     gpu_close(gpu)
  *
- * Errors are STATUS_RUN; errors of gpu_check() are STATUS_USAGE. */
+ * Errors are STATUS_RUN, or STATUS_USAGE if the configuration asks for GPUs or for links between them that are not here. */
 #pragma once
 
 #include "engine/zero/zero.h"
@@ -34,8 +34,8 @@ void gpu_environment(const struct config *config);
 bool gpu_passes(const struct config *config);
 void gpu_settle(struct config *config);
 
-/* comm: of a process that is one rank; collective then. NULL: ranks are threads of this process. On STATUS_RUN or STATUS_USAGE the
- * caller aborts comm, so that no other rank waits. */
+/* comm: that of the process's one rank; the call is collective then. NULL: all ranks are threads of this process. On STATUS_RUN or
+ * STATUS_USAGE the caller aborts comm, so that no other rank waits. */
 int gpu_open(struct gpu **out, const struct config *config, struct comm *comm, struct error *err);
 void gpu_close(struct gpu *gpu);
 
@@ -49,7 +49,7 @@ void gpu_rank_close(struct gpu_rank *rank);
 struct gpu_place { int gpu, first_rank, ranks; const struct device_info *info; };
 struct gpu_place gpu_rank_place(const struct gpu_rank *rank);
 bool gpu_rank_outside(const struct gpu_rank *rank, uint64_t *bytes, uint64_t *free_bytes);
-struct sensor_reading gpu_rank_sensors(const struct gpu_rank *rank); /* by first_rank likewise; of others nothing is known */
+struct sensor_reading gpu_rank_sensors(const struct gpu_rank *rank); /* only first_rank can read them; for other ranks all is unknown */
 
 /* Why the library of matrix products refused GELU in a product, which its GPU's own kernel has computed since. False: it did not. */
 bool gpu_rank_gelu_refused(const struct gpu_rank *rank, struct error *why);

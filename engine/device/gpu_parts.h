@@ -24,7 +24,7 @@ struct gpu_piece { unsigned char *at; uint64_t bytes; };
 struct gpu_share;
 struct gpu_pages {
     struct device *device;
-    struct gpu_share *share;               /* told of what is committed and returned */
+    struct gpu_share *share;               /* gpu_share_note() notes committed and returned pages there */
     struct device_range range[CATEGORIES]; /* one for each category, one for all symmetric categories; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
     struct gpu_piece *pinned;              /* sorted by address */
@@ -38,15 +38,15 @@ void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has return
 /* How many of `bytes` at that address one copy may take. CUDA refuses copies across the border of pinned memory and
  * across the border between two pinned pieces. */
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
-struct device_range *gpu_pages_range(struct gpu_pages *pages, const void *base); /* that begins there; NULL: none */
+struct device_range *gpu_pages_range(struct gpu_pages *pages, const void *base); /* the range that begins at `base`; NULL: none */
 
-/* Of processes that read each other's GPU memory in place (gpu_share.c). */
-struct gpu_table { _Atomic uint64_t changes; _Atomic uint32_t number[]; /* of the piece that holds each page of a segment; 0: none */ };
+/* For ranks that are processes and read each other's GPU memory in place (gpu_share.c). */
+struct gpu_table { _Atomic uint64_t changes; _Atomic uint32_t number[]; /* by page of a segment: number of its piece; 0: none */ };
 struct gpu_peer {
     struct sockaddr_un door;
     struct gpu_table *table;
     struct device_range range; /* the peer's segment, as far as it is mapped here */
-    uint32_t *number;          /* of the pieces that are mapped here */
+    uint32_t *number;          /* by page: number of the piece that is mapped here; 0: none */
     uint64_t seen_changes;
 };
 struct gpu_share {
@@ -68,7 +68,7 @@ struct gpu {
     int rank_count, gpus;    /* of the run */
     struct comm *comm;       /* of the one rank of this process; NULL: all ranks are its threads */
     struct clique *clique;   /* NULL: ranks read each other's memory */
-    bool adds;               /* the clique adds, too */
+    bool adds;               /* the clique also computes the sums of reductions */
     bool fused_gelu;         /* topology.fused_gelu */
     atomic_flag is_told;   /* stranded() has printed why the process ends */
 };
@@ -81,7 +81,7 @@ struct gpu_lane {
     struct device_event *marks[LANE_MARKS];
 };
 
-/* The communication lane's events at a meeting: when its stream arrived, and when it went on. */
+/* Two events of the communication lane at a device barrier: its stream arrived; its stream went on. */
 struct gpu_meeting { struct device_event *came, *met; };
 
 struct gpu_rank {
@@ -89,7 +89,7 @@ struct gpu_rank {
     int number;
     struct gpu_place place;
     struct device *on;
-    struct sensors *sensors; /* of its first rank; NULL: none */
+    struct sensors *sensors; /* open on the GPU's first rank only; NULL: another rank, or no sensors */
     struct communicator *communicator;
     struct gpu_pages pages;
     struct gpu_lane lanes[LANES];
@@ -109,5 +109,6 @@ void gpu_ops_close(struct gpu_rank *rank);
 /* After gpu_ops_open(): sets attach and reach of rank->device_ops where ranks are processes without NCCL. */
 void gpu_share_open(struct gpu_rank *rank);
 void gpu_share_close(struct gpu_rank *rank);
-/* Pages of a range were committed or returned. The caller holds share->lock, and held it meanwhile. */
+/* Updates the table after pages of a range, in the bytes [first, end), were committed or returned. The caller has held share->lock since
+ * before that. */
 void gpu_share_note(struct gpu_share *share, const struct device_range *range, uint64_t first, uint64_t end);

@@ -29,7 +29,7 @@ struct export_format;
 struct export_options {
     const char *trace;
     const struct export_format *format;
-    FILE *out;          /* of a format that is one file: where it goes; the caller closes it */
+    FILE *out;          /* output of a format that is one file; the caller closes it */
     const char *path;   /* the folder of a format with several files, made where it is missing; else the name of `out` */
     bool (*stops)(void *user, uint64_t records); /* called now and then; true: ends with STATUS_RUN. NULL: never */
     void *user;

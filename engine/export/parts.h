@@ -11,12 +11,12 @@ struct export_file { gzFile gz; char name[64]; }; /* name "": the one file */
 
 struct export {
     const struct export_options *options;
-    struct run_model *model; /* the record that is written has been folded */
+    struct run_model *model; /* state of the run, after the record that is being written */
     uint64_t base_ns;        /* time of the first record */
     int first_rank;          /* of the ranks that this pass writes */
-    int next_rank;           /* the lowest of later ranks that were seen; 0: none */
-    void **ranks;            /* [TRACE_RANK_ALL]: the format's state of each, made by export_rank() */
-    int rank_count;          /* one more than the last that was made */
+    int next_rank;           /* lowest rank seen that a later pass has to write; 0: none */
+    void **ranks;            /* [TRACE_RANK_ALL]: the format's state of each rank; export_rank() makes it */
+    int rank_count;          /* one more than the highest rank whose state was made */
     struct export_file *files;
     int file_count, file_room;
     struct export_told *told;
@@ -51,7 +51,7 @@ void put(gzFile out, const char *format, ...) __attribute__((format(printf, 2, 3
 void put_json_text(gzFile out, struct trace_text text); /* a JSON string in ASCII; U+FFFD for what is not UTF-8 */
 
 enum { EXPORT_TEXT = 512, EXPORT_NUMBER = 32 };
-const char *quoted(char out[EXPORT_TEXT], const char *text);                   /* the same, of a short text; NULL: null */
+const char *quoted(char out[EXPORT_TEXT], const char *text);                   /* the same for a short text, in `out`; text NULL: null */
 const char *in_us(char out[EXPORT_NUMBER], uint64_t base_ns, uint64_t ns);     /* microseconds since base_ns, no rounding: "-12.345" */
 const char *if_known(char out[EXPORT_NUMBER], bool known, int64_t value, const char *otherwise);
 
@@ -62,6 +62,6 @@ struct export_field { const char *name; enum { FIELD_WHOLE, FIELD_REAL, FIELD_TE
 enum { EXPORT_FIELDS = 16 };
 int export_fields(struct export_field fields[EXPORT_FIELDS], const struct trace_record *record);
 
-/* An operation that has ended. False: its schedule is unknown, or its times are not in order; it is counted as unplaced. */
+/* Finds the operation of an OP_END record. False: its schedule is unknown, or its times are not in order; it is counted as unplaced. */
 struct export_op { const struct run_schedule *schedule; const struct op *op; const struct trace_of_op_end *from; uint64_t ended_ns; };
 bool export_op_of(struct export *export, const struct trace_record *record, struct export_op *found);

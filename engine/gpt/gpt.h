@@ -40,7 +40,7 @@ struct gpt_tensors { void *at[TENSOR_IDS]; };
  * split = unit->elems: all elements lie at `flat`). */
 void gpt_tensors_of(struct gpt_tensors *tensors, const struct unit *unit, enum dtype dtype, void *flat, int64_t split, void *tail);
 
-/* Activations that forward saves for backward: the buffers of gpt2.h. A use fills its own. */
+/* Activations that forward saves for backward: the buffers of gpt2.h. Each use fills its own buffers. */
 struct gpt_saved { void *buffer[SAVED_KINDS]; };
 
 /* One use of a unit and the pointers that it needs; the others are NULL. The caller owns all buffers.
@@ -92,6 +92,6 @@ static inline void *saved_at(const struct gpt_pass *p, enum saved_buffer saved, 
     return p->saved[saved].base + p->saved[saved].layout.offset[slot];
 }
 
-/* By number of the use; forward.c and backward.c define them. */
+/* The functions of all uses, indexed by the use's number (USE_ in gpt2.h); forward.c and backward.c define them. */
 typedef int gpt_use(const struct gpt_pass *pass, const struct gpt_call *call, struct error *err);
 extern gpt_use *const gpt_forward[USES], *const gpt_backward[USES];

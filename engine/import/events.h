@@ -31,7 +31,7 @@ struct event {
 struct event_reader {
     gzFile file;
     struct bytes window;
-    size_t first;     /* of the window: its unread text begins */
+    size_t first;     /* offset in the window at which its unread text begins */
     uint64_t dropped; /* uncompressed bytes before the window */
     enum { AT_BEGIN, IN_OBJECT, IN_EVENTS, AT_END } place;
     bool bare, has_events, fed; /* fed: all input was read */
@@ -44,7 +44,7 @@ struct event_reader {
 /* EVENT_MEMBER: another member of the top-level object; `name` is its key, `args` its value (of a string the inside of its quotes). */
 enum event_result { EVENT_END, EVENT_BAD, EVENT, EVENT_MEMBER };
 
-/* An error is told by the first event_reader_next(). */
+/* Cannot fail: if the file cannot be opened, the first event_reader_next() returns EVENT_BAD. */
 void event_reader_open(struct event_reader *reader, const char *path);
 void event_reader_close(struct event_reader *reader);
 
@@ -56,6 +56,6 @@ enum event_result event_reader_next(struct event_reader *reader, struct event *e
 /* Uncompressed bytes that were read so far. */
 uint64_t event_reader_bytes(const struct event_reader *reader);
 
-/* A member of args, as the texts above; false: none, or null. Numbers are also read from strings ("7"). */
+/* A member of args, with its text as in struct event; false: no such member, or null. Numbers are also read from strings ("7"). */
 bool event_arg(const struct event *event, const char *key, struct foreign_text *value);
 bool event_arg_int64(const struct event *event, const char *key, int64_t *value);

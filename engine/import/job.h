@@ -1,4 +1,4 @@
-/* What was observed of another program's job, whatever the format: collected rank by rank, then written as a trace.
+/* Collects what was observed of another program's job, rank by rank, and writes it as a trace. Readers of all formats fill it.
  *
  *     struct job job = {.parameters = -1};
  *     int64_t op = job_operation(&job, &(struct job_op){.kind = OP_GATHER, .lane = LANE_COMM, .name = "all_gather", ...});
@@ -7,8 +7,8 @@
  *     job_recognise(&job);          what trains here
  *     job_write(&job, path, &err);  once
  *
- * Times are nanoseconds of one clock for each rank, as its source counts them. Without memory a call sets `failed`, so that a reader
- * looks once. */
+ * Times are nanoseconds of the rank's own clock, as its source counts them. A call that gets no memory sets `failed`, so a reader
+ * needs to check for errors only once. */
 #pragma once
 
 #include <stdint.h>
@@ -19,43 +19,43 @@
 
 enum { JOB_RANKS_MAX = 4096, JOB_UNITS_MAX = INT16_MAX, JOB_NO_UNIT = -1, JOB_EVIDENCE = 10 };
 
-/* A distinct operation. Of collectives: bytes as struct op has it (gathered or reduced by all), group 0: of all ranks. */
+/* A distinct operation. For a collective, bytes is what all its ranks gather or reduce, as in struct op; group 0: all ranks. */
 struct job_op {
     enum op_kind kind;
     enum lane lane;
     enum phase phase;
     bool prefetch;
-    int unit; /* of job_unit() */
+    int unit; /* number from job_unit(); JOB_NO_UNIT: none */
     uint32_t ranks, group;
     uint64_t bytes;
     const char *name; /* copied */
 };
 
-/* What a rank did, in one of its lanes; or its memory from a time on; or a step as its rank begins and ends it. */
+/* One item of a lane: an operation of a rank; in JOB_MEMORY its memory from started_ns on; in JOB_STEPS one of its steps. */
 struct job_span {
     int64_t started_ns, ended_ns;
     union {
         struct {
             uint32_t op;
-            uint32_t issued_ns; /* how long before its start it was asked for; 0: unknown */
-            uint32_t peers_ns;  /* job_settle() finds it: in it, waiting for the rank that came last */
-            uint32_t step;      /* job_settle() finds it: index of the rank's step, from 0 on */
+            uint32_t issued_ns; /* time from its issue to its start; 0: unknown */
+            uint32_t peers_ns;  /* time spent waiting for the last rank; job_settle() sets it */
+            uint32_t step;      /* index in JOB_STEPS; UINT32_MAX: before the first step; job_settle() sets it */
         };
         struct { uint64_t live_bytes, reserved_bytes; };
-        struct { uint32_t number; float loss; }; /* number: the source's own; NaN: unknown */
+        struct { uint32_t number; float loss; }; /* number: as the source counts its steps; loss: NaN if unknown */
     };
 };
 
-/* pushed: how many job_write() has dealt with. */
+/* left_out: number of operations dropped because they overlap another one. pushed: number of items that job_write() has written. */
 struct job_lane { struct job_span *at; int count, room, left_out, pushed; char name[24]; };
 
-/* Memory of each tier that the source counts: of GPUs TIER_DEVICE; of a job without GPUs its host memory is the device tier, as of
- * zerolab's own runs. */
+/* JOB_MEMORY has the memory of the device tier: that of the rank's GPU, or for a job without GPUs its host memory, as in zerolab's own
+ * runs on CPUs. */
 enum { JOB_MEMORY = LANES, JOB_STEPS, JOB_LANES };
 struct job_rank {
     bool present;
     char host[64];     /* "": unknown */
-    int64_t offset_ns; /* taken out of its times by job_settle() */
+    int64_t offset_ns; /* how far its clock was ahead of the first rank's; job_settle() has subtracted it from its times */
     struct job_lane lane[JOB_LANES];
 };
 
@@ -64,20 +64,20 @@ struct job {
     char evidence[JOB_EVIDENCE][160];
     int evidence_count;
     uint32_t world; /* ranks of the job; 0: unknown */
-    unsigned signs; /* of who wrote it: job_sign() */
+    unsigned signs; /* bits of job_sign() for the names in the job */
     int64_t parameters; /* -1: unknown */
     struct job_op *ops;
     int op_count, op_room;
     struct job_unit { char name[24]; int64_t elems; } *units; /* elems -1: unknown */
     int unit_count, unit_room;
-    struct job_rank *ranks; /* [rank_count], those that are present and those in between */
+    struct job_rank *ranks; /* [rank_count], by rank number; one that is not `present` has no data */
     int rank_count, rank_room;
-    struct map by_hash; /* of operations: one more than the number */
-    bool by_formula;   /* bytes sent were not measured: they follow from the payload, as of a ring */
-    int64_t apart_ns;  /* after job_settle(): the most by which matched collectives of two ranks end apart */
-    int64_t asked_before; /* collectives that were asked for before the recording began: of no step that was recorded, and left out */
+    struct map by_hash; /* hash of an operation -> its number + 1 */
+    bool by_formula;   /* bytes sent were not measured; job_sent_bytes() computes them from the payload, as in a ring */
+    int64_t apart_ns;  /* after job_settle(): the longest time between the ends of one collective on two ranks */
+    int64_t asked_before; /* number of collectives left out because they were issued before the recording began, in no recorded step */
     int64_t matched;   /* collectives that were found on several ranks */
-    bool failed;       /* there was no memory for some of it */
+    bool failed;       /* a call got no memory, so data is missing */
 };
 
 void job_release(struct job *job);
@@ -85,22 +85,24 @@ int job_recorded(const struct job *job);                         /* ranks that a
 const struct job_rank *job_first(const struct job *job);         /* the first of them; NULL: none */
 
 struct job_rank *job_rank(struct job *job, int rank); /* NULL: out of range, or no memory; valid until the next call */
-int64_t job_operation(struct job *job, const struct job_op *op); /* its number: the same operation has the same; -1: no memory */
-int job_unit(struct job *job, const char *name, int64_t elems);  /* the unit of that name, made if new; there may be too many */
-void job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: or JOB_MEMORY, JOB_STEPS */
-void job_move(struct job_rank *rank, int64_t by_ns); /* adds it to all times of the rank */
+int64_t job_operation(struct job *job, const struct job_op *op); /* its number, the same for equal operations; -1: no memory */
+int job_unit(struct job *job, const char *name, int64_t elems);  /* number of that unit, added if new; JOB_NO_UNIT: too many, no memory */
+void job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: an enum lane, JOB_MEMORY or JOB_STEPS */
+void job_move(struct job_rank *rank, int64_t by_ns); /* adds by_ns to all times of the rank */
 
-/* What each rank sends in a ring for a payload (Rabenseifner's and NCCL's algorithm): (N-1)/N of a gather, twice that of an all-reduce. */
+/* The bytes that each of N ranks sends in a ring (Rabenseifner's and NCCL's algorithm): (N-1)/N of the payload of a gather,
+ * reduce-scatter or all-to-all, twice that for an all-reduce; the payload of any other operation. */
 uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
 
 void job_settle(struct job *job);
 
-/* Of rank 0's whole steps (or of the first rank that is there). job_sign(): a bit, of words that only one program writes; 0: none. */
+/* Guesses what trains in the job from the collectives of its first rank and from `signs`: sets `recognised` and `evidence`.
+ * job_sign(): the bit of a name that only one program writes into its traces; 0: not such a name. */
 void job_recognise(struct job *job);
 unsigned job_sign(const char *name);
 
-/* Of a snapshot of PyTorch's memory (snapshot.c): adds each GPU that acted, as ranks from first_rank on. *changes: how many changes of
- * memory that were. STATUS_INPUT: not such a snapshot, or no change has a time and known bytes; STATUS_RUN: no memory. */
+/* Reads a snapshot of PyTorch's memory (snapshot.c) and adds each GPU with changes of memory as a rank, from first_rank on. *changes: how
+ * many changes it has. STATUS_INPUT: not such a snapshot, or no change has a time and known bytes; STATUS_RUN: no memory. */
 int snapshot_to_job(struct job *job, const char *path, int first_rank, uint64_t *changes, struct error *err);
 
 /* STATUS_USAGE: path cannot be opened; STATUS_RUN: cannot be written, no memory; STATUS_INPUT: nothing was observed. */

@@ -1,5 +1,5 @@
-/* Reads a Python pickle of plain data (protocols 2 to 5) into values, without running anything: what asks for a class, a function or an
- * object outside the file is refused.
+/* Reads a Python pickle of plain data (protocols 2 to 5) into values, without running anything. A pickle that asks for a class, a function
+ * or an object outside the file is refused.
  *
  * Values borrow the file's bytes and live until pickle_release(). A value may be a member of several others, as in Python, and even of
  * itself. So visit only members that you know, and count the visits: the paths can be too many. Memory: the file, and at most about 100
@@ -26,7 +26,7 @@ struct pickle_value {
     union {
         int64_t integer;
         struct foreign_text text;
-        struct bytes members; /* numbers of values, uint32_t */
+        struct bytes members; /* indices in pickle.values, uint32_t each */
     };
 };
 
@@ -34,7 +34,7 @@ struct pickle {
     struct pickle_value *values;
     int count, room;
     const struct pickle_value *root;
-    char *text; /* of the file */
+    char *text; /* the file's bytes */
     size_t bytes;
 };
 
@@ -42,7 +42,7 @@ struct pickle {
 int pickle_read(struct pickle *out, const char *path, struct error *err);
 void pickle_release(struct pickle *pickle);
 
-/* Members of a list or of a dict; 0 of anything else, or of NULL. */
+/* Number of members of a list or dict (keys and values each count); 0 for any other value, or NULL. */
 size_t pickle_count(const struct pickle_value *value);
 const struct pickle_value *pickle_member(const struct pickle *pickle, const struct pickle_value *value, size_t i);
 /* The value of a key that is a text, the last of equal ones; NULL: no dict (or NULL), or no such key. */

@@ -1,6 +1,6 @@
 /* Records of a job in the order of time. Callers push what ranks did, in any order. records_release() gives the records up to a time,
- * and adds three things: an OPERATION record before an operation's first use, the TRAFFIC of each step before its end, and in each
- * collective the time that a rank waited for the last one. An operation that ends after its step counts in no TRAFFIC.
+ * and adds three things: an OPERATION record before an operation's first use, the TRAFFIC of each step before its end, and for each
+ * collective the time that a rank waited for the last rank. An operation that ends after its step counts in no TRAFFIC.
  *
  *     struct records records = {.job = job};
  *     records_begin(&records, recorded, time_ns);
@@ -8,30 +8,31 @@
  *     records_release(&records, until_ns, most_bytes);    then use records.out and set records.out.count = 0
  *     records_free(&records);
  *
- * Without memory job->failed is set. */
+ * A call that gets no memory sets job->failed. */
 #pragma once
 
 #include "engine/base/tier.h"
 #include "engine/import/job.h"
 #include "engine/trace/record.h"
 
-/* Every rank numbers its collectives; those of equal number, kind and payload are the same one. */
+/* One collective of all ranks. Every rank numbers its collectives; equal number, kind and payload mean the same collective. last_ns: when
+ * the last rank issued it. */
 enum { MEETINGS_KEPT = 4096 };
 struct meeting { uint64_t number, bytes, last_ns; enum op_kind kind; };
 
-/* What waits for its time. */
+/* A record that waits in the queue until its time is released. */
 struct moment {
-    uint64_t number, meeting; /* in the order of arrival; of a collective in which all ranks take part: its number, else 0 */
-    int place;                /* among those of one instant */
+    uint64_t number, meeting; /* number: order of arrival. meeting: number of a collective of all ranks; 0: any other record */
+    int place;                /* its place among records of equal time */
     struct trace_record record;
 };
 
 struct records {
     struct job *job;   /* its operations, units and ranks; borrowed */
     struct bytes out;  /* records that were given, encoded */
-    uint64_t given_ns; /* time of the newest of them */
+    uint64_t given_ns; /* time of the newest record that was given */
     bool far;          /* ranks are on several hosts */
-    int64_t origin_ns; /* of a job: its time 1 */
+    int64_t origin_ns; /* the job's time that becomes time 1 of the trace */
     struct moment *queue;
     int queued, room, ops_told;
     uint64_t arrived;
@@ -42,7 +43,7 @@ struct records {
         uint64_t peak_bytes[TRACE_UNATTRIBUTED + 1];
         struct trace_of_memory memory; /* the newest */
     } *ranks;
-    struct { uint32_t step, count; double sum; } loss; /* of the newest step: the mean of those that ranks have told */
+    struct { uint32_t step, count; double sum; } loss; /* losses that ranks have reported for the newest step; their mean is recorded */
 };
 
 #define RECORD(ID, name, ...)                                                                                          \
@@ -51,10 +52,11 @@ struct records {
         .kind = TRACE_##ID, .rank = TRACE_RANK_ALL, .name = { __VA_ARGS__ }                                            \
     }
 
-/* Gives the header, and that the job runs; no record may be released before. recorded: ranks of which something is known. */
+/* Gives the header and the state RUNNING. Call it before records_release(). recorded: number of ranks that were recorded. */
 void records_begin(struct records *records, uint64_t recorded, uint64_t time_ns);
 
-/* NULL: no memory. Valid until the next call. What comes too late for its time gets that of the newest record. */
+/* Queues a record. A record that comes too late gets the time of the newest one that was given. The result is valid until the next
+ * call; NULL: no memory. */
 struct moment *records_push(struct records *records, int rank, uint64_t time_ns, struct trace_record record);
 
 struct records_op { uint32_t step, op; uint64_t issued_ns, started_ns, ended_ns, peers_ns, meeting; };
@@ -62,7 +64,7 @@ void records_push_op(struct records *records, int rank, const struct records_op 
 void records_push_step_end(struct records *records, int rank, uint32_t step, uint64_t begun_ns, uint64_t ended_ns,
                            uint32_t micro_steps, float loss);
 
-/* Past the queue: a record of all ranks, at the time of the newest. */
+/* Gives a record of all ranks at once, without the queue, with the time of the newest one that was given. */
 void records_tell(struct records *records, struct trace_record record);
 
 void records_release(struct records *records, uint64_t until_ns, size_t most_bytes);

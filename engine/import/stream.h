@@ -1,24 +1,26 @@
 /* A source of records that reads the JSON lines a running job writes (docs/STREAM.md; tools/zerolab_torch.py), from files that may still
- * grow, or from a Unix socket to which the job connects. Lines of all ranks are merged by time: a record comes HOLD_NS after its
- * time, or when no line has come for that long. The reader never blocks the job and sends it nothing. */
+ * grow, or from a Unix socket to which the job connects. Records of all ranks are merged by time: a record comes once every rank has
+ * written a line at least 0.25 s later. While following, a rank without a line for 2 s is not waited for. The reader never blocks the
+ * job and sends it nothing. */
 #pragma once
 
 #include "engine/import/job.h"
 #include "engine/trace/source.h"
 
 struct stream_found {
-    uint64_t lines, wrong, lost; /* read; that could not be understood; that the job says it dropped */
-    char first_wrong[160];       /* why the first of them could not: file and line; "": all could */
+    uint64_t lines, wrong, lost; /* lines read; lines that could not be understood; lines that the job says it dropped */
+    char first_wrong[160];       /* the first line that could not be understood: file, line and why; "": none */
     char recognised[40];
     uint32_t ranks, world;
 };
 
-/* Whether it is a file that begins as such a stream does, with a header, or a folder with one. */
+/* Whether path is a file that begins with a stream's header, or a folder with such a file. */
 bool stream_is(const char *path);
 
-/* path: a file; a folder, of which every such file is a rank; or "unix:PATH", where this process listens. follow: further lines are waited for
- * (SOURCE_WAIT); else the end of the files is the end. STATUS_INPUT: no such file; STATUS_USAGE: no such socket can be made. */
+/* path: a file; a folder, each such file of which is a rank; or "unix:PATH", a socket on which this process listens. follow: the source
+ * waits for further lines (SOURCE_WAIT); else it ends at the end of the files. STATUS_INPUT: no such file; STATUS_USAGE: the socket
+ * cannot be made; STATUS_RUN: no memory or no timer. */
 int stream_open(struct source **out, const char *path, bool follow, struct error *err);
 
-/* Of a source that stream_open() made, as far as it was read. */
+/* What a source of stream_open() has found so far; zeros for any other source. */
 void stream_told(const struct source *source, struct stream_found *out);

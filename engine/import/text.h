@@ -18,7 +18,7 @@ static inline bool foreign_is(struct foreign_text text, const char *word)
 
 /* Writes a text as UTF-8 that ends with a NUL, cut at a whole character to fit `room` (at least 1); returns the bytes before
  * the NUL. U+FFFD replaces each control character and each byte that is not UTF-8. `escaped`: the text is the inside of a
- * JSON string, with a byte before and after it (the quotes). If an escape is wrong, or says NUL, all stay as
+ * JSON string, with a byte before and after it (the quotes). If one escape is wrong or stands for NUL, all escapes of the text stay as
  * they are. */
 size_t foreign_copy(struct foreign_text text, bool escaped, char *out, size_t room);
 

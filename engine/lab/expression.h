@@ -60,8 +60,8 @@ struct dimension expression_dimension(const struct expression *expression);
 struct lab_value expression_evaluate(const struct expression *expression, const struct lab_scene *scene);
 
 /* Expands "stage=2 ranks=8 model=gpt2-xl": short names become key paths ("zero_optimization.stage=2"); others stay.
- * Writes "key=value" texts, which `out` owns, and checks that they, after `sets` (NULL: none), make a valid configuration.
- * lab_config(): that configuration. */
+ * lab_settings() writes "key=value" texts, which `out` owns, and checks that `sets` (NULL: none) followed by these texts make a valid
+ * configuration. lab_config() returns that configuration in *config. */
 int lab_settings(struct text_list *out, const char *text, const struct text_list *sets, struct error *err);
 int lab_config(struct config *config, const char *text, const struct text_list *sets, struct error *err);
 

@@ -51,7 +51,7 @@ struct expression { int count, root; struct node nodes[]; };
 
 enum { NODES_MAX = 256 };
 
-/* The value of a metric; *step: of the training run, 0: the last whole one. */
+/* The value of a metric. step: number of a step of the run; 0: its last whole step. */
 struct lab_value measured_value(const struct node *node, const struct lab_scene *scene, int64_t step);
 struct lab_value planned_value(const struct node *node, const struct lab_scene *scene);
 

@@ -92,7 +92,7 @@ void lab_free(struct lab *lab);
  * memory. */
 char *prose_fill(const struct prose *prose, const struct lab_scene *scene);
 
-/* The result of a check. `why` it does not hold: "expected 2 MB, got 3 MB", or which value is not known yet. */
+/* The result of a check. why: the reason why it does not hold: "expected 2 MB, got 3 MB", or which value is not known yet. */
 struct lab_finding { bool known, holds; char said[240], why[160]; struct lab_where where; };
 struct lab_finding lab_check_hold(const struct lab_check *check, const struct lab_scene *scene);
 /* Whether the checked values are the same on every machine and with any number of threads. */

@@ -17,7 +17,7 @@
 
 /* ---- driver.c: settings to restore after the learner changed some. All keys work while a lab asks, so a learner
  * may have switched the stage or another setting; the lab's next step needs the run as the lab left it. The trace has
- * the changes: events give old and new value; those after a command later than the lab's are the learner's. ---- */
+ * an event with old and new value for each change. A change that follows a command later than the lab's is the learner's. ---- */
 
 enum { BASELINE_CHANGES_MAX = 8, BASELINE_VALUE_BYTES = 160, BASELINE_LINE_BYTES = 96 + BASELINE_VALUE_BYTES };
 
@@ -78,7 +78,7 @@ struct lab_play {
     bool right;
     bool revealed;               /* the answer was shown, not given */
     struct lab_where where;      /* place on the timeline of a check's or an answer's value */
-    bool asked_next, asked_reset;/* the same input once more does it */
+    bool asked_next, asked_reset;/* lab_play_next() or lab_play_reset_step() has warned; called again, it acts */
     struct lab_page page;
     int told_from;               /* the paragraph at which verdict and explanation begin */
     char notice[200];            /* reply to the last input; "": none */
@@ -106,5 +106,5 @@ void lab_play_spent(struct lab_play *play, double seconds);
 
 const struct lab_step *lab_play_step(const struct lab_play *play); /* the learner's */
 bool lab_play_holds(const struct lab_play *play);        /* a prediction is awaited: until then nothing is shown */
-bool lab_play_was_answered(const struct lab_play *play); /* it was answered before: `n` goes on with that answer */
+bool lab_play_was_answered(const struct lab_play *play); /* the step was answered before: `n` goes on with that answer */
 struct lab_scene lab_play_scene(const struct lab_play *play, const struct run_model *model, const struct history *history);

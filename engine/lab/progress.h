@@ -5,7 +5,7 @@
 
 enum lab_mark { LAB_OPEN, LAB_RIGHT, LAB_WRONG, LAB_SKIPPED, LAB_MARKS };
 
-/* believed: what the first answer was taken for, if it was wrong: the reply of its wrong: line, or the choice; "": it was right. */
+/* believed: the mistake behind a wrong first answer: the reply of its wrong: line, or the text of the choice; "": it was right. */
 struct lab_step_progress {
     enum lab_mark mark;
     int attempts, hints;
@@ -20,7 +20,7 @@ struct lab_progress {
 };
 
 enum lab_input_kind {
-    LAB_INPUT_ANSWERED, /* `right`, `said`: the answer, and `believed`: what a wrong one was taken for */
+    LAB_INPUT_ANSWERED, /* `right`; `said`: the answer; `believed`: the mistake behind a wrong answer */
     LAB_INPUT_READ,     /* a step that asks nothing */
     LAB_INPUT_HINT,
     LAB_INPUT_NEXT, /* from a step that is still open: it is skipped */
@@ -68,6 +68,6 @@ int lab_save(const struct lab_progress *progress, const struct lab *lab, struct 
 bool lab_nobody_played(void);
 int lab_refuse_tour(struct error *err); /* permanently */
 
-/* Deletes saved progress; none is no error. All: of every lab that was ever played, the learner's own too. */
+/* Deletes a lab's saved progress; if there is none, that is no error. lab_forget_all(): that of every lab, the learner's own too. */
 int lab_forget(const char *name, struct error *err);
 int lab_forget_all(struct error *err);

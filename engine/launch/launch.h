@@ -27,10 +27,10 @@ int launch_program(char program[LAUNCH_PROGRAM_ROOM], struct error *err);
 /* Sets the environment of the engine's processes; called before exec. folder: where a launcher puts its own files. */
 void launch_environment(const struct launcher *launcher, const struct config *config, const char *folder);
 
-/* spec: the order in dir, with its configuration. */
+/* Starts the engine. spec: the order that is in dir; config: its configuration. */
 int engine_start(struct engine **out, const struct rundir *dir, const struct run_spec *spec, const struct config *config, struct capture_log *log, struct error *err);
 
-/* The same for another verb and operand than the launcher's own: of `spec` only hosts and agent are read. */
+/* Like engine_start(), with another verb and operand than the launcher's own. It reads only hosts and agent of `spec`. */
 struct launch_order {
     const struct launcher *launcher;
     const char *verb, *operand;
@@ -59,7 +59,7 @@ void engine_kill(struct engine *engine);
  * status of failure_explain(), with its line in err. *printed: what they printed (capture_finish()); NULL: not wanted. */
 int engine_end(struct engine *engine, int grace_ms, char **printed, struct error *err);
 
-/* From what a dead engine left behind (its wait status and all that it printed) to one clear line. */
+/* Makes one clear line of what a dead engine left behind: its wait status and all that it printed. */
 
 /* launcher: the process that was started, "mpirun" or "the engine"; NULL: processes were ended by force, and the wait status
  * says nothing. Sets err and returns its status; STATUS_OK and an untouched err when nothing indicates a failure. */

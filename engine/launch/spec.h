@@ -31,7 +31,7 @@ struct run_spec {
         struct text_list lines; /* commands received but not applied yet */
         bool paused;
         const char *key, *from; /* the key that was changed, and its old value; NULL: none */
-        const char *wanted, *failure; /* of a way back: the "KEY=VALUE" that failed, and why; NULL: no way back */
+        const char *wanted, *failure; /* after a failed relaunch: the "KEY=VALUE" that failed, and why; NULL: none has failed */
         uint64_t since_ns;   /* when the command was applied */
     } part;
     void *storage;           /* owns the texts that spec_read() read; spec_release() */
@@ -41,7 +41,7 @@ struct run_spec {
 #define SPEC_BACK_FILE "back.json"
 
 int spec_write(const struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);
-/* The same as text, which the caller frees; NULL: no memory. spec_parse(): STATUS_RUN if the text is none. */
+/* spec_text(): the spec as text, which the caller frees; NULL: no memory. spec_parse(): STATUS_RUN if the text is no spec. */
 char *spec_text(const struct run_spec *spec);
 int spec_parse(struct run_spec *spec, const char *text, struct error *err);
 int spec_read(struct run_spec *spec, const struct rundir *dir, const char *file, struct error *err);

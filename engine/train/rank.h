@@ -18,8 +18,8 @@ struct checkpoint;
 struct gpu_rank;
 struct saver;
 /* csv_monitor.c: the files of DeepSpeed's csv_monitor, which rank 0 writes: output_path/job_name/Train_Samples_lr.csv and the like, a line
- * "samples,value" after each step. Names, heads and line ends are those of deepspeed/monitor/csv_monitor.py (0.19); a file that is
- * there is continued, with another head. docs/LOGS.md says what differs. */
+ * "samples,value" after each step. Names, heads and line ends are those of deepspeed/monitor/csv_monitor.py (0.19). Lines are appended to
+ * a file that exists; a run that begins also writes a head there. docs/LOGS.md says what differs. */
 enum { CSV_MONITOR_FILES = 3 };
 
 struct csv_monitor { FILE *file[CSV_MONITOR_FILES]; }; /* all NULL: it is off */
@@ -116,8 +116,9 @@ void rank_close_trace(struct rank *rank, enum outcome outcome, const char *error
 /* Collective. Rank 0 records the shortage, and the director enters RUN_OUT_OF_MEMORY. */
 int rank_short_of_memory(struct rank *rank, const struct zero_shortage *shortage, struct error *err);
 
-/* ---- shared.c: what ranks on several hosts must have in common. All are collective, give every rank the same result, name a host
- * that differs, and do nothing where the ranks are of one machine. ---- */
+/* ---- shared.c: what ranks on several hosts must have in common. All are collective, give every rank the same result, and name a host
+ * that differs. If all ranks are on one machine, only shared_check_room() checks anything, and only for ranks on GPUs or of another
+ * launcher. ---- */
 
 /* STATUS_USAGE: a host does not see files that rank 0 writes in checkpoint folder `dir` (or where it would be made), so the
  * shards of that host would be lost. */
@@ -126,16 +127,16 @@ int shared_check_folder(struct rank *rank, const char *dir, struct error *err);
 /* STATUS_INPUT: a host's text, or checkpoint to begin from, is not rank 0's. Called when all ranks have opened them. */
 int shared_check_input(struct rank *rank, struct error *err);
 
-/* STATUS_USAGE: the ranks of a host do not fit into its memory. */
+/* STATUS_USAGE: the ranks of a host do not fit into its memory or its GPUs (capacity_check()). */
 int shared_check_room(struct rank *rank, struct error *err);
 
 /* ---- csv_monitor.c ---- */
 
-/* Makes the folders and opens the files. begins: the run does, so that the files get heads. STATUS_USAGE: they cannot be
- * written; nothing is open then. */
+/* Makes the folders and opens the files. begins: the run begins here, so the files get heads. STATUS_USAGE: a file cannot be
+ * written; then none is open. */
 int csv_monitor_open(struct csv_monitor *monitor, const struct config *config, bool begins, struct error *err);
 
-/* Writes the loss of a step and, as DeepSpeed does, learning rate and loss scale of the step after it. updates: made until now.
+/* Writes the loss of a step and, as DeepSpeed does, learning rate and loss scale of the step after it. updates: number made until now.
  * STATUS_RUN: a write failed; then the monitor is off. */
 int csv_monitor_step(struct csv_monitor *monitor, const struct config *config, const struct zero_result *result, int64_t updates, struct error *err);
 void csv_monitor_close(struct csv_monitor *monitor);

@@ -10,7 +10,7 @@
 #include "engine/base/text_list.h"
 #include "engine/launch/rundir.h"
 
-enum { SAVE_CLAIMS_MOST = 16 }; /* beyond that the oldest are dropped: the run keeps out of them, too */
+enum { SAVE_CLAIMS_MOST = 16 }; /* a further claim drops the oldest one, into whose folder the run may then not save again */
 
 void save_claims_add(struct text_list *claims, const char *folder); /* a copy: `claims` owns its texts */
 bool save_claims_has(const struct text_list *claims, const char *folder);

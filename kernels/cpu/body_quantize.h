@@ -3,13 +3,13 @@
  * magnitude a; there +a itself saturates, with an error of a whole scale.)
  *
  * A scale keeps 14 significant bits. Then integer x scale is exact in fp32, and so is the error x - integer x scale: every instruction
- * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. Nor has a 16-bit
- * element an error above scale / 2: twice the element, and the middle of two integers (an odd number below 2^8) x scale (14 bits), are
- * equal or differ by 2^-22 of them, further than the rounding of x / scale (2^-23) can move it. */
+ * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. The error of a 16-bit
+ * element is never above scale / 2. Twice the element is compared with an odd number below 2^8 (twice the middle of two integers) x scale
+ * (14 bits). The two are equal, or differ by 2^-22 of their size; the rounding of x / scale moves it by 2^-23 at most. */
 
 enum { QUANT_STEP = 2 * VEC_LANES };
 
-/* Of a block: the largest |error|, and the sums of error^2 and x^2 in units of scale^2, which neither overflow nor vanish. */
+/* Figures of a block: the largest |error|, and the sums of error^2 and x^2 in units of scale^2, so that none overflows or vanishes. */
 struct quantized { vec largest, errors, squares; };
 
 INLINE float quantize_scale(float highest, int bits)
@@ -60,7 +60,7 @@ INLINE float quantize_peak(enum dtype dtype, const void *x, int64_t n)
     return peak[0];
 }
 
-/* What to find out of a block: the sums; the largest error too; or that, with errors above scale / 2 corrected. */
+/* What to measure in a block. SUMS: the sums. LARGEST: the largest error, too. EXACT: both, and errors above scale / 2 are corrected. */
 enum care { CARE_SUMS, CARE_LARGEST, CARE_EXACT };
 
 /* The integers of sixteen elements, as floats. The rounding of x / scale may put some beyond scale / 2. */
@@ -113,8 +113,8 @@ INLINE float quantize_inverse(float scale)
     return scale > 0 ? 1 / scale : 0;
 }
 
-/* Quantizes a block in `some`, where elements that are not finite become 0, and where elements are multiplied by 2^64 if the scale's
- * inverse would overflow. *unit takes this factor back. Corrects errors above scale / 2. */
+/* Quantizes a block by way of a copy in `some`. In the copy, elements that are not finite become 0, and elements are multiplied by 2^64
+ * if the scale's inverse would overflow; *unit is the inverse of this factor. Corrects errors above scale / 2. */
 static __attribute__((noinline)) struct quantized quantize_with_care(int bits, enum dtype dtype, const void *x,
                                                                      int64_t n, float *some, float *scale, float *unit,
                                                                      uint8_t *integers, int64_t *not_finite)
@@ -138,7 +138,7 @@ INLINE float quantize_block_scale(int bits, enum dtype dtype, const void *x, int
 }
 
 /* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns their *unit.
- * Of 16-bit elements the error matters only where it may be the largest of all blocks. */
+ * For 16-bit elements the largest error is measured only where it may exceed that of all earlier blocks. */
 INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
                             float inverse, float *some, float *scale_to, uint8_t *integers, struct quantize_error *error)
 {
@@ -161,7 +161,7 @@ INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n
     return unit;
 }
 
-/* By how much vec_load_bytes() and vec_load_nibbles() scale integers, inverted. */
+/* The inverse of the factor by which vec_load_bytes() and vec_load_nibbles() scale integers. */
 INLINE float quantized_unit(int bits)
 {
     return bits == 8 ? 0x1p-24f : 0x1p-28f;
@@ -248,7 +248,7 @@ INLINE void dequantize_pair(int bits, const uint8_t *at_block, int64_t i, int64_
     sum[1] = vec_fma(q[1], factor, sum[1]);
 }
 
-/* Elements [i, i + 64) of a block, to y. Without care they are whole and finite, and nothing is added to. */
+/* Writes elements [i, i + 64) of a block to y. care false: all 64 exist, all scales are usual, and nothing is added to y's old values. */
 INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtype to, int64_t block, int64_t i, int64_t n,
                             bool care, const float *factors, float after)
 {
@@ -277,14 +277,14 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     }
 }
 
-/* 0, or from 2^-90 to 2^100: such a scale takes other factors without a change of a bit, and sums are finite. */
+/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with the other factors is exact, and sums are finite. */
 INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
 {
     enum { LOWEST = (127 - 90) << 23, HIGHEST = (127 + 100) << 23 };
     return (bits_of_scale == 0) | (bits_of_scale - LOWEST <= HIGHEST - LOWEST);
 }
 
-/* A factor that is a power of two, as a mean's often is, is multiplied into scales in place of sums. So are units of integers. */
+/* The part of `factor` that is multiplied into scales in place of sums: all of it if it is a power of two, as a mean's often is; else 1. */
 INLINE float dequantize_factor_before(float factor)
 {
     uint32_t as_bits;

@@ -54,7 +54,7 @@ INLINE void store(enum dtype dtype, void *y, int64_t i, vec a, int64_t n)
     else vec_store_part((float *)y + i, a, n);
 }
 
-/* Of elements [i, i + 32) of x, cut at n, the even and the odd ones. */
+/* Loads elements [i, i + 32) of x, cut at n elements: pair[0] gets the even ones, pair[1] the odd ones. */
 INLINE void load_pair(enum dtype dtype, const void *x, int64_t i, int64_t n, vec pair[2])
 {
 #ifdef VECTOR_AVX2
@@ -68,7 +68,7 @@ INLINE void load_pair(enum dtype dtype, const void *x, int64_t i, int64_t n, vec
     vec_split(pair);
 }
 
-/* Stores 32 elements, even and odd, none of which is NaN. */
+/* Stores 32 elements, none of which is NaN: pair[0] has the even ones, pair[1] the odd ones. */
 INLINE void store_pair(enum dtype dtype, void *y, int64_t i, vec pair[2])
 {
 #ifdef VECTOR_AVX2

@@ -225,7 +225,7 @@ INLINE void vec_load_bf16_pair(const uint16_t *x, vec pair[2])
     pair[1] = (vec){_mm256_castsi256_ps(_mm256_and_si256(low, top)), _mm256_castsi256_ps(_mm256_and_si256(high, top))};
 }
 
-/* Of numbers, even and odd. */
+/* Stores 32 elements, none of which is NaN: pair[0] has the even ones, pair[1] the odd ones. */
 INLINE void vec_store_bf16_pair(uint16_t *y, const vec pair[2])
 {
     const __m256i low = _mm256_srli_epi32(narrow(pair[0].low), 16), high = _mm256_srli_epi32(narrow(pair[0].high), 16);
@@ -233,7 +233,7 @@ INLINE void vec_store_bf16_pair(uint16_t *y, const vec pair[2])
     _mm256_storeu_si256((__m256i *)y + 1, _mm256_blend_epi16(high, narrow(pair[1].high), 0xaa));
 }
 
-/* Of 32-bit lanes: the top bits, and the `bits` below them, as signed numbers. */
+/* top_of(): the top `bits` bits of each 32-bit lane, as a signed number. next_of(): the bits below them, likewise. */
 INLINE vec top_of(__m256i low, __m256i high, int bits)
 {
     const __m256i top = _mm256_set1_epi32((int)(~0u << (32 - bits)));
@@ -269,7 +269,7 @@ INLINE void vec_load_nibbles(const void *x, vec pair[2])
     pair[1] = next_of(low, high, 4);
 }
 
-/* As 16-bit integers: lanes 0-3, 8-11, 4-7, 12-15. */
+/* Converts to 16-bit integers, in the order of lanes 0-3, 8-11, 4-7, 12-15. */
 INLINE __m256i words_of(vec a)
 {
     return _mm256_packs_epi32(_mm256_cvtps_epi32(a.low), _mm256_cvtps_epi32(a.high));

@@ -70,7 +70,7 @@ static inline void vec_store_f16_part(uint16_t *y, vec a, int64_t n)
     _mm256_mask_storeu_epi16(y, lane_mask(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 
-/* pair[0] gets these of the 32 elements, pair[1] those that stand `next` further on. */
+/* Of the 32 elements of a pair, pair[0] gets those with the indices `these`, pair[1] those with the indices these + next. */
 INLINE void pick(vec pair[2], __m512i these, int next)
 {
     const vec first = _mm512_permutex2var_ps(pair[0], these, pair[1]);

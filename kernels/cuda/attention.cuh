@@ -52,7 +52,7 @@ void attention_plain_forward(struct kernels *kernels, enum dtype dtype, void *ou
 void attention_plain_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const float *lse,
                               const float *delta, const void *qkv, const struct attention_shape *shape);
 
-/* attention_forward.cu, attention_backward.cu: tensor cores by warps; delta [B, NH, T] is made already */
+/* attention_forward.cu, attention_backward.cu: tensor cores by warps; the caller has computed delta [B, NH, T] */
 void attention_tiled_forward(struct kernels *kernels, enum dtype dtype, void *out, float *lse, const void *qkv,
                              const struct attention_shape *shape);
 void attention_tiled_backward(struct kernels *kernels, enum dtype dtype, void *dqkv, const void *dout, const float *lse,
@@ -81,15 +81,15 @@ template <int D_, int ROWS_> struct padded_tile {
     }
 };
 
-/* A walk over rows of memory (T of them, of `size` columns, `row` elements from one to the next), a tile at a time from row `first`
- * on. A thread has a column of chunks of 16 bytes, some rows apart: of a whole number of eights, so that all lie at the same place
- * of theirs. */
+/* Copies T rows of global memory into tiles of shared memory, one tile at a time, from row `first` on. Rows have `size` columns and
+ * begin `row` elements apart. A thread copies a column of 16-byte chunks, ROWS_AT_ONCE rows apart. That is a multiple of eight, so each
+ * of its chunks has the same place within its group of eight rows (swizzle.h). */
 template <class Tile, int THREADS, class E> struct tile_walk {
     enum { CHUNKS = Tile::D / 8, ROWS_AT_ONCE = THREADS / CHUNKS };
     static_assert(ROWS_AT_ONCE % 8 == 0, "rows of a thread");
     const E *at; /* the thread's first chunk */
     int64_t row;
-    int left, place; /* rows from there to the end; where the chunk goes in a tile */
+    int left, place; /* rows from the first chunk to row T; offset of the chunk in a tile, in elements */
 
     __device__ __forceinline__ tile_walk(const E *from, int64_t row_, int first, int T, int size) : row(row_)
     {
@@ -99,7 +99,7 @@ template <class Tile, int THREADS, class E> struct tile_walk {
         place = Tile::at(r, c);
     }
 
-    /* Begins to copy: zeros beyond all rows and columns. */
+    /* Begins to copy a tile. Elements beyond the rows and columns become zeros. */
     __device__ __forceinline__ void begin(E *tile) const
     {
 #pragma unroll
@@ -121,8 +121,8 @@ __device__ __forceinline__ void tile_begin(E *tile, const E *from, int64_t row, 
     tile_walk<Tile, THREADS, E>(from, row, first, T, size).begin(tile);
 }
 
-/* Each warp holds STRIPS strips of 16 rows; what it reads of a tile serves all of them.
- * c [16, COLUMNS] += a [16, D] (of which the warp holds the fragments) times the transpose of tile rows 0 .. COLUMNS - 1. */
+/* c [16, COLUMNS] += a [16, D] times the transpose of tile rows 0 .. COLUMNS - 1, for each strip. A warp holds a and c of STRIPS strips
+ * of 16 rows as fragments; a fragment that it reads from the tile serves all strips. */
 template <class E, int D, int COLUMNS, int STRIPS>
 __device__ __forceinline__ void multiply_rows(fragment_c (&c)[STRIPS][COLUMNS / 8],
                                               const fragment_a (&a)[STRIPS][D / 16], const E *tile)
@@ -141,7 +141,7 @@ __device__ __forceinline__ void multiply_rows(fragment_c (&c)[STRIPS][COLUMNS / 
         }
 }
 
-/* c [16, D] += p [16, DEPTH], as it came out of a product, times tile rows 0 .. DEPTH - 1. */
+/* c [16, D] += p [16, DEPTH] times tile rows 0 .. DEPTH - 1, for each strip. p is the result of a product. */
 template <class E, int D, int DEPTH, int STRIPS>
 __device__ __forceinline__ void multiply_columns(fragment_c (&c)[STRIPS][D / 8],
                                                  const fragment_c (&p)[STRIPS][DEPTH / 8], const E *tile)
@@ -164,8 +164,8 @@ __device__ __forceinline__ void multiply_columns(fragment_c (&c)[STRIPS][D / 8],
     }
 }
 
-/* Rows of 16 that a warp holds go out as rows of memory, by way of rows own .. own + 15 of a tile of shared memory that are the
- * warp's alone, so that accesses have 16 bytes. */
+/* Stores the 16 rows that a warp holds as fragments to global memory, rows g times `low`, rows g + 8 times `high` (mma.cuh). They go
+ * through rows own .. own + 15 of a tile in shared memory, which only this warp uses, so that stores have 16 bytes. */
 template <class Tile, class E>
 __device__ __forceinline__ void rows_out(E *to, int64_t row, int first, int T, int size, E *tile, int own,
                                          const fragment_c (&c)[Tile::D / 8], float low, float high)

@@ -1,6 +1,5 @@
-/* What attention does with scores between two products: a strip of 16 rows of them, as a warp holds it (fragments of mma.cuh, which
- * a warpgroup's warps hold, too). With g = lane / 4 and t = lane % 4, a lane has columns 2t and 2t + 1 of each eight, of rows g and
- * g + 8. */
+/* Attention's work on scores between its two products. A warp, also one of a warpgroup, holds a strip of 16 rows of scores as fragments
+ * of mma.cuh: with g = lane / 4 and t = lane % 4, a lane has columns 2t and 2t + 1 of each eight columns, of rows g and g + 8. */
 #pragma once
 
 #include "kernels/cuda/mma.cuh"
@@ -11,7 +10,7 @@ struct softmax_rows {
     float top[2], sum[2]; /* of rows g and g + 8 */
 };
 
-/* Scores beyond the diagonal become -inf. What lies beyond the sequence is beyond the diagonal of each query in it. */
+/* Scores beyond the diagonal become -inf. Keys beyond the sequence are beyond the diagonal of each of its queries, too. */
 template <int N> __device__ __forceinline__ void mask(fragment_c (&s)[N], int query, int key)
 {
     const int beyond = query - key - 2 * ((int)threadIdx.x % 4); /* one register; all else of the comparison is constant */
@@ -22,7 +21,7 @@ template <int N> __device__ __forceinline__ void mask(fragment_c (&s)[N], int qu
             if (n * 8 + i % 2 - i / 2 * 8 > beyond) s[n].r[i] = -INFINITY;
 }
 
-/* Scores become probabilities relative to the running maximum; shrink: by how much what was summed before counts less. */
+/* Scores become probabilities relative to the running maximum. shrink: factors for what was summed with the maximum before. */
 template <int N>
 __device__ __forceinline__ void softmax(fragment_c (&s)[N], softmax_rows &rows, float (&shrink)[2], float scale_log2)
 {
@@ -83,7 +82,7 @@ __device__ __forceinline__ float probability(float score, float scale, float lse
     return exp2_fast(fmaf(score, scale, -lse));
 }
 
-/* Of N queries one after the other, in shared memory. */
+/* lse and delta of N consecutive queries, in shared memory. */
 template <int N> struct query_rows {
     float lse[N], delta[N];
 };

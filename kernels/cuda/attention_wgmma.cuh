@@ -5,7 +5,7 @@
 #include "kernels/cuda/attention_rows.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
-enum { GROUP_ROWS = 64 }; /* of a warpgroup's products */
+enum { GROUP_ROWS = 64 }; /* rows of a warpgroup's product */
 
 template <int D_, int ROWS_> struct swizzled_tile {
     enum { D = D_, ROWS = ROWS_, ELEMS = ROWS * D };
@@ -15,7 +15,7 @@ template <int D_, int ROWS_> struct swizzled_tile {
     }
 };
 
-/* The thread's warp within its warpgroup has 16 of the 64 rows; these are its own of a tile's rows from `row` on. */
+/* Loads the fragments of 64 rows of a tile, from `row` on. Each of the warpgroup's four warps gets 16 of them. */
 template <class Tile, class E>
 __device__ __forceinline__ void group_fragments(fragment_a (&a)[Tile::D / 16], const E *tile, int row)
 {
@@ -42,7 +42,7 @@ __device__ __forceinline__ void group_rows(fragment_c (&c)[Tile::ROWS / 8], cons
         group_multiply<E, false>(c, a[k / 16], descriptor_at(b, along_rows_bytes(Tile::ROWS, 0, k)), k > 0);
 }
 
-/* The same of rows row .. row + 63 of a tile `own`, from where they lie. */
+/* The same, where a is rows row .. row + 63 of a tile `own` in shared memory. */
 template <class Own, class Tile, class E>
 __device__ __forceinline__ void group_rows(fragment_c (&c)[Tile::ROWS / 8], const E *own, int row, const E *tile)
 {
@@ -65,7 +65,8 @@ __device__ __forceinline__ void group_columns(fragment_c (&c)[Tile::D / 8], cons
         group_multiply<E, true>(c, p[k / 16], descriptor_at(b, down_rows_bytes(k)), 1);
 }
 
-/* All copies that the block began have arrived, and products see them; and all are done with what was there before. */
+/* Waits until all copies that the block's threads began have arrived and are visible to products, and all threads are here: none uses
+ * the older tiles any more. */
 __device__ __forceinline__ void tiles_arrived()
 {
     copies_wait<0>();

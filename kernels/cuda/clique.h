@@ -32,7 +32,7 @@ bool clique_build_text(char *text, size_t room);
 /* The version of the installed library; an error if there is none, or if it is too old. */
 int clique_library_text(char *text, size_t room, struct error *err);
 
-/* By which the ranks of a clique find each other: bytes without pointers, to be sent to other processes. */
+/* The id by which the ranks of a clique find each other: bytes without pointers, which can be sent to other processes. */
 struct clique_id { char bytes[128]; };
 int clique_make_id(struct clique_id *id, struct error *err);
 int clique_open(struct clique **out, int ranks, const struct clique_id *id, struct error *err);
@@ -47,7 +47,7 @@ int communicator_open(struct communicator **out, struct clique *clique, int rank
 void communicator_close(struct communicator *communicator);
 /* Enqueues a list of transfers of memory on the stream's device, and returns. After clique_break() the enqueued work is aborted. */
 int communicator_pass(struct communicator *communicator, const struct transfer *transfers, int count, struct error *err);
-/* Enqueues a wait of the stream for the streams of all ranks: an all-gather of one byte. For ranks whose events others cannot see. */
+/* Enqueues a barrier of the streams of all ranks: an all-gather of one byte. For ranks whose events other ranks cannot wait for. */
 int communicator_meet(struct communicator *communicator, struct error *err);
 
 #ifdef __cplusplus

@@ -17,8 +17,8 @@ struct cuda {
     struct kernels base;
     struct device_stream *stream;
     struct products *products;
-    void *partials; /* of the GPU, PARTIALS_BYTES: sums of parts of an array, on their way to one sum */
-    double *sum;    /* the one sum, on its way to the host */
+    void *partials; /* GPU memory, PARTIALS_BYTES: sums of parts of an array, from which one sum is made */
+    double *sum;    /* that sum, before it is copied to the host */
     bool by_groups; /* attention by warpgroups: the GPU has them, and so has this build */
     bool splits_gelu;
     struct error gelu_refused; /* status 0: it was not */
@@ -47,8 +47,8 @@ void cuda_column_totals(struct kernels *kernels, const char *name, enum dtype dt
 void cuda_column_products(struct kernels *kernels, enum dtype dtype, void *y, bool accumulate, const void *by,
                           int64_t row, const void *x, int64_t N, int64_t C);
 
-/* rest.cu: products of the output layer for the columns past cuda_whole_columns(), which are 7 at most. Of other layers nothing is
- * past: the output layer has no bias and no residual, and what its input's gradient was does not matter. */
+/* rest.cu: products of the output layer for the columns past cuda_whole_columns(), at most 7. Other layers have no such columns. So
+ * these functions need no bias and no residual, and they overwrite the gradient of the input. */
 int64_t cuda_whole_columns(enum dtype dtype, int64_t columns, int64_t row);
 void cuda_rest_forward(struct kernels *kernels, enum dtype dtype, void *y, const void *x, const void *w, int64_t N,
                        int rest, int64_t in, int64_t row);

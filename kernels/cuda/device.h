@@ -16,7 +16,8 @@
  * Work on a stream runs in the order in which it was sent; only events order streams among each other. A call that
  * sends work returns before the work is done. A later call reports an error of the GPU and names the stream and the
  * work that was sent to it last. After such an error all calls on that device fail. All functions may be called from
- * any thread, one thread at a time for each stream. Errors are STATUS_RUN. */
+ * any thread, one thread at a time for each stream. Errors are STATUS_RUN; STATUS_USAGE if there is no such GPU, or no CUDA in the
+ * build. */
 #pragma once
 
 #include <stdbool.h>
@@ -102,7 +103,7 @@ struct device_range {
     struct device *device;
     unsigned char *base; /* device pointer: the host must not dereference it */
     uint64_t bytes;      /* rounded up to whole pages of granularity */
-    unsigned char *pages; /* the state of each */
+    unsigned char *pages; /* the state of each page */
     uint64_t committed_bytes;
     bool imported;       /* device_range_import() */
 };
@@ -111,20 +112,22 @@ void device_range_release(struct device_range *range); /* also returns committed
 /* Commits the bytes [first, end), multiples of the granularity: all of them or none. Pages that are already committed are skipped.
  * The bytes of new pages are undefined. STATUS_RUN also if the GPU has no memory left. */
 int device_range_commit(struct device_range *range, uint64_t first, uint64_t end, struct error *err);
-/* Returns memory in the pieces in which it was committed (range.cu): those that lie in [*first, *end), until `wanted` bytes are back.
- * Sets [*first, *end) to what went back, also after an error: from the first such piece to the last. No stream may still use it. */
+/* Returns memory in the pieces in which it was committed (range.cu): pieces that lie in [*first, *end), until `wanted` bytes are back.
+ * Then [*first, *end) extends from the first returned piece to the last, also after an error; it is empty if none was returned. No
+ * stream may still use the memory. */
 int device_range_return(struct device_range *range, uint64_t *first, uint64_t *end, uint64_t wanted, struct error *err);
 
 /* ---- memory of other processes -------------------------------------------------------------------------------------- */
 
 /* Memory that is committed from now on can be given to other processes. */
 void device_export(struct device *device);
-/* The bytes [first, end) that were committed together with the one at `at`; false: none. */
+/* The piece of the byte at `at`: the bytes [first, end) that were committed together with it; false: that byte is not committed. */
 bool device_range_piece(const struct device_range *range, uint64_t at, uint64_t *first, uint64_t *end);
 /* A file descriptor for the piece that begins at `first`, which the caller closes. */
 int device_range_export(const struct device_range *range, uint64_t first, int *fd, struct error *err);
-/* Maps a piece of another process's range, of the same size and at the same place, into a range of nothing else. Such memory counts
- * as committed by its own process only; it is freed when nobody has it mapped. fd stays the caller's. */
+/* Maps the piece [first, end) of another process's range at the same offsets of `range`, which must have the same size and contain only
+ * such pieces. The memory counts as committed only in the process that committed it. It is freed when no process maps it any more. The
+ * caller keeps fd. */
 int device_range_import(struct device_range *range, uint64_t first, uint64_t end, int fd, struct error *err);
 
 /* Pins host memory that the caller owns, so that copies from and to it run asynchronously and at full speed. */

@@ -63,14 +63,14 @@ template <class T> __device__ __forceinline__ float rounded(float x)
     return to_float(stored);
 }
 
-/* How many elements at a time make accesses of 16 bytes next to each other in a warp, where arrays of these types go side by
- * side. */
+/* Number of elements that a thread takes at a time from arrays of these types: 8, or 4 if one of the types has 4 bytes. So its widest
+ * access has 16 bytes, and the accesses of a warp are contiguous. */
 template <class... T> constexpr int width_of = ((sizeof(T) == 4) || ...) ? 4 : 8;
 
-/* What W elements are read and written by: 16 bytes at a time, or 8. */
+/* The type in which W elements are read and written: 16 bytes, or 8 if they have no more. */
 template <int W, class T> using pack_of = std::conditional_t<W * sizeof(T) >= 16, uint4, uint2>;
 
-/* W elements from x[i] on, W being 8 or 4 (x + i on a border of so many) or 1. */
+/* Reads W elements from x[i] on. W is 1, or 4 or 8; then x + i is aligned to W elements. */
 template <int W, class T> __device__ __forceinline__ void load(float (&values)[W], const T *x, int64_t i)
 {
     if constexpr (W == 1) {
@@ -105,7 +105,7 @@ template <int W, class T> __device__ __forceinline__ void store(T *y, int64_t i,
     }
 }
 
-/* Eight elements as they lie in memory, from a border of 16 bytes on, or zeros: what is to be on its way long before it is used. */
+/* Eight elements as stored, read from an address aligned to 16 bytes, or zeros. Used to start reading long before the values are used. */
 template <class T> struct eight {
     enum { PACKS = 8 * sizeof(T) / 16 };
     uint4 packs[PACKS];
@@ -125,7 +125,7 @@ template <class T> struct eight {
     }
 };
 
-/* Whether eights may be taken from all of these arrays (NULL: not used). */
+/* Whether all of these arrays are aligned to 16 bytes, so that elements can be read eight at a time. NULL counts as aligned. */
 template <class... P> bool aligned(const P *...arrays)
 {
     uintptr_t all = 0;

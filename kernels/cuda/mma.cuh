@@ -1,12 +1,12 @@
 /* The tensor cores, a warp at a time: C [16, 8] += A [16, 16] B [16, 8], with A and B in 16 bits and C in fp32; and how tiles come
- * from memory into shared memory and from there into fragments. Everything that is not plain C++ stands here, once in PTX and once
- * in terms of what each lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"), so that what is built on it also runs without a
- * GPU.
+ * from memory into shared memory and from there into fragments. Everything that is not plain C++ is in this file, in PTX. A second
+ * version, fake_mma.h in tests/support/fake_cuda, follows from what each lane holds (PTX ISA, "Matrix Fragments for mma.m16n8k16"). So
+ * code that is built on this file also runs without a GPU.
  *
- * With g = lane / 4 and t = lane % 4, a lane holds, two neighbours in a register:
+ * With g = lane / 4 and t = lane % 4, a lane holds these elements, two neighbours in a register:
  *     A: [g][2t], [g + 8][2t], [g][2t + 8], [g + 8][2t + 8]        C: [g][2t], [g][2t + 1], [g + 8][2t], [g + 8][2t + 1]
  *     B: [2t][g], [2t + 8][g]   (neighbours along k)
- * So two C fragments side by side, rounded, are an A fragment: what attention uses to multiply probabilities with values. */
+ * So two C fragments side by side, rounded, are an A fragment. Attention uses this to multiply probabilities with values. */
 #pragma once
 
 #include "kernels/cuda/element.cuh"
@@ -76,8 +76,8 @@ __device__ __forceinline__ uint32_t shared_address(const void *shared)
     return (uint32_t)__cvta_generic_to_shared(shared);
 }
 
-/* Four 8 x 8 matrices of 16-bit elements; lanes 8i .. 8i + 7 give the rows of matrix i, and each lane gets [g][2t], [g][2t + 1] of
- * every matrix, or with `transposed` [2t][g], [2t + 1][g]. */
+/* Loads four 8 x 8 matrices of 16-bit elements. Lanes 8i .. 8i + 7 pass the addresses of the rows of matrix i. Each lane gets
+ * [g][2t], [g][2t + 1] of every matrix, or if `transposed` [2t][g], [2t + 1][g]. */
 template <bool transposed> __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const void *row)
 {
     if (transposed)
@@ -92,8 +92,8 @@ template <bool transposed> __device__ __forceinline__ void load_matrices(uint32_
                      : "memory");
 }
 
-/* Begins to copy 16 bytes into shared memory, or zeros where `there` is false and `from` may be anywhere; they are there after
- * copies_wait() and a barrier. */
+/* Begins to copy 16 bytes into shared memory. there false: it writes zeros, and `from` may be any address. The bytes have arrived after
+ * copies_commit(), copies_wait() and a barrier. */
 __device__ __forceinline__ void copy_begin(void *shared, const void *from, bool there)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(from),
@@ -106,7 +106,7 @@ __device__ __forceinline__ void copies_commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until at most `groups` of the thread's committed groups are on their way. */
+/* Waits until at most `groups` of the thread's committed groups of copies have not arrived. */
 template <int groups> __device__ __forceinline__ void copies_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");

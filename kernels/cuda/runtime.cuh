@@ -30,14 +30,14 @@ struct device {
     pthread_mutex_t clock_lock;
     cudaStream_t clock_stream;
     struct clock_base base[2]; /* the older and the newer; see event.cu */
-    double clock_rate, clock_rate_error; /* the host's nanoseconds in one of the GPU's, and how far off that may be */
+    double clock_rate, clock_rate_error; /* host nanoseconds in a nanosecond of the GPU's clock, and the possible error of that */
 };
 
 struct device_stream {
     struct device *device;
     char name[32];
     cudaStream_t handle;
-    const char *last;     /* what was sent last */
+    const char *last;     /* name of the work that was sent last */
     struct error failure; /* the first; status 0: none */
 };
 
@@ -86,13 +86,13 @@ void launch(struct device_stream *stream, const char *name, void (*kernel)(P...)
     if (error != cudaSuccess) stream_failed(stream, name, error, &stream->failure);
 }
 
-/* Blocks of `each` that cover n. */
+/* Number of blocks of `each` elements that cover n elements. */
 static inline unsigned blocks_for(int64_t n, int64_t each)
 {
     return (unsigned)((n + each - 1) / each);
 }
 
-/* Shared memory of the size that the launch says, on a border that swizzled tiles need (swizzle.h). */
+/* Shared memory of the size that launch() was given, with the alignment that swizzled tiles need (swizzle.h). */
 #ifdef __CUDACC__
 extern __shared__ __align__(1024) uint4 launched_shared[];
 #else

@@ -1,7 +1,7 @@
 /* Power, clock and reasons for a lowered clock of a GPU, as the driver's library NVML says (libnvidia-ml.so.1, opened at run time).
  *
  *     sensors = sensors_open(device)          NULL: no such library, or it does not know this GPU
- *     reading = sensors_read(sensors)         of NULL nothing is known
+ *     reading = sensors_read(sensors)         NULL: every figure is unknown
  *     sensors_close(sensors)
  *
  * A call takes the driver up to some milliseconds, so read rarely. NVML averages the power of recent GPUs over a second. */

@@ -19,8 +19,8 @@ __device__ __forceinline__ float warp_highest(float x)
     return x;
 }
 
-/* Over a block of whole warps, one row of threads; every thread gets the result. `room` holds a T for each warp, and is free
- * to be used again after the next barrier. */
+/* The sum over a one-dimensional block of whole warps; every thread gets it. `room`, in shared memory, holds a T for each warp, and
+ * may be used again after the next barrier. */
 template <class T> __device__ __forceinline__ T block_sum(T x, T *room)
 {
     const int warp = (int)threadIdx.x / WARP, warps = (int)blockDim.x / WARP;

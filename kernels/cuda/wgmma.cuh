@@ -4,10 +4,10 @@
  *
  * A product runs asynchronously until the threads wait for it:
  *
- *     group_begin(c, a)                       what was written to c and a before is now seen by products
+ *     group_begin(c, a)                       products see what was written to c and a before
  *     group_multiply<E, false>(c, a, b, 1)    any number of them, in order
- *     group_commit()                          what was sent since the last one is a batch
- *     group_wait<1>(c, a)                     all batches are done but the last one
+ *     group_commit()                          the products since the last commit become a batch
+ *     group_wait<1>(c, a)                     waits for all batches but the last one
  *
  * In between no thread may access c, a, or B's shared memory. group_wait() takes c and a, because the compiler believes that c is
  * written and a is read when the product is sent; it must not use c, nor reuse a's registers, before the wait. A product sees copies
@@ -19,14 +19,14 @@
 
 enum { GROUP = 4 * WARP }; /* a warpgroup: four warps, the first of which has a number divisible by four */
 
-/* The number of the thread's warpgroup in its block, in a way that tells the compiler that it is that of the whole warp. */
+/* The number of the thread's warpgroup in its block. The shuffle tells the compiler that it is the same in the whole warp. */
 __device__ __forceinline__ int group_number()
 {
     return __shfl_sync(0xffffffffu, (int)threadIdx.x / GROUP, 0);
 }
 
-/* The instructions are of exactly this architecture (sm_90a), and of nvcc from 12.0 on: code for others is made without them, and
- * is not to be launched. The build says by HAVE_WGMMA that code for sm_90a is in it. */
+/* Only sm_90a has these instructions, and only nvcc 12.0 or later compiles them. Code for other architectures is compiled without them
+ * and must not be launched. The build defines HAVE_WGMMA if it contains code for sm_90a. */
 #ifdef HAVE_WGMMA
 static constexpr bool WGMMA_BUILT = true;
 #else
@@ -40,8 +40,8 @@ static constexpr bool WGMMA_HERE = false;
 
 #ifndef FAKE_CUDA
 
-/* To the compiler they change here: what they come from is computed before, in the order of the calls of this file, and what is
- * made of them after. */
+/* Tells the compiler that these registers change here. So it computes their inputs before this point and what is made of them after
+ * it, in the order of the calls of this file. */
 template <int N> __device__ __forceinline__ void hold(fragment_c (&c)[N])
 {
 #pragma unroll
@@ -67,7 +67,7 @@ __device__ __forceinline__ void group_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until at most `batches` of those committed are on their way. */
+/* Waits until at most `batches` of the committed batches are not done. */
 template <int batches, class... Fragments> __device__ __forceinline__ void group_wait(Fragments &...fragments)
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(batches) : "memory");
@@ -102,7 +102,7 @@ __device__ __forceinline__ void shared_written()
 #define COLUMNS_128  COLUMNS_64, FRAGMENTS(8), FRAGMENTS(12)
 #define REGISTERS_A  "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3])
 
-/* c (+)= a b: added to what c holds where `add`; b lies with k along its rows, or, `transposed`, has rows of k. */
+/* c = a b, or c += a b where `add` is not 0. b has k along its rows, or, if `transposed`, a row for each k. */
 #define PRODUCTS(type, name)                                                                                           \
     template <bool transposed>                                                                                         \
     __device__ __forceinline__ void product_of(type, fragment_c (&c)[8], const fragment_a &a, uint64_t b, int add)     \
@@ -155,16 +155,16 @@ __device__ __forceinline__ void group_multiply(fragment_c (&c)[N], const A &a, u
 #include <fake_wgmma.h> /* tests/support/fake_cuda */
 #endif
 
-/* Between work that is to go on beside a product and the wait for it: left alone, ptxas waits first and works then. It cannot move
- * the wait over a branch, which needs the work's result, and is never taken. It is one of the whole warp: where lanes might part,
- * ptxas sends products one at a time ("serialized"). */
+/* Call it between the work that overlaps a product and the wait for that product: otherwise ptxas moves the wait before the work. It
+ * cannot move the wait over this branch, which depends on the work's result and is never taken. The whole warp takes the same branch:
+ * where lanes might diverge, ptxas sends products one at a time ("serialized"). */
 __device__ __forceinline__ void hidden(bool never)
 {
     if (__any_sync(0xffffffffu, never)) stop_here();
 }
 
-/* The same of work that ends in these, none of which is below zero. A sum, because NaN is not below zero, either: it must reach the
- * gradients, where the loss scaler looks for it. */
+/* The same for work whose results are c, none of which is below zero. It tests their sum, because a NaN is not below zero, either: the
+ * NaN must reach the gradients, where the loss scaler looks for it. */
 template <int N> __device__ __forceinline__ void hidden(const fragment_c (&c)[N])
 {
     float sum[4] = {0, 0, 0, 0};
