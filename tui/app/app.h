@@ -47,13 +47,13 @@ struct app_tended {
     void *user;
 };
 
-/* A second run beside the first one: A is that of the other options. Two of them have one cursor. */
+/* A second run, B, beside A, the run of the other options. The user moves the cursor of A, and that of B follows. */
 struct app_compare {
     const char *name[2];      /* of A and B: a file, or the number of a run */
     const char *file;         /* B: a trace; NULL: source */
     struct source *source;    /* B: live, borrowed */
-    struct source *totals[2]; /* live: a second connection to the run, whose records are totalled; NULL: the trace is */
-    bool by_time;             /* B is as far from its first record as A; false: in the same step, as far from its begin */
+    struct source *totals[2]; /* of A and B: a second connection to a live run, read for its totals; NULL: they come from the trace */
+    bool by_time;             /* both cursors are equally long after the run's begin; false: in the same step, as long after its begin */
 };
 
 struct app; /* a screen, and what its user has chosen; it can stay while one run ends and the next begins */
@@ -70,7 +70,7 @@ struct app_options {
     struct app_cost *cost;      /* out; NULL: not wanted */
     struct app_lab *lab;        /* NULL: none; on return its play says whether the run is to be started anew */
     struct app_offer *offer;    /* Enter accepts it and leaves; N: never again; Esc: later; NULL: none */
-    int part, parts;            /* replay: this part of a lesson, from 0, and number of parts; parts 0: no lesson */
+    int part, parts;            /* replay: number of this part of a lesson, from 0, and how many parts there are; parts 0: no lesson */
     int *turned;                /* ... out: 1 or -1 when the user wants the next or previous part */
     bool from_end;              /* ... begins at the part's last page */
     struct app_compare *compare; /* NULL: one run */
@@ -92,26 +92,26 @@ struct app_frame_options {
     const char *file;       /* a trace */
     int columns, rows;
     const char *view;       /* "overview", "help", "oom"; NULL: overview */
-    const char *at;         /* "step:12" (its end), "step:12.3" (of its operation 3), "time:1.5", "oom", "end"; NULL: end */
-    const char *steps;      /* "3:5" or "3": all moments of these steps, as HTML, asciicast or animated SVG; NULL: one screen, or
-                             * without `at` as HTML or asciicast the last whole step */
+    const char *at;         /* "step:12" (its end), "step:12.3" (operation 3; or .begin, .end), "time:1.5" (s), "oom", "end"; NULL: end */
+    const char *steps;      /* "3:5" or "3": all moments of these steps, as HTML, asciicast or animated SVG; NULL: one screen, but
+                             * the last whole step if `at` is NULL, too, and the format is HTML or asciicast */
     enum app_frame_as as;
     const struct app_compare *compare; /* two traces; `at` is a moment of A; NULL: one */
 };
 
-/* Prints a sweep (engine/advise/sweep.h): the table as text, then its charts, of columns x rows characters each; its charts as one SVG
- * or on a page, with the table; or the table as CSV. what: the configuration or model. STATUS_RUN: no memory. */
+/* Prints a sweep (engine/advise/sweep.h). TEXT: the table, then each chart in columns x rows characters. SVG: all charts in one picture.
+ * HTML: a page with charts and table. CSV: the table. what: name of the configuration or model, for titles. STATUS_RUN: no memory. */
 enum app_charts_as { CHARTS_TEXT, CHARTS_SVG, CHARTS_HTML, CHARTS_CSV };
 struct app_charts { enum app_charts_as as; const struct sweep *sweep; const char *what; int columns, rows; bool ascii; };
 int app_charts(FILE *out, const struct app_charts *ask, struct error *err);
 
-/* Plans a sweep that has its keys and shows it on the terminal, until the user leaves: a chart, and knobs that are planned anew when they
- * are turned. STATUS_USAGE: no usable terminal, or nothing can be planned as configured. */
+/* Plans a sweep, whose keys are set, and shows a chart and knobs on the terminal until the user leaves. When the user turns a knob, the
+ * whole sweep is planned again. STATUS_USAGE: no usable terminal, or nothing can be planned as configured. */
 struct app_live_charts {
     struct sweep *sweep;
     const struct sweep_loader *loader;
-    const char *what, *profile; /* profile: of the hardware that times are of; NULL: of none */
-    struct hardware *hardware;  /* the loader's; another is loaded into it when its knob is turned */
+    const char *what, *profile; /* profile: the hardware profile for which times are simulated; NULL: none */
+    struct hardware *hardware;  /* the loader's; turning the knob "hardware" loads another profile into it */
     struct app_look look;
 };
 int app_live_charts(const struct app_live_charts *ask, struct error *err);
@@ -119,5 +119,5 @@ int app_live_charts(const struct app_live_charts *ask, struct error *err);
 /* Draws screens of a recorded run as text; the caller frees *out. STATUS_USAGE: unknown view, place, steps or theme. */
 int app_frame(const struct app_frame_options *options, char **out, struct error *err);
 
-/* Whether a step of a lab fits 80x24: the question on one page, verdict and explanation on another. */
+/* Whether a step of a lab fits a screen of 80x24: the question on one page, verdict and explanation on another. */
 bool app_lab_fits(const struct lab_play *play);

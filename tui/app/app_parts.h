@@ -12,14 +12,14 @@
 /* A value that was sent to the run, and the value before. */
 struct asked { double was, value; uint64_t sent_ns; };
 
-/* compared.c: the second of two runs, B, and what differs from the first. */
+/* compared.c: run B, the second of two, and the totals of both. */
 struct compared {
     const struct app_compare *options;
     struct feed feed;
-    struct view_state state[2]; /* made for each frame: A's, and the same with the times of B */
+    struct view_state state[2]; /* made for each frame: that of A, and a copy of it with the times of B */
     struct analysis analysis[2];
-    uint64_t followed_ns;    /* the cursor of A that B stands for; 0: none yet */
-    int64_t ahead_ns;        /* what is added to a time of A for the one of B */
+    uint64_t followed_ns;    /* the time of A's cursor for which B's was last moved; 0: none yet, or both show their newest records */
+    int64_t ahead_ns;        /* add it to a time of A to get the corresponding time of B */
 };
 
 /* file: the trace of A; NULL: it is live. compared_close() after each success. */
@@ -45,12 +45,12 @@ struct app {
     const struct lab_play *played; /* the lab; NULL: none */
     int playing_step;         /* lab: the step whose view has been opened */
     unsigned page_revision;   /* lab: the page that has been drawn */
-    bool help_on_page;        /* lab: help was opened over the page, which it gives back */
+    bool help_on_page;        /* lab: help was opened over the page; closing help shows the page again */
     struct lab_pane pane;   /* lab: content of the pane */
     char *noted;              /* lab: the page that was recorded last (lesson.c) */
     uint64_t lesson_ns;       /* lab: time of the page that was recorded last, or is shown */
     uint64_t playing_ns;      /* lab: when the learner's time was counted last */
-    bool changed, urgent, quit, asked; /* asked: the user was asked to confirm leaving */
+    bool changed, urgent, quit, asked; /* changed: draw at the next frame; urgent: now; asked: to confirm leaving */
     bool waits_answer;        /* a command was sent; notices to come may hold its refusal */
     uint64_t notices;         /* how many notices have been searched for that refusal */
     bool again;               /* after quit, another run follows on this screen */
@@ -76,13 +76,13 @@ bool app_show_view(struct app *app);
 bool app_view_acts(struct app *app, const struct key_row *row); /* false: the view does not use the key */
 void app_act(struct app *app, const struct key_row *row);
 
-/* app.c: opens the terminal with the settings and the look of the options. app->terminal NULL with STATUS_OK: as terminal_open(). The
- * surface gets the size and the colours of the terminal; false: no memory. */
+/* app.c. Opens the terminal with the settings and the look of the options; app->terminal may be NULL with STATUS_OK, as with
+ * terminal_open(). app_fit_surface() gives the surface the size and the colours of the terminal; false: no memory. */
 int app_open_screen(struct app *app, struct error *err);
 bool app_fit_surface(struct app *app);
 
-/* charts.c: chart `number`, from 0, of those of one value of the third key (panel 0: there is none). It points into the sweep, `title`
- * and `values`: room for CHART_SERIES_MAX + 1 figures of each row. False: there are no more. */
+/* charts.c: fills in chart `number`, from 0, for value `panel` of the sweep's third key (0 if there are fewer keys). The chart points into
+ * the sweep, `title` and `values`, which has room for (CHART_SERIES_MAX + 1) x rows of the sweep. False: there is no such chart. */
 struct chart;
 bool charts_get(struct chart *chart, const struct sweep *sweep, int panel, int number, double *values, char title[256]);
 

@@ -1,4 +1,4 @@
-/* Charts of a sweep: which there are is the table `rows`; drawn one below the other as text, as one SVG, or as a page. */
+/* Draws the charts of a sweep one below the other, as text, as one SVG, or as a page. The table `rows` lists the charts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The charts of a sweep on the terminal: one of them large, and knobs beside it. When a knob is turned, the whole sweep is planned
+/* The charts of a sweep on the terminal: one chart at a time, and knobs beside it. When a knob is turned, the whole sweep is planned
  * again with its value, and the chart is drawn again. */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* Two runs on one screen: keys move the cursor of A, and B follows it, before a frame is drawn. What differs is totalled of both
- * runs as a whole (engine/advise/analysis.h): of a trace once, of a run in progress from a connection of its own. */
+/* Two runs on one screen: keys move the cursor of A, and B follows it, before a frame is drawn. The
+ * differences are between totals of whole runs (engine/advise/analysis.h). Totals come from the trace, which is read once, or for a
+ * run in progress from a connection of its own. */
 #include "tui/app/app_parts.h"
 
 enum { ROWS_LARGE = 50 }; /* large figures need half of so many rows */

@@ -40,15 +40,16 @@ void keyframes_release(struct keyframes *keyframes);
 /* Call before `model` folds the first STEP_BEGIN of this step. If memory is short, the keyframe is left out. */
 void keyframes_put(struct keyframes *keyframes, uint32_t step, uint64_t time_ns, struct run_model *model);
 
-/* keyframe_before_*(): the last keyframe at or before it; keyframe_from_step(): the first from it on. NULL: none. */
+/* keyframe_before_*(): the last keyframe at or before the step or time; keyframe_from_step(): the first from the step on. NULL: none. */
 const struct keyframe *keyframe_before_step(const struct keyframes *keyframes, uint32_t step);
 const struct keyframe *keyframe_before_time(const struct keyframes *keyframes, uint64_t time_ns);
 const struct keyframe *keyframe_from_step(const struct keyframes *keyframes, uint32_t step);
 
+/* A history of an older window, folded once more. NULL with to_ns > 0: folding failed for this window and is not tried again. */
 struct part { struct history *history; uint64_t from_ns, to_ns; };
 
-/* Live, stepping by operations. wanted: the begin of the next operation of `rank` after after_ns is to be shown. holds: the
- * cursor stands there; the records that followed have been folded into `newest`. Any other move clears both. */
+/* Live, while the user steps by operations. wanted: the screen is to show the begin of the first operation of `rank` after after_ns.
+ * holds: the cursor stands at that begin, while `newest` has folded later records, too. Any other move clears both. */
 struct hold {
     bool wanted, holds;
     int rank;
@@ -68,12 +69,12 @@ struct feed {
     bool live, owns_model, owns_source;
     struct record_reader newest;
     uint32_t step;               /* the step that began last in newest */
-    bool flows;                  /* live: many records arrived at once, so the socket may hold more */
+    bool flows;                  /* live: so many records arrived at once that the socket may hold more */
     struct keyframes keyframes;
     char *path;                  /* the trace file; NULL: none */
     struct record_buffer *past;           /* live: the records that are kept in memory */
     struct trace_file *recording;/* feed_record() */
-    char recorded[64];           /* its name; "": never asked for */
+    char recorded[64];           /* path of the last recording; "": there was none */
     /* the cursor */
     bool behind;                 /* the cursor is not at the newest record */
     uint64_t cursor_ns;
@@ -83,7 +84,7 @@ struct feed {
     struct last_step last;
     /* pace: at clock time base_ns the cursor was at from_ns */
     bool playing;
-    int speed;                   /* steps of the scale above or below the recording's own speed */
+    int speed;                   /* index in the scale of speeds, relative to the recorded speed (0) */
     uint64_t base_ns, from_ns;
 };
 
@@ -96,8 +97,8 @@ const struct run_model *feed_model(const struct feed *feed); /* as of the cursor
 /* A history that covers the whole window, if possible (cursor.c). Both 0: the step under the cursor. */
 const struct history *feed_history(struct feed *feed, uint64_t from_ns, uint64_t to_ns);
 
-/* Folds records that are due, for some milliseconds at most; feed_wait_ns() is then 0 if there are more. True: the
- * picture may have changed. */
+/* Folds records that have arrived, for about 20 ms at most, and moves a playing cursor. If records remain, feed_wait_ns() returns 0. True:
+ * the picture may have changed. */
 bool feed_advance(struct feed *feed, uint64_t now_ns);
 /* Nanoseconds until feed_advance() has work; 0: now; -1: when feed_fd() is readable, or never. */
 int64_t feed_wait_ns(const struct feed *feed, uint64_t now_ns);
@@ -108,17 +109,17 @@ bool feed_flows(const struct feed *feed); /* true: poll feed_fd() at once; false
 int feed_record(struct feed *feed, const char *path, struct error *err);
 void feed_note(struct feed *feed, const struct trace_record *record); /* adds a record of the front end to that file */
 
-/* ---- cursor.c: going to a moment. Each stops playing. False: no such moment, or it is no longer kept. ---- */
+/* ---- cursor.c: moving the cursor. All but feed_go_time() stop playing. False: no such moment, or it is no longer kept. ---- */
 
 bool feed_go_time(struct feed *feed, uint64_t time_ns);
-bool feed_go_step(struct feed *feed, uint32_t step); /* its end (record_reader_until_step_ends()); 0: before the first */
+bool feed_go_step(struct feed *feed, uint32_t step); /* to the step's end (record_reader_until_step_ends()); 0: before the first step */
 bool feed_next_step(struct feed *feed);
 bool feed_previous_step(struct feed *feed);
 bool feed_next_op(struct feed *feed, int rank); /* to where one of the rank's operations begins or ends */
 bool feed_previous_op(struct feed *feed, int rank);
 void feed_newest(struct feed *feed);
-/* The end of what has been recorded: of a recording that is still being read, from a state of the file. The cursor is then behind all
- * that `newest` has read, until that has come there. */
+/* Goes to the last record. While a recording is still being read, it starts from a state stored in the file (engine/observe/states.h). The
+ * cursor is then at a later time than `newest`, until `newest` has read all records, too. */
 void feed_last(struct feed *feed);
 
 /* Live: shows the next operation of `rank` twice, at its begin and at its end. Call feed_hold_next() when the run is told to let
@@ -133,7 +134,7 @@ void feed_hold(struct feed *feed);
  * may have changed. */
 bool feed_play_last(struct feed *feed, int rank, uint64_t now_ns);
 int64_t feed_last_wait_ns(const struct feed *feed, uint64_t now_ns);
-double feed_last_slowness(const struct last_step *last); /* how many times as long as it took */
+double feed_last_slowness(const struct last_step *last); /* time in which the step is shown / time that it took */
 
 /* Goes to the first matching record after the cursor, or the last before it. False: none; the cursor stays. */
 typedef bool feed_match(const struct run_model *model, const struct trace_record *record, const void *user);
@@ -147,10 +148,10 @@ double feed_speed(const struct feed *feed);
 
 /* ---- functions that the files of a feed share ---- */
 
-enum { FEED_HISTORY_BYTES = 24 << 20 }; /* limit of the newest history, and of the history of an older window */
+enum { FEED_HISTORY_BYTES = 24 << 20 }; /* limit of each history: the newest, and that of an older window */
 
-/* Reads until `enough` is true: a recording as far as needed, a live run as far as records have arrived. Returns the
- * last result of enough(). */
+/* Reads until enough(newest, what) is true, or there are no more records: the file ends, or no later record of a live run has arrived.
+ * Returns the last result of enough(). */
 bool feed_read_until(struct feed *feed, bool (*enough)(const struct record_reader *newest, uint64_t what), uint64_t what);
 
 /* cursor.c */

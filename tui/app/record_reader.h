@@ -17,20 +17,20 @@ struct record_reader {
 };
 
 struct run_model *record_reader_model(void); /* an empty one, with the bounds that a screen needs; NULL: no memory */
-void record_reader_release(struct record_reader *reader, bool with_model); /* and clears; frees the source too */
+void record_reader_release(struct record_reader *reader, bool with_model); /* frees the source, too, and zeroes *reader */
 
-/* At the start of a file: goes on from one of its states (engine/observe/states.h), before `step` and time_ns. It must be later than
- * after_ns. False: there is none, and nothing has changed. */
+/* Call at the start of a file. Continues from the state stored in the file (engine/observe/states.h) that lies later than after_ns and
+ * before `step` and time_ns. False: there is no such state, and nothing has changed. */
 bool record_reader_skip(struct record_reader *reader, uint64_t after_ns, uint32_t step, uint64_t time_ns);
 
-bool record_reader_peek(struct record_reader *reader); /* false: nothing now, or over */
-bool record_reader_fold(struct record_reader *reader); /* the next record; false: there is none */
+bool record_reader_peek(struct record_reader *reader); /* reads a record into `next`; false: none has arrived, or the source has ended */
+bool record_reader_fold(struct record_reader *reader); /* folds the next record; false: there is none */
 
 /* Folds all records up to and including that time. */
 void record_reader_until_time(struct record_reader *reader, uint64_t time_ns);
 
-/* Folds to the end of a step on every rank, and on to the last record before the next step begins or the run
- * continues after a pause. A live run that pauses there shows the same. */
+/* Folds until all ranks have ended the step, then all records before the next step begins or a paused run continues. So a replay shows the
+ * same as a live run that pauses after this step. */
 void record_reader_until_step_ends(struct record_reader *reader, uint32_t step);
 
 /* Folds up to the next begin or end of an operation of rank 0 in that step, with the memory records that follow. False: there is

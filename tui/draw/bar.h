@@ -3,8 +3,8 @@
 
 #include "tui/draw/surface.h"
 
-/* One segment of a bar. Its first column is its letter, if it has one and not a sign; the rest is its colour, or its pattern in a theme without
- * colours, or the letter again on an ASCII surface. */
+/* One segment of a bar. Its first column shows `letter`, if that is a letter or '?'. The rest shows its colour, or its pattern in a theme
+ * without colours, or the letter again on an ASCII surface. */
 struct segment { uint64_t value; char letter; uint32_t pattern; enum style style; };
 
 enum { SEGMENTS_MAX = 16 };
@@ -13,19 +13,21 @@ enum { SEGMENTS_MAX = 16 };
  * letter. */
 uint32_t filling(const struct surface *surface, enum style style, char letter, uint32_t pattern);
 
-/* Columns of each segment if `scale` fills `columns`. Running sums are rounded, not segments, so the bar's end is
- * exact to half a column. A segment above 0 gets at least one column if there is room, taken from the widest. */
+/* Sets shares[] to the columns of each segment, if the value `scale` fills `columns`. Running sums are rounded, not segments, so the bar's
+ * end is exact to half a column. A segment above 0 gets at least one column: from the widest or, if that has only one, from the free
+ * columns, which makes the bar longer. */
 void bar_shares(int shares[], const struct segment segments[], int count, uint64_t scale, int columns);
 
 /* Draws segments from x on; columns after the last segment are not changed. */
 void draw_bar(struct canvas canvas, int x, int y, int columns, const struct segment segments[], int count, uint64_t scale);
 
-/* Mean of the known values of a curve that fall on column i of `columns`; with fewer values than columns, the nearest
- * one. NaN: no value there is known. */
+/* Mean of the known values of a curve that fall on column i of `columns`; with fewer values than columns, the one value
+ * there. NaN: no value there is known. */
 float column_mean(const float values[], int count, int i, int columns);
 
-/* A curve in one row: values between the lowest and the highest, averaged or repeated to fill `columns`; '?' where none is known. */
+/* Draws a curve in one row, scaled from the lowest to the highest value. Each column is the mean of its values; fewer values than `columns`
+ * take one column each. '?' where none is known. */
 void draw_sparkline(struct canvas canvas, int x, int y, int columns, enum style style, const float values[], int count);
 
-/* A cell of a heat row: five shades from empty to full. */
+/* Draws a cell of a heat row: one of five shades, from empty (0) to full (`scale`). */
 void draw_heat(struct canvas canvas, int x, int y, enum style style, uint64_t value, uint64_t scale);

@@ -1,5 +1,5 @@
-/* Charts of a table: stacked bars, lines, or a heat map. A chart has a value for each place on its x axis, each group (the bars of a place,
- * the lines, the rows of a heat map) and each series (the parts of a bar; lines and heat maps have one).
+/* Charts of a table: stacked bars, lines, or a heat map. A chart has a value for each place on its x axis, each group (a bar at each place,
+ * a line, or a row of a heat map) and each series (a part of a bar; lines and heat maps have one series).
  *
  * Places are equally far apart, whatever their values, so ranks that double are a logarithmic axis. The y axis of bars is linear from 0;
  * that of lines is logarithmic where the values span more than a factor of 30. */
@@ -14,9 +14,9 @@ struct chart_series { const char *name; char letter; uint32_t pattern; enum styl
 
 struct chart {
     enum chart_kind kind;
-    const char *title, *unit;            /* "B", "s": with a prefix, such as GB; "": a plain number */
-    const char *key[2];                  /* what places and groups are; key[1] NULL: there is one group, without a name */
-    bool knee;                           /* lines: say the first place within 2 % of the least value */
+    const char *title, *unit;            /* "B", "s": figures get a prefix, such as GB; "": plain numbers */
+    const char *key[2];                  /* names of what places and groups stand for; key[1] NULL: one group without a name */
+    bool knee;                           /* lines: also name the first place whose value is within 2 % of the least */
     int places, groups, series_count;
     const char *place[CHART_PLACES_MAX], *group[CHART_PLACES_MAX];
     struct chart_series series[CHART_SERIES_MAX];
@@ -24,7 +24,7 @@ struct chart {
     const double *limits;                /* [places][groups]: budgets, drawn as a line where they are near enough; NAN: none */
 };
 
-/* The columns that bars, lines or cells with their figures need. */
+/* How many columns the chart needs, so that bars, lines or cells have room for their figures. */
 int chart_columns(const struct chart *chart);
 
 /* Draws into `drawing`, whose columns and rows are set and which is empty. False: there is not enough room. */

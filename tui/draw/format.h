@@ -22,7 +22,7 @@ int bytes_columns(enum units units); /* width of what format_bytes() writes */
 struct text format_bytes(enum units units, bool known, uint64_t bytes);
 /* The same without the padding. */
 struct text format_bytes_bare(enum units units, uint64_t bytes);
-/* "123 MB/s", "1.23 GB/s", at most 10 columns; plain bytes as 10^9. */
+/* "123 MB/s", "1.23 GB/s", at most 10 columns; UNITS_BYTES: as UNITS_GB. */
 struct text format_rate(enum units units, double bytes_per_s);
 bytes_writer *format_writer(enum units units); /* format_bytes_bare() in these units */
 struct text format_time(uint64_t ns);          /* "123.4 ms", 8 columns */

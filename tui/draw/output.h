@@ -15,10 +15,10 @@ void row_to_ansi(FILE *out, const struct surface *surface, int y); /* begins and
 void svg_head(FILE *out, const struct surface *surface);           /* to be closed with </svg> */
 void row_to_svg(FILE *out, const struct surface *surface, int y);
 
-/* The next run of cells with one look: from *x to before *end, where the one before ended (0: the first). False: none is left. */
+/* Finds the next run [*x, *end) of cells with one look in row y. *end on entry: end of the run before; 0: none. False: none is left. */
 bool next_run(const struct surface *surface, int y, int *x, int *end);
 
-/* "#rrggbb" of text and background, and of the theme's ground, on which a look with back "" stands. */
+/* "#rrggbb" of text, of background ("": it has none) and of the theme's ground, which shows where there is no background. */
 struct look_colours { char front[8], back[8], ground[8]; };
 struct look_colours look_colours(struct look look, enum theme theme);
 

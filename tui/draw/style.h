@@ -1,4 +1,4 @@
-/* Looks by meaning: a view asks for STYLE_WARN, and the theme and the number of colours say how that looks. */
+/* Looks by meaning: a view asks for STYLE_WARN, and the theme and the number of colours decide the look. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@ enum style {
 
 enum theme { THEME_DEFAULT, THEME_LIGHT, THEME_PROJECTOR, THEME_MONO, THEMES };
 
-/* How many colours can be shown. Of 256 and of true colour the same are used: 16 to 254 of xterm's 256. */
+/* How many colours can be shown. DEPTH_256 and DEPTH_TRUE add the same colours to the first 16: 16 to 254 of xterm's 256. */
 enum depth { DEPTH_16, DEPTH_256, DEPTH_TRUE, DEPTHS };
 
 enum { ATTRIBUTE_BOLD = 1, ATTRIBUTE_UNDERLINE = 2, ATTRIBUTE_REVERSE = 4, COLOUR_DEFAULT = 255 };
@@ -21,9 +21,9 @@ enum { ATTRIBUTE_BOLD = 1, ATTRIBUTE_UNDERLINE = 2, ATTRIBUTE_REVERSE = 4, COLOU
 struct look { uint8_t foreground, background, attributes; };
 
 struct look style_look(enum theme theme, enum depth depth, enum style style);
-uint8_t colour_ink(uint8_t colour);      /* black or white, whichever is read better on this colour */
+uint8_t colour_ink(uint8_t colour);      /* black or white, whichever is easier to read on this colour */
 uint32_t colour_rgb(uint8_t colour);     /* 0xRRGGBB of colours 16 to 255 */
-uint32_t theme_ground(enum theme theme); /* 0xRRGGBB that a picture of the theme stands on; a terminal has its own */
+uint32_t theme_ground(enum theme theme); /* 0xRRGGBB of the ground of pictures (SVG, HTML); a terminal has its own */
 bool same_look(struct look a, struct look b);
 
 const char *theme_name(enum theme theme);

@@ -42,7 +42,7 @@ const struct cell *surface_at(const struct surface *surface, int x, int y);
 struct canvas canvas_of(struct surface *surface);
 /* How the surface's theme and depth show a style. */
 struct look surface_look(const struct surface *surface, enum style style);
-/* A rectangle of a canvas, cut to it. */
+/* A canvas for a rectangle of this canvas; what lies outside of it is cut off. */
 struct canvas canvas_part(struct canvas canvas, int x, int y, int columns, int rows);
 struct canvas canvas_at(struct canvas canvas, struct rect part);
 
@@ -51,14 +51,14 @@ void draw_character(struct canvas canvas, int x, int y, enum style style, uint32
 void draw_over(struct canvas canvas, int x, int y, enum style style, uint32_t character);
 /* Draws a block character in the colour with which the style fills areas: for areas that end inside a cell. */
 void draw_shape(struct canvas canvas, int x, int y, enum style style, uint32_t character);
-/* Marks a drawn cell by the background of a style, or its attributes where it has none. A full block becomes a little lower. */
+/* Marks a drawn cell with a style's background, if it has one, and attributes. A full block is lowered by 1/8, so the background shows. */
 void draw_lit(struct canvas canvas, int x, int y, enum style style);
 void draw_fill(struct canvas canvas, int x, int y, int columns, enum style style, uint32_t character);
 /* text is UTF-8. Returns the column after the text, also if the text was clipped. */
 int draw_text(struct canvas canvas, int x, int y, enum style style, const char *text);
 int draw_format(struct canvas canvas, int x, int y, enum style style, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* Ends before column `end`. */
+/* Draws the text so that it ends before column `end`. */
 void draw_right(struct canvas canvas, int end, int y, enum style style, const char *text);
 /* "── title ───────" over the whole width; returns the column after the title. */
 int draw_title(struct canvas canvas, int y, bool focused, const char *format, ...)
@@ -87,7 +87,7 @@ void pen_right(struct pen *pen, int columns, enum style style, const char *text)
 void pen_left(struct pen *pen, int columns, enum style style, const char *text);
 void pen_format(struct pen *pen, int columns, enum style style, const char *format, ...) /* right-aligned */
     __attribute__((format(printf, 4, 5)));
-/* Heads of columns: draw_heads(canvas, x, y, {5, "#"}, {-8, "lane"}); of less than 0 columns: left-aligned. Returns the pen behind them. */
+/* Heads of columns: draw_heads(canvas, x, y, {5, "#"}, {-8, "lane"}); negative columns: left-aligned. Returns the pen after them. */
 struct head {
     int columns;
     const char *text;

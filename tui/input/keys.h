@@ -33,8 +33,8 @@ enum action {
     ACTION_BARS, ACTION_UNITS, ACTION_THEME, ACTION_NEXT_RANK, ACTION_PREVIOUS_RANK,
 };
 
-/* LAB: while a lab is played and its pane has the keys; these rows then come before all others. CHARTS: plan --sweep --live. ANY: these and
- * ALWAYS. */
+/* ALWAYS: LIVE and REPLAY. LAB: while a lab is played and its pane has the keys; rows of LAB then come before all others. CHARTS: the
+ * screen of plan --sweep --live. ANY: LIVE, REPLAY and CHARTS. */
 enum key_mode { KEY_MODE_LIVE = 1, KEY_MODE_REPLAY = 2, KEY_MODE_ALWAYS = 3, KEY_MODE_LAB = 4, KEY_MODE_CHARTS = 8, KEY_MODE_ANY = 11 };
 
 struct key_row {
@@ -54,12 +54,12 @@ extern const int key_count;
  * rows of REPLAY come before rows of LIVE. */
 const struct key_row *key_find(uint32_t code, enum key_mode mode);
 
-/* The first row with this action in a mode, which the footer shows; NULL: none. */
+/* The first row with this action in a mode; NULL: none. */
 const struct key_row *key_of_action(enum action action, enum key_mode mode);
 
 /* The table in Markdown. The caller frees; NULL: no memory. */
 char *keys_as_markdown(void);
 
-/* The table for programs, one key a line: label, "live", "replay" or "always", action, argument, separated by tabs.
- * As above. */
+/* The table for programs, one key a line: label, where ("live", "replay", "lab", "charts" or "always"), action, argument,
+ * separated by tabs. The caller frees; NULL: no memory. */
 char *keys_as_list(void);

@@ -1,7 +1,6 @@
-/* Memory of each rank's device tier as a bar by category, against one scale for all ranks: the budget where there is one
- * and it is near enough to be seen, else the most that was ever held or planned; so that a switch of stage changes the
- * bars and not the scale. Where they do not fit one below the other they stand in columns; where that is too narrow, there
- * is one bar for the fullest rank, then heat rows, one column for each rank. With offload, bars of the host tier and of NVMe
+/* Memory of each rank's device tier as a bar by category. All ranks have one scale (memory_scale()), so a switch of stage changes
+ * the bars but not the scale. If the bars do not fit one below the other, they stand in columns. If these are too narrow, there
+ * is one bar for the fullest rank, then heat rows with a column for each rank. With offload, bars of the host tier and of NVMe
  * stand beside the device's, each with its own scale, and below them a line for each link says what it moved. */
 
 #include "tui/memory/tiers.h"

@@ -1,5 +1,5 @@
-/* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and how the rank's memory
- * goes through the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
+/* Memory: the chosen rank's tiers by category, measured against the plan; all ranks side by side; and the curve of the rank's
+ * memory over the step, in each tier that is used. The pane of the overview shows the table of the fullest rank. */
 
 #include "tui/memory/tiers.h"
 #include "tui/timeline/timeline.h"

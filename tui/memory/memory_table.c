@@ -1,4 +1,4 @@
-/* Draws one tier of one rank by category. A figure above the plan is marked, because it must not happen. */
+/* Draws one tier of one rank by category. A figure above the plan is marked, because a run must not exceed its plan. */
 
 #include "engine/base/words.h"
 #include "tui/memory/tiers.h"

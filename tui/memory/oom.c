@@ -1,5 +1,5 @@
 /* The out-of-memory report: what was refused, as a bar against the budget; the bytes of each category and the key that decides
- * them; setups that fit, of which Enter takes the chosen one. */
+ * them; and setups that fit. Enter applies the chosen setup. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Units x ranks: what each rank holds of each unit at the cursor. Few ranks get a picture of parameters, gradient and
- * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below, the chosen unit and
- * what the gathers of the chosen rank come to, against the limits of the configuration. */
+ * optimizer state in slots; more get a letter for each; most get one letter for the parameters. Below stand the chosen
+ * unit, and how much the chosen rank has gathered, against the limits of the configuration. */
 #include <string.h>
 
 #include "tui/memory/slots.h"

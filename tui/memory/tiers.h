@@ -14,38 +14,39 @@ void memory_table_draw(struct canvas canvas, const struct scene *scene, int rank
 /* The device table as a pane, for the fullest rank. */
 void memory_table_draw_pane(struct canvas canvas, const struct scene *scene, bool focused);
 
-int tiers_used(const struct memory_scale scales[TIERS]); /* how many */
+int tiers_used(const struct memory_scale scales[TIERS]); /* how many tiers any rank uses */
 
-/* The lane of this flow, if its operation runs at this instant and is shown; NULL: no. */
+/* The lane of this flow, if an operation runs on it now and can be followed: in slow motion, or when bars show now. NULL: no. */
 const struct run_lane *tiers_moving(const struct scene *scene, int rank, enum flow flow);
 
-/* The flow in each direction; for rank -1 the mean. Computing the figures reads all ranks, so do it once for a
+/* What flows in one direction; for rank -1 the mean over ranks. Computing the figures reads all ranks, so do it once for a
  * screen. */
 struct tiers_flow { bool used; struct flow_figures figures; };
 
-/* tiers_picture.c: needs TIERS_PICTURE_ROWS; more rows list what each tier holds by category. */
+/* tiers_picture.c: needs TIERS_PICTURE_ROWS rows; further rows list what each tier holds, by category. */
 enum { TIERS_PICTURE_ROWS = 9 };
 int tiers_picture_rows(const struct scene *scene, int rank); /* with all categories */
 void tiers_draw_picture(struct canvas canvas, const struct scene *scene, int rank, const struct memory_scale scales[TIERS],
                         const struct tiers_flow flows[FLOWS]);
 
-/* tiers_flows.c: title, head, a row for each direction. */
+/* tiers_flows.c: draws a title, a head, and a row for each direction. rank -1: the mean over ranks. */
 enum { TIERS_FLOWS_ROWS = 2 + FLOWS };
 bool tiers_any_flow(const struct run_model *model);
 void tiers_draw_flows(struct canvas canvas, const struct scene *scene, int rank, const struct tiers_flow flows[FLOWS], bool focused);
 /* One direction in a few words, within `columns`: "device►host 407.4 KiB 13.43 GiB/s  62 %". */
 void tiers_draw_brief(struct canvas canvas, int x, int y, int columns, const struct scene *scene, enum flow flow);
 
-/* bars.c: the bars of one rank across a row, after its number: of the tiers whose bits are set. */
+/* bars.c: draws the number of a rank and then, in the same row, its bars of the tiers whose bits are set. */
 void bars_draw_rank(struct canvas canvas, int y, int rank, enum style style, const struct scene *scene,
                     const struct memory_scale scales[TIERS], uint32_t tiers);
 /* A row for each rank with a bar for each tier; if not all ranks fit, the ranks around the chosen one. */
 void tiers_draw_ranks(struct canvas canvas, const struct scene *scene, const struct memory_scale scales[TIERS], int chosen);
 
-/* A bar for each rank, with bars of host and NVMe beside it if they are used, a line for each link between tiers, and
- * the legend. bars_rows(): the rows wanted, at most `rows`; bars_flow_rows(): how many of these are for the links. */
+/* Draws a bar for each rank, with bars of host and NVMe beside it if they are used; if not all ranks fit, the fullest rank and heat rows.
+ * Then the legend, and a row for each link between tiers. bars_rows(): how many rows it wants, at most `rows` (but at least one for
+ * ranks); bars_flow_rows(): how many of these are for the links. */
 void bars_draw(struct canvas canvas, const struct scene *scene);
 int bars_rows(const struct run_model *model, int columns, int rows);
 int bars_flow_rows(const struct run_model *model);
-/* The legend of categories and of the plan's mark, in one row; staging and secondary only if they are used. */
+/* Draws the legend of categories in one row, and that of the plan's mark if `planned`; staging and secondary only if they are used. */
 void bars_draw_legend(struct canvas canvas, int y, const struct scene *scene, bool planned);

@@ -1,5 +1,5 @@
-/* What flows between tiers as a table: bytes of a step, rate and its share of the link's limit; of NVMe how deep the queue was
- * and how long requests took; and how much of the time no compute hid. */
+/* What flows between tiers, as a table: bytes in a step, rate and its share of the link's limit; for NVMe also the depth of the queue and
+ * the latency of requests; and the exposed time, which no compute hid. */
 
 #include "tui/memory/tiers.h"
 #include "tui/view/op_text.h"

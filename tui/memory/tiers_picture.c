@@ -1,5 +1,5 @@
 /* Three boxes with arrows between them. A box is a tier: its bar and its figures; an arrow is a direction: the bytes of a
- * step above it, the rate below. The way down is drawn above the way up.
+ * step above it, the rate below. The arrow away from the device is drawn above the one towards it.
  *
  *     device                        host
  *     [AAAAAABBBLLLW┃F··]  407.4 KiB [GGGGGGSSSSS···┃]

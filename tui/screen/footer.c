@@ -1,6 +1,6 @@
-/* The last row: the line that is being typed; else the answer to the last key, the keys of the view that is looked at, and
- * as many others as fit. In the overview the keys without which nobody gets on come first; elsewhere help has its room kept,
- * in a lab quit too. */
+/* Draws the last row: the line that is being typed; else the answer to the last key, the keys of the current view, and as
+ * many others as fit. On the overview the most needed keys (first_keys) come first. In other views room is reserved for help, in a
+ * lab also for quit. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* The rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run with what
- * can be done about it. Views other than the overview have the second and the last of them. */
+/* The rows at the top: what the run is, how the learning goes, where a step's time goes, and the state of the run with the
+ * keys that act on it. Views other than the overview have only the second and the fourth row. */
 #include <stdio.h>
 #include <string.h>
 

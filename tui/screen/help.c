@@ -1,5 +1,5 @@
-/* The help page: the keys and marks of the view that one came from, then all keys of keys.def, the other marks of bars, lanes, buckets
- * and whiteboard from the tables that draw them, and what the figures mean. Scrolls. */
+/* The help page: the keys and marks of the view from which it was opened, then all keys of keys.def, the other marks of bars, lanes,
+ * buckets and whiteboard from the tables that draw them, and what the figures mean. Scrolls. */
 #include <string.h>
 
 #include "tui/input/keys.h"

@@ -1,4 +1,4 @@
-/* The first screen: everything that matters at 80x24; more room adds panes, never meaning. */
+/* The first screen. At 80x24 it has everything that matters; a larger screen only adds panes. */
 #include <string.h>
 
 #include "tui/memory/tiers.h"

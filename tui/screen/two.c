@@ -1,5 +1,5 @@
-/* The screen of two runs. The differences are those of `analyze --diff`, in its words: means of the steps of one schedule,
- * and peaks. They do not depend on the moment that is shown, except for the choice of the schedule. */
+/* The screen of two runs. The differences are those of `analyze --diff`, in its words: means over the steps of one
+ * schedule, and peaks. The moment that is shown decides only which schedule that is. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Turns the difference of two screens into bytes for a terminal (moves, looks, characters), by the terminal's
- * description. ncurses could do that too, but it writes to the terminal at every move of the cursor, some ninety
+/* Turns the difference of two screens into bytes for a terminal (moves, looks, characters), using the terminal's
+ * description (terminfo). ncurses could do that too, but it writes to the terminal at every move of the cursor, some ninety
  * times a frame. */
 #pragma once
 
@@ -12,13 +12,13 @@
 enum { PAINTER_COLOURS = 256, PAINTER_STRING = 32 };
 
 struct painter {
-    struct bytes out; /* of the last call; its owner releases it */
+    struct bytes out; /* made by the last call; the painter's owner releases it */
     /* the terminal's description, without the pauses of old ones */
     char move[2 * PAINTER_STRING], plain[PAINTER_STRING], bold[PAINTER_STRING], underline[PAINTER_STRING],
         reverse[PAINTER_STRING];
     char front[PAINTER_COLOURS][PAINTER_STRING], back[PAINTER_COLOURS][PAINTER_STRING];
-    int colours;          /* of the terminal's own, 8 or 16; 0: none */
-    enum depth depth;     /* DEPTH_16: no others */
+    int colours;          /* how many colours of the terminal's own palette are used: 8 or 16; 0: none */
+    enum depth depth;     /* DEPTH_16: only those of the palette */
     uint8_t not_coloured; /* attributes that the terminal cannot show together with a colour */
     bool scrolls;       /* a character in the last cell of the screen scrolls the screen */
     /* the terminal's cursor and look */
@@ -36,8 +36,8 @@ void painter_leave(struct painter *painter, int y); /* moves to the beginning of
 
 /* ---- the terminal's description alone ---- */
 
-/* The bytes that restore the terminal's screen from before; mouse: they also turn the mouse off. False: TERM is not
- * known here. */
+/* Writes into `out` the bytes that bring back the screen shown before the program started; mouse: they also turn the mouse off. False: TERM
+ * is not known here. */
 bool terminfo_leave(char *out, size_t room, bool mouse);
 
 /* How many colours TERM has; -1: TERM is not known here. */

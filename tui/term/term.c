@@ -1,6 +1,6 @@
-/* The terminal: ncurses for its modes, keys, mouse and size, and to enter, clear and leave the screen; painter.h for what is on
- * it. A frame is one write, so that neither this process nor the terminal is woken for pieces of it. ncurses knows of a blank
- * screen only, and keys are read through a pad, which it never draws. */
+/* The terminal: ncurses for its modes, keys, mouse and size, and to enter, clear and leave the screen; painter.h for
+ * its cells. A frame is one write, so that neither this process nor the terminal is woken for pieces of it. ncurses itself holds only a
+ * blank screen; keys are read through a pad, which ncurses never draws. */
 #define NCURSES_WIDECHAR 1
 #include "tui/term/term.h"
 

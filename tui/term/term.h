@@ -1,6 +1,6 @@
 /* The terminal; only tui/term uses ncurses. Shows surfaces, sending the differences in one write, and reads keys.
- * However the program ends, the terminal gets its screen, cursor and modes back. Standard error is buffered meanwhile
- * and printed then. One terminal at a time, because ncurses and signal handlers have global state. */
+ * However the program ends, the terminal gets its screen, cursor and modes back. Until then standard error is
+ * buffered; it is printed at the end. One terminal at a time, because ncurses and signal handlers have global state. */
 #pragma once
 
 #include <poll.h>
@@ -14,7 +14,7 @@
 
 enum pointing { POINTING_CLICK, POINTING_WHEEL_UP, POINTING_WHEEL_DOWN };
 
-/* What others read of a terminal that is open. */
+/* The public fields of an open terminal. */
 struct terminal {
     bool has_colour;
     enum depth depth;
@@ -30,7 +30,8 @@ bool terminal_fits(struct error *err);
 int terminal_open(struct terminal **out, bool no_colour, bool mouse, struct error *err);
 void terminal_close(struct terminal *terminal);
 
-/* listens false: blocks signals again, as before terminal_open(), while no loop reads keys. */
+/* listens false: restores the signal mask from before terminal_open(), for times in which no loop reads keys; true: unblocks signals
+ * again. */
 void terminal_listen(bool listens);
 
 bool terminal_is_utf8(void);

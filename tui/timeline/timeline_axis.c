@@ -1,4 +1,4 @@
-/* The axis: a row of steps as long as they took, with the cursor in it, and a row of ticks, with marks A and B and markers. */
+/* The axis: a row of steps, as wide as they took time, with the cursor; and a row of ticks, with marks A and B and the markers. */
 #include <math.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* What each column of a lane shows. A column is an interval of time, and shows what took most of it. With few operations in a
- * column their spans are read; with many, the sums that the history keeps of longer intervals. */
+/* What each column of a lane shows. A column is an interval of time, and shows what took most of it. If a column has few
+ * operations, it is computed from their spans; if many, from the sums that the history keeps of longer intervals. */
 #include "engine/observe/progress.h"
 #include "tui/timeline/timeline.h"
 

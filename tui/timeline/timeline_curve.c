@@ -1,5 +1,5 @@
-/* Memory on the axis of the lanes: what the chosen rank held of a tier in each column at its fullest instant, stacked by category,
- * under the lines of plan and budget. */
+/* Memory on the axis of the lanes: each column shows what the chosen rank held in a tier at the column's fullest instant, stacked by
+ * category, with lines for plan and budget. */
 #include <string.h>
 
 #include "tui/draw/bar.h"

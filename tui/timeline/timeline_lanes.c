@@ -1,5 +1,5 @@
 /* A lane as boxes. Columns that show the same operation are one box, named as far as its width allows: "V block' 3",
- * "V3", "V". A wait is a thread of thin lines that says by its letter what was waited for. */
+ * "V3", "V". A wait is a row of thin lines; its letter says what the lane waited for. */
 
 #include "engine/observe/progress.h"
 #include "tui/draw/bar.h"

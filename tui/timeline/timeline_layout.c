@@ -1,6 +1,6 @@
-/* Computes the rectangles of the timeline's parts. The lanes come first, then their legend and details; the memory
- * curve and a table of waits share the remaining rows. Every rank has its two lanes as long as they all fit; else
- * each rank has one row, and the chosen one its lanes. */
+/* Computes the rectangles of the timeline's parts. Rows go to the lanes first, then to details and legend; the memory curve and
+ * more details share the rest. Up to 8 ranks have all their lanes, if these fit; else the chosen rank has its lanes, and each other
+ * rank that fits has one row. */
 #include <string.h>
 
 #include "tui/timeline/timeline.h"

@@ -1,4 +1,4 @@
-/* Lists that one moves in, what a view shows instead of its list, and the filter of what is listed. */
+/* Moves the chosen row of lists, draws the text that replaces a list while no schedule is known, and reads the filter of '\'. */
 #include "tui/view/view.h"
 
 #include <limits.h>

@@ -19,10 +19,10 @@ struct text span_text_boxed(const struct run_model *model, const struct span *sp
 struct text span_text(const struct run_model *model, const struct span *span);
 const char *stall_text(enum stall why); /* a wait's reason on screens; JSON has stall_table[].name */
 
-/* Who takes part in a collective with a rank: "ranks 0 and 1, a shard group", "ranks 0 and 2, one of each node". */
+/* The ranks of the process group in which `rank` runs a collective: "ranks 0 and 1, a shard group", "ranks 0 and 2, one of each node". */
 struct text takers_text(const struct schedule *ops, const struct op *op, int rank);
 
-/* "largest error 0.0012, RMS 0.00034, relative 0.72 %": to the RMS of what was quantized. */
+/* "largest error 0.0012, RMS 0.00034, relative 0.72 %". Relative: the RMS error / the RMS of the values before quantizing. */
 struct text quantized_text(const struct run_quantized *of);
 
 /* "step 7, going on", "step 7, done", "before the first step". */

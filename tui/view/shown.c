@@ -1,5 +1,5 @@
-/* Chooses the step that a screen shows. Of a run that goes on it is one of the last whole steps, for two seconds each,
- * because nobody reads a picture that changes faster. A step that is long enough to follow is shown while it runs. */
+/* Chooses the step that a screen shows. While a run goes on, it shows one of the last whole steps for two seconds,
+ * because nobody can read a picture that changes faster. A step that is long enough to follow is shown while it runs. */
 #include "tui/view/view.h"
 
 enum { STEP_STAYS_S = 2, SLOW_MOTION_STEP_NS = 300000000 };

@@ -37,12 +37,12 @@ enum prompt { PROMPT_NONE, PROMPT_SEARCH, PROMPT_FILTER, PROMPT_VALUE, PROMPT_MA
 struct marked {
     bool known;
     uint64_t time_ns;
-    int rank;                      /* the rank of `held` */
+    int rank;                      /* the rank whose memory `held` is */
     bool has_step, has_sent, has_knobs;
     struct run_step step;          /* the last whole step at that moment */
     double sent_bytes;             /* sent in that step, mean over ranks */
     struct config_zero knobs;      /* the knobs of that step's schedule */
-    struct run_instant held, peak; /* held: then; peak: of the fullest rank, at the fullest instant of that step */
+    struct run_instant held, peak; /* held: at that moment; peak: at the fullest instant of that step, on the rank that was fullest */
 };
 
 /* The user's choices and the state of the screen; the state of the run is in the model. */
@@ -62,27 +62,27 @@ struct view_state {
     struct {
         uint32_t step, newest;
         double slowness;
-    } last;                   /* live: the step that is played slowly (0: none), and the newest one */
-    uint64_t motion_ns;       /* what is on its way is drawn as of this time; 0: of the model's */
-    bool by_ops;              /* the user steps: the cursor was moved last to a begin or an end of an operation */
+    } last;                   /* live: the step that is played slowly (0: none), the newest whole one, and shown time / real time */
+    uint64_t motion_ns;       /* data in flight is drawn where it is at this time; 0: at the model's time */
+    bool by_ops;              /* the user steps by operations: the last move of the cursor was to a begin or an end of one */
     bool held;                /* live: the cursor stands at the begin of an operation; its end is shown next */
     uint64_t cursor_ns;       /* a view's act() may move it; the app follows */
     uint64_t newest_ns;       /* time of the newest record */
-    enum run_state newest;    /* state of the run then */
-    char later[80]; /* live: the setting that was sent in the midst of a step, and takes effect at its end; "": none */
+    enum run_state newest;    /* state of the run at newest_ns */
+    char later[80]; /* live: the last setting sent within a step, which takes effect at the step's end; "": none */
     /* The timeline's window. Both 0: the whole step under the cursor; to_ns UINT64_MAX: the whole run as far as it is
      * known. */
     uint64_t from_ns, to_ns;
-    uint64_t window_least_ns; /* two runs: a step's window is this long at least, so that both have one scale; 0: one run */
+    uint64_t window_least_ns; /* two runs: least length of a step's window, so that both have one scale; 0: one run */
     struct selection selected;
-    /* 'v': shows totals of this window, from its anchor (the selection when it was opened; to 0: none yet) to the
-     * selection */
+    /* 'v': the span whose totals are shown. It reaches from the anchor, the operation selected when it was opened (anchor_to_ns 0: none
+     * yet), to the selected operation. */
     struct { bool open; uint64_t from_ns, to_ns, anchor_from_ns, anchor_to_ns; } span;
     struct marked mark[2];    /* 'c': A and B */
     struct marker markers[MARKERS_MAX];
     int marker_count;
     bool playing;             /* replay: the cursor moves */
-    double speed;             /* replay: speed of the cursor, 1: as recorded; < 0: backwards */
+    double speed;             /* replay: trace seconds per second of the user; 1: as recorded; < 0: backwards */
 
     /* the lab that is played, or replayed; NULL: none */
     const struct lab_pane *lab;
@@ -137,14 +137,14 @@ void whiteboard_sentence(char *out, size_t room, const struct scene *scene);
 
 /* Moves *row by the keys up, down, page, first and last, in a list of `items`. False: another key. */
 bool list_act(int *row, int items, const struct key_row *key);
-bool list_act_by(int *row, int items, int page, const struct key_row *key); /* the same with pages of `page` rows */
+bool list_act_by(int *row, int items, int page, const struct key_row *key); /* pages of `page` rows; key with argument: half pages */
 
 /* Changes state->rank by the keys for next and previous rank, for views of one rank. False: another key. */
 bool rank_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
-/* The same, and by the keys that move in a list. */
+/* The same; the keys that move in a list change the rank, too. */
 bool ranks_act(struct view_state *state, const struct scene *scene, const struct key_row *key);
 
-/* The title of a view that needs a schedule, while none is known. */
+/* Draws the title of a view that needs a schedule, and that none has arrived yet. */
 void draw_untold(struct canvas canvas, bool focused, const char *title);
 
 /* row, limited to [0, items); 0 if there are no items. */
@@ -156,8 +156,8 @@ int scrolled(int scroll, int items, int rows);
 /* The first of `rows` visible items, so that the chosen item is near the middle. */
 int list_top(int chosen, int items, int rows);
 
-/* ---- shown.c: which step a screen shows: that under the cursor; while a run goes on, a whole one that stays for two
- * seconds. ---- */
+/* ---- shown.c: which step a screen shows: the step under the cursor. While a run goes on or a recording plays, steps too short to follow
+ * are replaced by one whole step, which stays for two seconds. ---- */
 
 uint64_t shown_now(const struct scene *scene); /* the newest time of model and history */
 bool shown_moves(const struct scene *scene);   /* a live run that goes on, or a recording that plays */
@@ -167,8 +167,8 @@ const struct history_step *shown_step(const struct scene *scene);
 const struct history_step *shown_whole_at(const struct history *history, uint64_t time_ns);
 
 /* ---- the filter of '\': a line of words: "rank 2" or "rank 0-3", "lane compute" or "lane comm" (a prefix
- * of a lane's name); the remaining words are a text that must occur. A view applies the parts that concern
- * it. ---- */
+ * of a lane's name, or its short name); the remaining words are a text that must occur. A view ignores parts that it
+ * has no use for. ---- */
 
 struct filter {
     int first_rank, last_rank; /* all ranks: 0 and INT_MAX */

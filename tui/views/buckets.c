@@ -1,6 +1,6 @@
 /* Buckets of gradients: which gradients each one collects, how full it is on the chosen rank at the cursor, whether it is in
- * flight or gone, why it was flushed and how long that took; and what the knobs that make it so mean here. The list follows
- * the bucket that is being worked on until one moves in it. */
+ * flight or gone, why it was flushed and how long that took; and what the knobs of buckets mean in this run. The list
+ * follows the bucket in progress until the user moves the selection. */
 #include <stdio.h>
 #include <string.h>
 

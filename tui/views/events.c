@@ -1,5 +1,5 @@
-/* Events, commands and the log, in one list, the newest last. In the view one is chosen, told in full below, and Enter puts
- * the cursor there. */
+/* Events, commands and the log, in one list, the newest last. The view shows the chosen entry in full below the list, and Enter moves
+ * the cursor to its time. */
 #include <stdio.h>
 
 #include "engine/advise/why.h"

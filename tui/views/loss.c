@@ -1,5 +1,5 @@
-/* The loss over the whole run, with validation points and where stage or knobs were switched; throughput on the same steps;
- * gradient norm and learning rate; and what the model says by now. */
+/* The loss over the whole run, with validation points and the places where stage or knobs were switched; throughput on the same
+ * steps; gradient norm and learning rate; and the newest text that the model generated. */
 #include <math.h>
 #include <string.h>
 

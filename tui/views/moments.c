@@ -1,7 +1,6 @@
 /* Compares two moments of a run, A and B: the memory of a rank at that moment and at the fullest instant of the last
- * whole step before; that step's sent bytes, time and loss; and the knobs that differ. Figures that are no longer
- * kept are n/a. The figures are copied when a moment is marked, so the cursor may leave the records that model and
- * history keep. */
+ * whole step before; that step's sent bytes, time and loss; and the knobs that differ. Figures that were no longer
+ * kept when the moment was marked are n/a. Marking copies all figures, so they stay when model and history drop their records. */
 #include <math.h>
 #include <string.h>
 

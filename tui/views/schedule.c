@@ -1,5 +1,5 @@
-/* The operations of the step, in the order of the schedule, with what runs now: state, the time it took when it was
- * measured last, what it takes and gives back, what it waits for. The list follows the running operation until the user
+/* The operations of the step, in the order of the schedule, with what runs now: for each its state, its duration when it
+ * was measured last, the buffers that it takes and gives back, and what it waits for. The list follows the running operation until the user
  * moves the selection; Enter shows one operation in full below. At the bottom every lane of every rank. */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* What several files of this folder draw. First a table of two sides: a row has a name, both values and their
+/* Drawing that several files of this folder share. First a table of two sides: a row has a name, both values and their
  * difference (n/a if one is not known). */
 #pragma once
 
@@ -13,7 +13,7 @@ struct side_row {
     double value[2];
 };
 
-/* Columns of a name, fewer where two tables would else not stand side by side. */
+/* Columns of a name; fewer on a narrow screen, so that two tables fit side by side. */
 enum { NAME_COLUMNS = 11 };
 int name_columns(const struct canvas *canvas);
 
@@ -22,7 +22,7 @@ struct text sides_difference(enum units units, int kind, double change);
 
 int sides_columns(const struct canvas *canvas, enum units units); /* of the table */
 void sides_draw(struct canvas canvas, int y, enum units units, const struct side_row *row, enum style style);
-/* heads: of the names, both sides and the difference. */
+/* heads: the heads of the columns name, first side, second side, difference. */
 void sides_draw_head(struct canvas canvas, int y, enum units units, const char *const heads[4]);
 
 /* ---- schedule_detail.c: draws one operation of a schedule in full: its kind, buffers and pieces, its dependencies
@@ -35,7 +35,7 @@ struct text state_text(const struct progress *at, int op);
 
 /* ---- why_details.c ---- */
 
-/* Draw the lower part: the terms of the chosen tenant and what its knobs would change (of a wait no terms); or what a switch changed. */
+/* Draw the lower part: the terms of the chosen category (a wait has none) and what its knobs would change; or what a switch changed. */
 void why_draw_tenant(struct canvas canvas, const struct scene *scene, const struct why *why, const char *name,
                      const struct why_tenant *tenant);
 void why_draw_switch(struct canvas canvas, const struct scene *scene, const struct why_switch *change);

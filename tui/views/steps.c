@@ -1,5 +1,5 @@
-/* The last steps, one a row: exposed is communication with no compute beside it, the rest the phases of compute; shares of the
- * step, means over ranks. */
+/* The last steps, one in each row: loss, norm, time, and shares of that time as means over ranks. `exposed` is the share of communication
+ * with no compute beside it; the other shares are the phases of compute. */
 #include <math.h>
 
 #include "tui/view/view.h"

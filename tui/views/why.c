@@ -1,6 +1,6 @@
-/* Why is this rank's memory as full as it is, and why did a higher stage not use less? Above, one sentence, the tenants of
- * the peak and all four stages by plan; below, what the chosen tenant is made of and what its knobs would give, what
- * would change a wait, or what a switch of stage or knob changed. */
+/* Why is this rank's memory as full as it is, and why did a higher stage not use less? Above: one sentence, the categories
+ * held at the peak, and all four stages by plan. Below: what the chosen category consists of and what its knobs would change;
+ * or what would shorten a wait; or what a switch of stage or knob changed. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Below the tiles: what is on its way between ranks and between tiers, and what is here for a while. */
+/* Below the tiles: what moves between ranks and between tiers now, and what a rank holds for a while (copies, buckets, activations). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Above the tiles: bytes a parameter, measured and by the formula; the head of each column. */
+/* Above the tiles: bytes per parameter, measured and by the formula; and the head of each column. */
 #include <string.h>
 
 #include "engine/base/words.h"

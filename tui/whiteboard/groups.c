@@ -1,4 +1,4 @@
-/* Which ranks share a column, and which units share a row, where there are more of them than room. */
+/* Chooses which ranks share a column and which units share a row, if there are more than fit. */
 #include "tui/whiteboard/board.h"
 
 enum { ALONE_MAX = 8 }; /* so many ranks have a column each */

@@ -1,4 +1,4 @@
-/* The legend below the board, of the marks that are on it; and all marks for the help page. */
+/* The legend below the board, with the marks that the board shows now; and the list of all marks for the help page. */
 
 #include "engine/base/words.h"
 #include "tui/draw/output.h"

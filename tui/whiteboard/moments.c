@@ -1,5 +1,5 @@
-/* The operations of the step so far, on the timeline's axis of moments: operations that ran beside each other stand beside each other,
- * however short they were, and nothing moves away while one steps. */
+/* The operations of the step so far, on the timeline's axis of moments: operations that ran at the same time stand above
+ * each other, however short they were, and most of them stay in place while the user steps. */
 #include <stdio.h>
 
 #include "tui/draw/output.h"

@@ -1,5 +1,5 @@
-/* The whiteboard of another program's trace: without a schedule there are no units, shards and buckets, but there are ranks, their memory,
- * what each lane is at, and what the step has moved until now. */
+/* The whiteboard of another program's trace: without a schedule it has no units, shards or buckets. It shows the ranks, their memory,
+ * the operation of each lane, and what the step has moved so far. */
 
 #include "engine/observe/totals.h"
 #include "tui/view/op_text.h"

@@ -1,4 +1,4 @@
-/* Sentences: what the newest operation does, with its figures, and why it stands where it does. */
+/* Writes the sentence about the newest operation: what it does, with its figures, and why it runs at this point of the step. */
 #include <stdio.h>
 #include <string.h>
 
