@@ -54,7 +54,7 @@ check "two ranks said hello" grep -qE "^good +launch +2 ranks said hello in" all
 mkdir none
 check "without mpirun they do, too" sh -c "PATH=$work/none '$zerolab' doctor | grep -qE '^good +launch +2 ranks said hello'"
 if command -v mpirun >/dev/null; then
-    check "two of mpirun's as well" grep -qE "^good +MPI .*; 2 ranks said hello in" all
+    check "two of mpirun's as well" grep -qE "^(good|note) +MPI .*; 2 ranks said hello (in|after)" all # a note: the host's name is not in /etc/hosts
     mkdir broken
     printf '#!/bin/sh\necho "there are not enough slots"; exit 1\n' >broken/mpirun
     chmod +x broken/mpirun
