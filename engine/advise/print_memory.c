@@ -26,14 +26,13 @@ static void add_tier(cJSON *memory, cJSON *object, const struct setup *setup, en
     const struct op *op = footprint->peak_op[tier] < 0 ? NULL : &setup->schedule.ops[footprint->peak_op[tier]];
     const uint64_t peak_bytes = (uint64_t)footprint->peak_bytes[tier];
     uint64_t reserved = 0;
-    char name[32] = "";
-    if (op) snprintf(name, sizeof name, "%s", op_name(op->kind, op->use));
-    char *prime = strchr(name, '\'');
-    const bool backward = prime;
-    if (backward) *prime = '\0';
+    const char *name = op ? op_name(op->kind, op->use) : "";
+    const size_t length = strcspn(name, "'"); /* the prime stands for backward */
+    char text[32];
+    snprintf(text, sizeof text, "%.*s%s", (int)length, name, name[length] ? " bwd" : "");
     json_put(object, TEXT("tier", tier_name(tier)), NUMBER("resting_bytes", footprint->resting_bytes[tier]),
              NUMBER("peak_bytes", peak_bytes), NUMBER_IF("budget_bytes", budget_bytes > 0, budget_bytes),
-             NUMBER("peak_operation", footprint->peak_op[tier]), TEXT(".op", name), TRUTH(".backward", backward),
+             NUMBER("peak_operation", footprint->peak_op[tier]), TEXT(".op", text),
              NUMBER_IF(".over", peak_bytes > budget_bytes, peak_bytes - budget_bytes));
     cJSON *categories = cJSON_AddArrayToObject(object, ".categories");
     for (enum category c = 0; c < CATEGORIES; c++) {
@@ -239,7 +238,7 @@ const char plan_memory_page[] =
     "{#.categories}  {.letter} {category:-12} {resting_bytes:13,} {peak_bytes:13,} {at_peak_bytes:13,} {reserved_bytes:13,} "
     "{reserved_bytes/peak_bytes:6.2}\n{/}"
     "  all            {resting_bytes:13,}               {peak_bytes:13,} {.reserved:13,} {.reserved/peak_bytes:6.2}\n"
-    "{!.op}  as full between steps as within one{/}{?.op}  the peak is at operation {peak_operation} ({.op}{?.backward} bwd{/}){/}"
+    "{!.op}  as full between steps as within one{/}{?.op}  the peak is at operation {peak_operation} ({.op}){/}"
     "{?budget_bytes}{?.over},\n  and does not fit: {.over:,} more than the budget of {budget_bytes:,}; see --fit{/}"
     "{!.over}, {peak_bytes/budget_bytes:%} of the budget of {budget_bytes:,}{/}{/}\n{/}"
 

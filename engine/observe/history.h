@@ -66,11 +66,11 @@ int64_t history_span_of(const struct history *history, int rank, enum lane lane,
 /* The IO record of an NVMe operation. False: none was recorded (no transfer, or an older trace), or it is not kept. */
 bool history_io(const struct history *history, int rank, enum lane lane, const struct span *span, struct trace_of_io *out);
 
-/* What a lane is busy with, as the sums distinguish it: a phase, or one of the kinds below. Lanes that compute have the kinds before
- * BUSY_COPY, other lanes the rest. */
+/* What a lane is busy with: a phase of computing (enum phase), or one of these. Another program's lane may have any of them. */
 enum busy {
     BUSY_SECONDARY = PHASES, BUSY_QUANTIZE, BUSY_DEQUANTIZE,
-    BUSY_COPY, BUSY_GATHER, BUSY_GATHER_AHEAD, BUSY_REDUCE_SCATTER, BUSY_ALL_REDUCE, BUSY_REFRESH, BUSY_AGREE, BUSY_OTHER,
+    BUSY_GATHER, BUSY_GATHER_AHEAD, BUSY_REDUCE_SCATTER, BUSY_ALL_REDUCE, BUSY_REFRESH, BUSY_AGREE, BUSY_OTHER,
+    BUSY_D2H, BUSY_H2D, BUSY_NVME_READ, BUSY_NVME_WRITE,
     BUSY_KINDS,
 };
 enum busy busy_of_op(enum op_kind kind, enum phase phase, bool prefetch);

@@ -59,9 +59,8 @@ static inline void *ring_newest(const struct ring *ring)
  * has filled them, pairs of neighbours merge. */
 struct sum_grid { uint64_t origin_ns; int shift, count; };
 
-enum { BUSY_SLOTS = BUSY_KINDS - BUSY_COPY }; /* lanes that compute have fewer kinds */
 struct lane_sum { /* ns; floats, so that many lanes fit */
-    float busy[BUSY_SLOTS]; /* time of each kind that this lane can have, in the order of enum busy */
+    float busy[BUSY_KINDS];
     float waited[STALLS];
 };
 struct tier_sum { uint64_t live_bytes, when_ns; }; /* the fullest instant; 0, 0: nothing known */

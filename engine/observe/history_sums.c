@@ -1,4 +1,4 @@
-/* Sums of the whole run, kept when details are dropped: per interval, each lane's busy time by phase or traffic and its
+/* Sums of the whole run, kept when details are dropped: per interval, each lane's busy time by kind (enum busy) and its
  * waits by reason, and each tier's fullest instant. All share one grid of intervals; when a run has filled it, pairs of
  * neighbours merge and intervals are twice as long. history_load() takes what it can from the sums (whole intervals),
  * and only the edges of a window from spans: a column of a picture of any width costs about the same. */
@@ -23,7 +23,7 @@ static void merge_lane(struct lane_sum *sums, int count)
 {
     for (int i = 0; i < count / 2; i++) {
         const struct lane_sum left = sums[2 * i], right = sums[2 * i + 1];
-        for (int kind = 0; kind < BUSY_SLOTS; kind++) sums[i].busy[kind] = left.busy[kind] + right.busy[kind];
+        for (int kind = 0; kind < BUSY_KINDS; kind++) sums[i].busy[kind] = left.busy[kind] + right.busy[kind];
         for (int why = 0; why < STALLS; why++) sums[i].waited[why] = left.waited[why] + right.waited[why];
     }
     memset(sums + count / 2, 0, (size_t)(count / 2) * sizeof *sums);
@@ -99,20 +99,16 @@ enum busy busy_of_op(enum op_kind kind, enum phase phase, bool prefetch)
         [OP_GATHER] = BUSY_GATHER,         [OP_REDUCE_SCATTER] = BUSY_REDUCE_SCATTER, [OP_ALL_REDUCE] = BUSY_ALL_REDUCE,
         [OP_REFRESH] = BUSY_REFRESH,       [OP_AGREE] = BUSY_AGREE,                   [OP_BROADCAST] = BUSY_OTHER,
         [OP_ALL_TO_ALL] = BUSY_OTHER,      [OP_EXCHANGE] = BUSY_OTHER};
+    static const enum busy of_lane[LANES] = {[LANE_D2H] = BUSY_D2H, [LANE_H2D] = BUSY_H2D,
+                                             [LANE_NVME_READ] = BUSY_NVME_READ, [LANE_NVME_WRITE] = BUSY_NVME_WRITE};
     if (kind == OP_GATHER && prefetch) return BUSY_GATHER_AHEAD;
     if (of_kind[kind]) return of_kind[kind];
-    return lane_computes(op_lane(kind)) ? (enum busy)phase : BUSY_COPY;
+    return of_lane[op_lane(kind)] ? of_lane[op_lane(kind)] : (enum busy)phase; /* what computes */
 }
 
-static enum busy first_busy(enum lane lane)
+static size_t busy_field(const struct span *span)
 {
-    return lane_computes(lane) ? 0 : BUSY_COPY;
-}
-
-static size_t busy_field(enum lane lane, const struct span *span)
-{
-    const enum busy busy = busy_of_op(span->kind, span->phase, span->prefetch);
-    return offsetof(struct lane_sum, busy) + (size_t)(busy - first_busy(lane)) * sizeof(float);
+    return offsetof(struct lane_sum, busy) + busy_of_op(span->kind, span->phase, span->prefetch) * sizeof(float);
 }
 
 void sums_span(struct history *history, struct history_rank *rank, enum lane lane, int ranks, const struct span *span)
@@ -122,7 +118,7 @@ void sums_span(struct history *history, struct history_rank *rank, enum lane lan
     if (!*sums) *sums = history_alloc(history, (size_t)history->grid.count * sizeof **sums);
     if (!*sums || span->ended_ns <= history->grid.origin_ns) return;
     sums_reach(history, span->ended_ns);
-    spread(history, *sums, busy_field(lane, span), span->started_ns, span->ended_ns);
+    spread(history, *sums, busy_field(span), span->started_ns, span->ended_ns);
     if (span->stall != STALL_NONE) spread(history, *sums, waited_field(span->stall), span->issued_ns, span->ready_ns);
     if (span->peers_ns)
         spread(history, *sums, waited_field(STALL_PEERS), span->started_ns, span->started_ns + span->peers_ns);
@@ -165,10 +161,9 @@ struct tier_sum sums_fullest(const struct history *history, const struct history
     return best;
 }
 
-static void add_sums(struct history_load *load, enum lane lane, const struct lane_sum *sum, double share)
+static void add_sums(struct history_load *load, const struct lane_sum *sum, double share)
 {
-    for (int slot = 0; slot < BUSY_SLOTS; slot++)
-        load->busy_ns[first_busy(lane) + (enum busy)slot] += (uint64_t)((double)sum->busy[slot] * share + 0.5);
+    for (int kind = 0; kind < BUSY_KINDS; kind++) load->busy_ns[kind] += (uint64_t)((double)sum->busy[kind] * share + 0.5);
     for (int why = 0; why < STALLS; why++) load->waited_ns[why] += (uint64_t)((double)sum->waited[why] * share + 0.5);
 }
 
@@ -220,7 +215,7 @@ void history_load(const struct history *history, int rank, enum lane lane, uint6
         uint64_t until_ns = piece_end(&history->grid, place, from_ns, to_ns);
         bool whole = until_ns - from_ns == width_ns;
         if (whole || from_ns < spans_from_ns)
-            add_sums(load, lane, &at->sums[place], whole ? 1 : (double)(until_ns - from_ns) / (double)width_ns);
+            add_sums(load, &at->sums[place], whole ? 1 : (double)(until_ns - from_ns) / (double)width_ns);
         else load_spans(history, rank, lane, from_ns, until_ns, load);
         from_ns = until_ns;
     }

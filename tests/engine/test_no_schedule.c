@@ -18,6 +18,7 @@
 #include "engine/trace/file.h"
 #include "tui/draw/output.h"
 #include "tui/screen/screen.h"
+#include "tui/timeline/timeline.h"
 
 enum { RANKS = 2, STEPS = 3, COLUMNS = 80, ROWS = 24 };
 static const uint64_t ms = 1000000, step_ns = 10000000;
@@ -134,6 +135,42 @@ static struct foreign folded_observed(void)
         for (uint16_t rank = 0; rank < RANKS; rank++) put_step(&run, rank, step);
     schedule_named = 0;
     return run;
+}
+
+/* A file may say of any operation that it ran on any lane: each kind of work is counted as what it is. */
+static void any_lane_may_hold_any_work(void **state)
+{
+    static const struct { enum op_kind kind; enum lane lane; enum busy busy; } ops[] = {
+        {OP_ALL_TO_ALL, LANE_COMPUTE, BUSY_OTHER},
+        {OP_WORK, LANE_COMM, (enum busy)PHASE_FORWARD},
+        {OP_COPY_D2H, LANE_COMM_2, BUSY_D2H},
+        {OP_REDUCE_SCATTER, LANE_HOST, BUSY_REDUCE_SCATTER},
+        {OP_HOST_WORK, LANE_NVME_READ, (enum busy)PHASE_FORWARD}};
+    enum { OPS = sizeof ops / sizeof *ops };
+    struct foreign run = {run_model_new(&(struct run_model_options){0}), history_new(0), NULL};
+    (void)state;
+    put(&run, (struct trace_record){.kind = TRACE_RUN, .rank = TRACE_RANK_ALL, .time_ns = ms, .run = {{header, strlen(header)}}});
+    for (uint32_t op = 0; op < OPS; op++)
+        put(&run, (struct trace_record){.kind = TRACE_OPERATION,
+                                        .rank = TRACE_RANK_ALL,
+                                        .time_ns = ms,
+                                        .operation = {.op = op,
+                                                      .code = (uint8_t)op_words(ops[op].kind, NULL)->code,
+                                                      .lane = ops[op].lane,
+                                                      .unit = TRACE_NO_UNIT,
+                                                      .name = {"work", 4}}});
+    schedule_named = TRACE_OBSERVED;
+    for (uint32_t op = 0; op < OPS; op++) put_operation(&run, 0, 1, op, step_ns * (op + 1), step_ns * (op + 1) + ms * (op + 1));
+    schedule_named = 0;
+    for (uint32_t op = 0; op < OPS; op++) {
+        struct history_load load;
+        history_load(run.history, 0, ops[op].lane, 0, UINT64_MAX, &load);
+        for (enum busy busy = 0; busy < BUSY_KINDS; busy++)
+            assert_int_equal(load.busy_ns[busy], busy == ops[op].busy ? ms * (op + 1) : 0);
+        for (enum stall why = STALL_NONE; why < STALLS; why++) assert_int_equal(load.waited_ns[why], 0);
+        assert_true(mark_of_busy(ops[op].busy) == mark_of_op(ops[op].kind, PHASE_FORWARD, false));
+    }
+    release(&run);
 }
 
 /* The screen of a view as text; the caller frees. */
@@ -310,6 +347,7 @@ static void every_key_is_harmless(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_lane_may_hold_any_work),
         cmocka_unit_test(memory_and_steps_are_known),
         cmocka_unit_test(what_needs_a_schedule_is_unknown),
         cmocka_unit_test(an_analysis_says_that_no_stage_is_known),

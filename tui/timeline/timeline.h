@@ -86,7 +86,7 @@ struct mark_look {
 };
 struct mark_look mark_look(enum mark mark);
 uint32_t texture_sign(enum texture texture, bool ascii);
-enum mark mark_of_busy(enum lane lane, enum busy busy);
+enum mark mark_of_busy(enum busy busy);
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch);
 
 /* ---- columns: what each column of a lane shows (timeline_columns.c) ------------------------------------------------- */

@@ -206,7 +206,7 @@ static void columns_of_loads(struct column out[], int columns, const struct scen
         history_load(scene->history, rank, lane, cell.from_ns, cell.to_ns, &load);
         if (load.unknown) share_of(&shares, MARK_UNKNOWN)->ns = cell.to_ns - cell.from_ns;
         for (enum busy busy = 0; busy < BUSY_KINDS; busy++)
-            add_share(&shares, mark_of_busy(lane, busy), load.busy_ns[busy], -1);
+            add_share(&shares, mark_of_busy(busy), load.busy_ns[busy], -1);
         for (enum stall why = STALL_NONE + 1; why < STALLS; why++)
             if (why != STALL_PEERS) add_share(&shares, MARK_WAIT + (enum mark)why, load.waited_ns[why], -1);
         out[i] = choose(&shares, &cell);

@@ -98,7 +98,7 @@ static void note_bytes(struct text *note, int room, const char *name, enum units
 {
     const struct text figure =
         text_of("%s%s %s", *note->text ? " · " : " ", name, format_bytes_bare(units, bytes).text);
-    if (strlen(note->text) + strlen(figure.text) < (size_t)room) text_add(note, "%s", figure.text);
+    if ((int)(strlen(note->text) + strlen(figure.text)) < room) text_add(note, "%s", figure.text);
 }
 
 static void draw_curve_title(struct canvas canvas, const struct scene *scene, enum tier tier,
@@ -108,10 +108,10 @@ static void draw_curve_title(struct canvas canvas, const struct scene *scene, en
     static const char over_time[] = " over time";
     struct text title = text_of("%s memory of rank %d", tiers_name(tier), scene->state->rank), note = {""};
     const int room = canvas.at.columns - 7 - utf8_columns(title.text);
-    if (room >= 2 && most) note_bytes(&note, room, "fullest", units, most);
-    if (room >= 2 && scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
-    if (room >= 2 && scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
-    if (utf8_columns(note.text) + (int)sizeof over_time < room) text_add(&title, over_time);
+    if (most) note_bytes(&note, room, "fullest", units, most);
+    if (scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
+    if (scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
+    if (utf8_columns(note.text) + (int)sizeof over_time < room) text_add(&title, "%s", over_time);
     draw_title(canvas, 0, false, "%s", title.text);
     if (*note.text) draw_format(canvas, canvas.at.columns - utf8_columns(note.text) - 2, 0, STYLE_TEXT, "%s ", note.text);
 }

@@ -76,24 +76,21 @@ uint32_t texture_sign(enum texture texture, bool ascii)
     return signs[texture][ascii];
 }
 
-enum mark mark_of_busy(enum lane lane, enum busy busy)
+enum mark mark_of_busy(enum busy busy)
 {
-    static const enum mark copies[LANES] = {[LANE_D2H] = MARK_OFFLOAD,
-                                            [LANE_H2D] = MARK_FETCH,
-                                            [LANE_NVME_READ] = MARK_SWAP_IN,
-                                            [LANE_NVME_WRITE] = MARK_SWAP_OUT};
     static const enum mark marks[BUSY_KINDS] = {
-        [PHASE_FORWARD] = MARK_FORWARD,         [PHASE_BACKWARD] = MARK_BACKWARD,     [PHASE_OPTIMIZER] = MARK_UPDATE,
-        [BUSY_SECONDARY] = MARK_SECONDARY,      [BUSY_QUANTIZE] = MARK_QUANTIZE,      [BUSY_DEQUANTIZE] = MARK_DEQUANTIZE,
-        [BUSY_GATHER] = MARK_GATHER,            [BUSY_GATHER_AHEAD] = MARK_PREFETCH,  [BUSY_REDUCE_SCATTER] = MARK_REDUCE,
-        [BUSY_ALL_REDUCE] = MARK_ALL_REDUCE,    [BUSY_REFRESH] = MARK_REFRESH,        [BUSY_AGREE] = MARK_AGREE,
-        [BUSY_OTHER] = MARK_OTHER};
-    return busy == BUSY_COPY ? copies[lane] : marks[busy];
+        [PHASE_FORWARD] = MARK_FORWARD,      [PHASE_BACKWARD] = MARK_BACKWARD,    [PHASE_OPTIMIZER] = MARK_UPDATE,
+        [BUSY_SECONDARY] = MARK_SECONDARY,   [BUSY_QUANTIZE] = MARK_QUANTIZE,     [BUSY_DEQUANTIZE] = MARK_DEQUANTIZE,
+        [BUSY_GATHER] = MARK_GATHER,         [BUSY_GATHER_AHEAD] = MARK_PREFETCH, [BUSY_REDUCE_SCATTER] = MARK_REDUCE,
+        [BUSY_ALL_REDUCE] = MARK_ALL_REDUCE, [BUSY_REFRESH] = MARK_REFRESH,       [BUSY_AGREE] = MARK_AGREE,
+        [BUSY_OTHER] = MARK_OTHER,           [BUSY_D2H] = MARK_OFFLOAD,           [BUSY_H2D] = MARK_FETCH,
+        [BUSY_NVME_READ] = MARK_SWAP_IN,     [BUSY_NVME_WRITE] = MARK_SWAP_OUT};
+    return marks[busy];
 }
 
 enum mark mark_of_op(enum op_kind kind, enum phase phase, bool prefetch)
 {
-    return mark_of_busy(op_lane(kind), busy_of_op(kind, phase, prefetch));
+    return mark_of_busy(busy_of_op(kind, phase, prefetch));
 }
 
 /* ---- the legend: only marks that the schedule which trains can bring about ---- */
