@@ -39,7 +39,7 @@ int64_t config_key_width(const struct config_model *model); /* kv heads x head s
 /* ffn; if it is 0, 4 x hidden, or for a gated MLP 2/3 of that, rounded up to a multiple of 256 (Touvron et al. 2023). */
 int config_ffn(const struct config_model *model);
 
-/* The meaning of a token of the data: a byte of text, or a number of a token shard. */
+/* The meaning of a token of the data: a byte of text, or an id in a token shard. */
 enum data_format { DATA_BYTES, DATA_TOKENS };
 
 enum recompute { RECOMPUTE_NONE, RECOMPUTE_FULL, RECOMPUTE_ATTENTION };

@@ -28,8 +28,8 @@ int config_add_line(char **text, struct error *err, const char *format, ...) __a
 /* Appends a line to config->notes. */
 #define config_note(config, ...) config_add_line(&(config)->notes, __VA_ARGS__)
 
-/* spellings_rename() replaces older spellings in the tree by the current keys, so that all later code, also `sets`, sees only those.
- * spellings_of_offload() does the same for the old offload switches, after the `sets` are in the tree. */
+/* spellings_rename() replaces older spellings in the tree by the current keys, so that all later code, also --set, sees only those.
+ * spellings_of_offload() does the same for the old offload switches, after the values of --set are in the tree. */
 int spellings_rename(struct config_source *source, cJSON *tree, struct error *err);
 int spellings_of_offload(struct config_source *source, cJSON *tree, struct error *err);
 

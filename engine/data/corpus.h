@@ -1,5 +1,5 @@
 /* A corpus: the tokens of one file, of all files of a folder one after another, or of the default text, as one range. A
- * token is a byte of a text, or a number of a token shard (shard.h). Files stay open and only the requested tokens are
+ * token is a byte of a text, or an id in a token shard (shard.h). Files stay open and only the requested tokens are
  * read, so a corpus may be larger than memory. Files are not memory-mapped: a mapped file that shrinks ends the process
  * with SIGBUS, whereas a short read gives an error that names the file. */
 #pragma once

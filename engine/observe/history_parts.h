@@ -97,7 +97,7 @@ struct history_tier {
     struct tier_sum *sums;
     int summed;          /* interval of the newest change; earlier intervals are complete */
     bool has_before;     /* before_bytes is known */
-    uint64_t before_bytes; /* live bytes since the newest change, so before the next one */
+    uint64_t before_bytes; /* live bytes after the newest change */
 };
 
 struct history_rank {

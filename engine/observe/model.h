@@ -76,8 +76,8 @@ struct run_pace {
 
 struct run_predicted { bool known; uint64_t peak_bytes, at_peak_bytes, resting_bytes; };
 
-/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. busy_ns: time inside the operations, all counted at a kind's
- * first link; link_ns: time in which the link was in use (0: not recorded). */
+/* Sums over the `ranks` ranks that reported; divide by `ranks` for the mean. busy_ns: time inside the operations, stored at a
+ * kind's first link only; link_ns: time in which the link was in use (0: not recorded). */
 struct run_traffic { int ranks; uint64_t count, sent_bytes, busy_ns, link_ns; };
 
 struct run_schedule {
@@ -105,7 +105,7 @@ struct run_memory {
 };
 
 /* One tier of one rank at one instant. */
-struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES + 1]; /* last: no category; of a history */ };
+struct run_instant { bool known; uint64_t live_bytes, reserved_bytes, held_bytes[CATEGORIES + 1]; /* last: unattributed, in a history only */ };
 
 /* Codes of categories in a trace. Memory with a code from CATEGORIES on is another program's; it is counted, and shown as unattributed. */
 enum { CATEGORY_CODES = 16 };

@@ -49,8 +49,8 @@ bool run_tokens_per_second(const struct run_model *model, double *value);
 /* Adds what quantizing did to one unit to the sum over several. */
 void run_quantized_add(struct run_quantized *sum, const struct run_quantized *of);
 
-/* The use of a link by a kind of traffic, or by all (kind TRAFFIC_KINDS): sums over `parts`, and exposed times over `exposed_parts`
- * (0: unknown), become means. A link's exposed share is that of all operations of the kind. ranks 0: the link is not used; busy_ns 0,
+/* The use of a link by a kind of traffic, or by all (kind TRAFFIC_KINDS). Sums are divided by `parts`, exposed times by
+ * `exposed_parts` (0: unknown). Each link gets the exposed share of its kind. ranks 0: the link is not used; busy_ns 0,
  * exposed_ns below 0: unknown. */
 struct link_use { int ranks; double sent_bytes, busy_ns, exposed_ns; };
 struct link_use run_link_use(const struct run_traffic by[TRAFFIC_KINDS][LINKS], int kind, int link, double parts,
@@ -78,8 +78,8 @@ void run_slowed_text(char *text, size_t room, const struct run_sensors *sensors)
 bool run_predicted_peak(const struct run_model *model, enum tier tier, uint64_t *bytes);
 
 /* "out of device memory: activations asks for 1.25 MiB, 708 KiB of the budget of 14.3 MiB are left; refused on
- * ranks 0-3"; `bytes` formats the amounts. If the check before the update failed, what the update will ask for. If the event lacks
- * these amounts, its own text. */
+ * ranks 0-3"; `bytes` formats the amounts. If the check before the update failed, the text has the update's request. If the event
+ * has no amounts, the text is its own. */
 void run_shortage_text(char *text, size_t room, const struct run_shortage *shortage, bytes_writer *bytes);
 
 /* Appends "rank 2" or "ranks 0-3, 6": a bit for each. */

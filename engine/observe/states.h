@@ -15,8 +15,8 @@
  * one that would be longer than most_bytes (0: no limit). STATUS_INPUT, STATUS_RUN: the trace stays as it was. */
 int run_states_write(const char *path, uint64_t most_bytes, struct error *err);
 
-/* Fills an empty model with the state before step *from_step. The state lies after after_ns and not after time_ns, and so far before
- * `step` that a reader from there sees as much of the past as views show by default. step UINT32_MAX and time_ns UINT64_MAX: the latest
+/* Fills an empty model with the state before step *from_step. The state is later than after_ns, at most time_ns, and early enough
+ * before `step` for the past that views show by default. step UINT32_MAX and time_ns UINT64_MAX: the latest
  * such state. False: there is none, or it is damaged; the model may then hold anything, and the caller frees it. */
 bool run_state_load(struct run_model *model, struct source *source, uint64_t after_ns, uint32_t step, uint64_t time_ns,
                     uint32_t *from_step);

@@ -102,8 +102,8 @@ struct op_times op_times_of(const struct history *history, const struct run_sche
 /* ---- critical.c: the critical path of a step ---- */
 
 /* The chain of operations, over all ranks, that determines when the step ends. The search goes backwards from the step's last operation.
- * The predecessor of an operation is the operation of the same rank that ended last before it; of a collective the search goes on at the
- * rank that arrived last. Where nothing had ended just before, the time between is idle. (Yang and Miller, Critical Path Analysis for the
+ * The predecessor of an operation is the operation of the same rank that ended last before it; for a collective, that of the last rank to
+ * arrive. A gap between the two is idle time, except for work of host threads in it. (Yang and Miller, Critical Path Analysis for the
  * Execution of Parallel and Distributed Programs, 1988.) */
 
 enum { CRITICAL_RANKS = 64 };

@@ -1,9 +1,9 @@
 /* How long one operation lasts on given hardware, in whole nanoseconds. All arithmetic is in integers, so that every machine
- * finds the same times. (FLOPs are doubles, made by products and sums only, and are rounded down. So
- * are the times that slow motion or a slow rank multiplies.)
+ * finds the same times. Two exceptions are doubles that are rounded down: FLOPs, which only products and sums make, and times that slow
+ * motion or a slow rank multiplies.
  *
- * Computing: latency + FLOPs at the product rate of the type + bytes of its buffers at the memory's rate, or at the rate of the kernels
- * between products. Both terms are added, because the kernels of an operation run one after the other. The optimizer, norms and casts
+ * Computing: latency + FLOPs at the matmul rate of the type + bytes of its buffers at the memory's rate, or at the rate of the kernels
+ * between matmuls. Both terms are added, because the kernels of an operation run one after the other. The optimizer, norms and casts
  * have no FLOPs: they are bound by memory.
  *
  * Collectives: alpha-beta. n ranks of a group lie on `nodes` nodes, m of them on the fullest; each moves n - 1 chunks of b

@@ -1,4 +1,4 @@
-/* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (a word of ways), and
+/* Hardware profiles: what a device and its node can do. A profile is a JSON file: "name", "collectives" (enum way), and
  * the figures of figures.def, each as [value, "source of the value"]. The built-in profiles are in configs/hardware. */
 #pragma once
 

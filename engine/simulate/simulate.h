@@ -55,8 +55,8 @@ struct cost_input cost_of(const struct setup *setup, const struct config *config
 /* A step without jitter and stragglers: its seconds, and the busy seconds of rank 0's lanes (may be NULL). Errors: simulation_open()'s. */
 int simulate_once(double *step_s, double busy_s[LANES], const struct cost_input *cost, struct error *err);
 
-/* The least time, in seconds, that a training step takes. Only pacing (paced links, a paced device, slow motion, a slow rank) gives an
- * operation time. The executor makes every operation last that long, so no machine is faster; the faster a machine, the closer it
+/* The least time, in seconds, that a training step takes. Only pacing is counted: paced links, a paced device, slow
+ * motion, a slow rank. The executor makes every operation last that long, so no machine is faster; the faster a machine, the closer it
  * comes. Above 64 ranks, transfers are timed on some of the ranks (cost.c). 0: nothing is paced. NAN: no memory to simulate the step. */
 double paced_seconds(const struct setup *setup, const struct config *config);
 

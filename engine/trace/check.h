@@ -34,7 +34,7 @@ struct trace_check {
     uint64_t gaps, lost;                      /* GAP records; records that they report as lost, in all */
     uint64_t ops_open, ops_homeless;          /* operations begun and never ended; operations whose schedule is not in the trace */
     uint32_t ranks, first_step, last_step, steps, steps_unfinished; /* ranks: the most of any part. Both counts of steps: sums over ranks */
-    uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: how many; ranks in its header; the lowest */
+    uint32_t ranks_missing, ranks_told, first_missing; /* in the part that misses most: missing; in its header; lowest missing */
     struct trace_check_part part[TRACE_CHECK_PARTS];
     int parts;
     struct trace_machines machines;

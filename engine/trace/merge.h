@@ -16,10 +16,10 @@ void merge_free(struct merge *merge);
 /* Adds a ring, from any thread. False: no memory. */
 bool merge_add(struct merge *merge, struct trace_ring *ring);
 
-/* A stream holds the records of another machine. They arrive later than those of the rings, so merge_pass() waits for them: it hands on
- * the records of a time when every stream has all of its records of that time (merge_whole_until()). It waits three seconds for a
- * stream at most. Records that come later than that are lost, and a GAP record says so. Once a thread calls merge_pass(), only it may
- * call these functions.
+/* A stream holds the records of another machine. They arrive later than those of the rings, so merge_pass() waits for them: it
+ * releases only records that are older than what every stream has delivered (merge_whole_until()). It waits three seconds for a stream at
+ * most. Records that come later than that are lost, and a GAP record says so. Once a thread calls merge_pass(), only it may call these
+ * functions.
  *
  * merge_add_stream(): returns the stream's number; -1: no memory. merge_put(): adds one whole record, in time order.
  * merge_whole_until(): says that all records before time_ns have been put; UINT64_MAX: no more will come. */

@@ -48,7 +48,7 @@ static const struct mark_look looks[MARKS] = {
     WAIT(COPY, 0x254c, WAIT_REFRESH, "copy", "copy"),
     WAIT(COMPUTE, 0x2509, WAIT_COMPUTE, "compute", "compute"),
     WAIT(MEMORY, 0x2573, WAIT_MEMORY, "no room", "no room"),
-    WAIT(ASKED, 0x2571, WAIT_LIMIT, "prefetch limit", "throttled"),
+    WAIT(ASKED, 0x2571, WAIT_LIMIT, "prefetch limit", "pf limit"),
     WAIT(LIMIT, 0x253c, WAIT_LIMIT, "no overlap", "no overl."),
     WAIT(PEERS, 0x250a, WAIT_PEERS, "slowest rank", "slowest"),
     WAIT(AGREE, 0x2508, WAIT_AGREE, "agree", "agree"),

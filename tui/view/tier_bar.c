@@ -198,5 +198,5 @@ void bucket_draw_legend(struct canvas canvas, int y)
     }
     draw_text(canvas, x, y, STYLE_TEXT, "! dropped");
     if (canvas.at.columns < ROOMY && y + 1 < canvas.at.rows)
-        draw_text(canvas, 1, y + 1, STYLE_DIM, "(first the state of a rank, then its sign in the bar)");
+        draw_text(canvas, 1, y + 1, STYLE_DIM, "(left: state of a rank; right: sign in the bar)");
 }

@@ -313,7 +313,7 @@ static void draw_totals(struct canvas canvas, const struct buckets *buckets)
 {
     const struct bucket_sums *sums = &buckets->sums;
     const enum units units = buckets->scene->state->units;
-    draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d full, %d at the end of backward",
+    draw_format(canvas, 1, 0, STYLE_STRONG, "%d bucket%s, %s, mean %s: %d during backward, %d at its end",
                 sums->count, plural(sums->count), format_bytes_bare(units, (uint64_t)sums->bytes).text,
                 format_bytes_bare(units, (uint64_t)(sums->bytes / sums->count)).text, sums->full, sums->by_end);
 }

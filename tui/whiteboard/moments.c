@@ -89,7 +89,7 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
 
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
-    static const char note[] = " planned bytes below ";
+    static const char note[] = " bytes are planned ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     const int x = draw_title(canvas, y, false, "step %u by operations, rank %d: moment %d of %d", board->at.step,

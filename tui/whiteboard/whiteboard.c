@@ -235,8 +235,8 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
     int y = board->above + share->tiles.used;
     board_unit_labels(canvas, board->above, &share->tiles, board);
     if (share->links) y = board_link(canvas, y, board);
-    if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L copy");
-    if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B grads");
+    if (share->copies) draw_text(canvas, 0, y++, STYLE_DIM, "L gath.");
+    if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B buck.");
     if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A activ");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
     if (share->transfers[TIER_DEVICE]) draw_text(canvas, 0, y, STYLE_DIM, "▼▲ plan");
