@@ -140,7 +140,7 @@ buckets 120x40 bucket.4.longest_ns           longest on rank [0-9]+: $time
 buckets 120x40 bucket.4.slowest              longest on rank ([0-9]+)
 buckets 120x40 flushes                       ([0-9]+) buckets, 
 buckets 120x40 flushes.full                  ([0-9]+) during backward
-buckets 120x40 flushes.end_of_backward       ([0-9]+) at the end
+buckets 120x40 flushes.end_of_backward       ([0-9]+) at its end
 schedule 200x60 op.0.mean_ns                 ^ +0 compute load +done +$time
 schedule 200x60 op.0.longest_ns              ^ +0 compute load .* $time r[0-9]+
 schedule 200x60 op.0.slowest                 ^ +0 compute load .* [num]?s r([0-9]+)
