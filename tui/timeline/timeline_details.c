@@ -250,11 +250,11 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     const struct temporal *t = &totals->temporal;
     fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT,
-         facts->canvas.at.columns < 120 ? "others %.0f %%" : "compute idle, other lanes busy %.0f %%",
+         facts->canvas.at.columns < 120 ? "non-comp %.0f %%" : "compute idle, other lanes busy %.0f %%",
          percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
-    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "comm hidden %.1f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "comm hidden %.0f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 

@@ -18,7 +18,7 @@ static const struct mark_look looks[MARKS] = {
                      "the optimizer changes the parameters of this rank"},
     [MARK_GATHER] = {'N', 0x256c, '+', STYLE_LANE_GATHER, "gather", "gather",
                      "all-gather: compute needs these parameters now"},
-    [MARK_PREFETCH] = {'E', 0x25cb, 'o', STYLE_LANE_PREFETCH, "gather ahead", "ahead",
+    [MARK_PREFETCH] = {'E', 0x25cb, 'o', STYLE_LANE_PREFETCH, "prefetch", "prefetch",
                        "all-gather of parameters before they are needed"},
     [MARK_REDUCE] = {'R', 0x25a0, '@', STYLE_LANE_REDUCE, "reduce", "reduce",
                      "reduce-scatter: each rank keeps its part of the mean gradient"},

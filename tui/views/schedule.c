@@ -142,7 +142,7 @@ static const char *earlier_sign(const struct listing *list)
 
 static const char *note_of(const struct op *op)
 {
-    if (op->prefetch) return "ahead";
+    if (op->prefetch) return "prefetch";
     return op->flush == FLUSH_FULL  ? "next did not fit"
            : op->flush == FLUSH_END ? "end of backward"
            : op->droppable          ? "tail"

@@ -41,7 +41,7 @@ int board_draw_marks(struct canvas canvas, int y)
     }
     static const char *const packets[] = {
         "▸  a packet of a link: what moves now, further right as it gets done",
-        "   (block 1: 3/4, plan 581 KiB)▸ gather ahead: 3 of 4 shards, planned bytes",
+        "   (block 1: 3/4, plan 581 KiB)▸ prefetch: 3 of 4 shards, planned bytes",
         "   [! block 1: 3/4, plan 581 KiB]▸ gather that compute waits for",
         "   [reduce bucket 1, plan sends 593 KiB]▸ gradients to their owners",
         "   [mean of bucket 1, plan sends 1.16 MiB]▸ gradients to all ranks",

@@ -92,7 +92,7 @@ int board_moments(struct canvas canvas, int y, int rows, const struct board *boa
     static const char note[] = " bytes are planned ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
-    const int x = draw_title(canvas, y, false, "step %u by operations, rank %d: moment %d of %d", board->at.step,
+    const int x = draw_title(canvas, y, false, "step %u by operations, rank %d: %d of %d begins and ends", board->at.step,
                              board->rank, moments_so_far(board), 2 * board->at.plan->ops.op_count);
     if (x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     draw_lanes(canvas, y + 1, rows - 1, board);
