@@ -229,6 +229,7 @@ static bool read_knobs(struct config_zero *knobs, const cJSON *list_of_knobs)
     knobs->gradient_predivide_factor = 1;
     knobs->hpz_partition = 1;
     knobs->shard_ranks = -1;
+    knobs->loco_reset = 1024; /* the key's default */
     if (!reader.next || reader.bad) return !reader.bad; /* an older trace: the others were not there */
     knobs->model_persistence_threshold = number(&reader, 0, 1e19);
     knobs->sub_group_elems = number(&reader, 0, 1e19);

@@ -253,7 +253,7 @@ static void rows_are_to_scale(void **state)
         unit += text[0] != ' ';
         if (y == 3) assert_non_null(strstr(text, "embed"));
         rows[unit] += text[BOARD_LABEL] != ' ';
-        if (unit == 5) assert_memory_equal(text, "norm 256", 8);
+        if (unit == 5) assert_memory_equal(text, "norm    ", 8);
     }
     assert_int_equal(unit, 5);
     assert_true(rows[1] >= 4); /* a block */
@@ -267,6 +267,26 @@ static void rows_are_to_scale(void **state)
         blank += text[strspn(text, " ")] == '\0';
     }
     assert_true(blank < 10);
+    surface_release(&surface);
+    end(&told);
+}
+
+/* After a step the lanes show its operations alone: a validation follows this one. */
+static void lanes_end_with_the_step(void **state)
+{
+    struct told told = begin("docs/example.zlt");
+    struct trace_record record;
+    struct surface surface;
+    char text[COLUMNS + 1] = "";
+    (void)state;
+    while (fold_next(&told, &record))
+        ;
+    draw(&surface, &told, 0);
+    for (int y = 0; y < ROWS && strncmp(text, " op ", 4) != 0; y++) read_row(text, &surface, y);
+    while (*text && text[strlen(text) - 1] == ' ') text[strlen(text) - 1] = '\0';
+    const struct run_step *last = run_last_step(told.model);
+    const struct run_schedule *plan = run_schedule_numbered(told.model, last->schedule);
+    assert_int_equal(strtol(strrchr(text, ' '), NULL, 10), plan->ops.op_count - 1);
     surface_release(&surface);
     end(&told);
 }
@@ -473,6 +493,7 @@ int main(void)
         cmocka_unit_test(tiles_of_groups_make_the_whole),
         cmocka_unit_test(replicas_hold_the_same),
         cmocka_unit_test(rows_are_to_scale),
+        cmocka_unit_test(lanes_end_with_the_step),
         cmocka_unit_test(rows_fit),
         cmocka_unit_test(persistent_parameters_are_on_every_rank),
         cmocka_unit_test(tiers_are_told_apart),

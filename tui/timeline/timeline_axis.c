@@ -166,7 +166,7 @@ static void draw_op_marks(struct canvas canvas, const struct scene *scene, const
             history_spans(scene->history, rank, lane, from_ns, window_time(window, canvas.at.columns, x + 1), &first,
                           &end);
             const struct span *span = end > first ? history_span(scene->history, rank, lane, end - 1) : NULL;
-            if (!span || span->started_ns < from_ns) continue;
+            if (!span || span->started_ns < from_ns || (window->by_moments && span->started_ns > window->at_ns)) continue;
             free_from = draw_format(canvas, x, 0, STYLE_DIM, "%u", span->op) + 1;
         }
 }

@@ -28,11 +28,12 @@ struct window timeline_moments(const struct scene *scene, const struct history_s
 {
     enum { MOMENTS_MAX = 4096 };
     static _Thread_local uint64_t times[MOMENTS_MAX];
-    const uint64_t at_ns = stands_at(scene);
+    uint64_t at_ns = stands_at(scene);
     const int count = history_moments(scene->history, rank, step, at_ns, times, MOMENTS_MAX);
-    struct window window = {.by_moments = true, .at_ns = at_ns};
     int top = 0;
     if (!count) return window_of_step(scene, step);
+    if (step->ended_ns && step->ended_ns < at_ns) at_ns = times[count - 1]; /* what came later is of other steps, or a validation */
+    struct window window = {.by_moments = true, .at_ns = at_ns};
     while (count - top > WINDOW_MOMENTS) top += WINDOW_MOMENTS / 2;
     for (int m = 0; m <= WINDOW_MOMENTS_MAX; m++) {
         const uint64_t before_ns = m ? window.moment_ns[m - 1] : 0;
