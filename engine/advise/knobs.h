@@ -1,4 +1,5 @@
-/* Every configuration key of a run at the viewer's cursor: its value, its source, and whether it binds (binding.h). */
+/* Every configuration key of a run, as it stands at the moment that the viewer looks at: its value, its source, and whether it binds
+ * (binding.h). */
 #pragma once
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum knob_class { KNOB_HONOURED, KNOB_WITHOUT_EFFECT, KNOB_REFUSED };
 struct knob {
     const struct config_key *key;
     enum knob_class class;
-    char value[80];            /* "": a key without effect that was not given */
+    char value[80];            /* "": a key that is not honoured and was not given, or a text that is empty */
     const char *unit;          /* "elements"; "": none, or part of the value */
     enum knob_source source;
     uint32_t changed_step;     /* SOURCE_LIVE: the step before which it changed; 0: unknown */
@@ -41,7 +42,8 @@ int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *e
 void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value);
 void knob_bind(struct knob *knob, const struct effect_run *run); /* sets its binding and effect */
 const char *knob_source_name(enum knob_source source);
-/* Large numbers in groups; one that means "no limit" has a name. "": a key without effect that was not given. */
+/* The value as it is shown: digits of large numbers in groups of three; "no limit" for the number that means it; "none" for an empty value
+ * of an honoured key. "": a key that is not honoured and was not given. */
 const char *knob_shown(char text[32], const struct knob *knob);
 
 /* ---- explain.c: `zerolab plan --explain`: every configuration key, given ones first: its value, the value's source, whether it
@@ -57,7 +59,7 @@ struct explained {
     struct knob knob;                /* its effect: what it does in this run, or why nothing */
     enum explain_part part;
     char spelling[CONFIG_PATH_MAX];  /* the key's spelling in the file if it differs; else "" */
-    char why[400];                   /* the reason for the verdict */
+    char why[400];                   /* why the key binds or not (binding_why()); "": the question does not arise */
     char note[400];                  /* notes from reading it: what "auto" became, which other keys it depends on */
 };
 

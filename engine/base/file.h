@@ -2,11 +2,12 @@
  *
  * Another user of such a folder may plant a link under a name that can be foreseen; writing through the link would overwrite the
  * file that it points to. So file_create() replaces whatever has a name that the program chose. A path that the user
- * named may be a link, a device or a pipe; a link is followed only if it belongs to this user or to root.
+ * named may be a link, a device or a pipe; file_open_named() follows a link only if it belongs to this user or to root.
  *
- * No pipe makes the caller wait for ever: a pipe without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
+ * Opening a pipe does not wait for ever: one without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
  *
- * Descriptors are closed on exec; the caller owns what is returned. Errors are -1 or NULL, with errno set. */
+ * Descriptors are closed on exec; the caller owns what is returned. Errors are -1, NULL or false with errno set, where nothing else is
+ * said. */
 #pragma once
 
 #include <stdbool.h>

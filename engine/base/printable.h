@@ -4,7 +4,8 @@
  * The filter is part of the stream, so no caller can forget it: printable_standard() puts it under stdout and stderr, and
  * printable_over() under a file. The filter keeps newlines, tabs and visible characters. One '?' replaces each other
  * control character (C0, DEL, C1), each character that reorders a line, and each byte that is not UTF-8. Text is read as
- * UTF-8; in another locale '?' replaces every non-ASCII character, whose bytes may be controls. Only the multiplication sign becomes 'x'.
+ * UTF-8; on a terminal of another locale '?' replaces every non-ASCII character, whose bytes may be controls. Only the multiplication sign
+ * becomes 'x'.
  *
  * The program's own control sequences (a frame, a carriage return) go to printable_below(). */
 #pragma once
@@ -21,5 +22,5 @@ FILE *printable_over(FILE *below);
 FILE *printable_below(FILE *out);
 
 /* Takes valid JSON from malloc(), or NULL, and returns the same JSON from malloc(). \u escapes replace what the filter
- * would replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing. NULL: no memory. */
+ * would replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing of it in UTF-8. NULL: no memory. */
 char *printable_json(char *text);

@@ -42,8 +42,8 @@ struct async_file {
     struct async_file_slot slot[ASYNC_FILE_SLOTS];
 };
 
-/* Opens a file for reading, or creates one for writing, which must not exist yet. STATUS_RUN: the text
- * names the cause, not the path. */
+/* Opens a file for reading, or creates one for writing and replaces an existing one. STATUS_RUN:
+ * the text names the cause, not the path. */
 int async_file_open(struct async_file *file, const char *path, bool writes, struct error *err);
 void async_file_close(struct async_file *file); /* waits for pieces in flight */
 

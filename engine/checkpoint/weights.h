@@ -1,16 +1,18 @@
 /* Reads and writes files of weights of other programs:
  *
- *     safetensors   Hugging Face's, with the names of its GPT-2 (weights.def), fp32, fp16 or bf16; the head is tied. Large models
- *                   have several such files, and an index (model.safetensors.index.json) with the file of each tensor
+ *     safetensors   Hugging Face's, with the names of its GPT-2 (weights.def), fp32, fp16 or bf16; the output
+ *                   layer is the embedding. Large models have several such files, and an index (model.safetensors.index.json)
+ *                   with the file of each tensor
  *     llmc          llm.c's model files, magic 20240326: version 3 in fp32, 5 in bf16; the vocabulary padded to 128
  *
- * Both have a head and a *layout*: the file, offset and type of each tensor, and whether it is transposed. A format
- * makes a layout from the head of a file, or from a model to write; all other code is common. A reader asks for
- * elements of a unit, as with a checkpoint. Reading and writing stream through buffers that the caller lends, for any
- * size of model; a tensor that is transposed in the file is handled in strips of rows.
+ * A file of either begins with a head, which gives the *layout*: the file, offset and type of each tensor, and whether it is transposed. A
+ * format makes a layout from the head of a file, or from a model to write; all other code is common. A reader asks for elements of a unit,
+ * as with a checkpoint. Reading and writing stream through buffers that the caller lends, for any size of model; a tensor that is
+ * transposed in the file is handled in strips of rows.
  *
- * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made
- * only from files that have every tensor of their model once, and no other bytes. */
+ * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made only from files
+ * that have every tensor of their model once, and no other bytes but those of tensors that such files are known to have and nobody
+ * needs (masks of attention, the output layer as a copy). */
 #pragma once
 
 #include "engine/plan/model.h"
@@ -73,7 +75,7 @@ struct weights_target {
 };
 
 /* Writes the weights of a source into a file, which gets its name when it is complete. STATUS_USAGE: the format lacks
- * target->dtype; STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
+ * target->dtype, or the file cannot be made; STATUS_RUN: the disk failed, `progress` returned true, or a weight is too large for fp16. */
 int weights_write(const struct weights_target *target, const struct model *model, const struct state_source *source,
                   weights_progress *progress, void *user, struct error *err);
 

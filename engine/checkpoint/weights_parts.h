@@ -67,7 +67,8 @@ bool llmc_is(const char *path, const uint8_t first[16], uint64_t bytes);
 int llmc_read(struct weights_layout *layout, int fd, uint64_t bytes, const char *path, struct error *err);
 int llmc_compose(struct weights_layout *layout, struct bytes *head, struct error *err);
 
-/* Opens a file for reading and sets its size; returns the descriptor, or -1 and STATUS_INPUT, whose text does not name the file. */
+/* Opens a file for reading and sets its size; returns the descriptor, or -1 with STATUS_INPUT in err; the text does not name
+ * the file. */
 int weights_open_file(const char *path, uint64_t *bytes, struct error *err);
 
 /* ---- tensor_list.c: the headers of safetensors files as a list of named tensors, in one file or several.

@@ -25,7 +25,7 @@ struct gpu_share;
 struct gpu_pages {
     struct device *device;
     struct gpu_share *share;               /* gpu_share_note() notes committed and returned pages there */
-    struct device_range range[CATEGORIES]; /* one for each category, one for all symmetric categories; base NULL: free */
+    struct device_range range[CATEGORIES]; /* one for all symmetric categories together, one for each other one; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
     struct gpu_piece *pinned;              /* sorted by address */
     int pinned_count;
@@ -40,8 +40,9 @@ void gpu_pages_close(struct gpu_pages *pages); /* after the allocator has return
 uint64_t gpu_pages_stretch(struct gpu_pages *pages, const void *at, uint64_t bytes);
 struct device_range *gpu_pages_range(struct gpu_pages *pages, const void *base); /* the range that begins at `base`; NULL: none */
 
-/* For ranks that are processes and read each other's GPU memory in place (gpu_share.c). */
-struct gpu_table { _Atomic uint64_t changes; _Atomic uint32_t number[]; /* by page of a segment: number of its piece; 0: none */ };
+/* For ranks that are processes and read each other's GPU memory in place (gpu_share.c). Memory of a segment is committed in pieces, each of
+ * which has a number. */
+struct gpu_table { _Atomic uint64_t changes; _Atomic uint32_t number[]; /* by page: number of its piece; 0: none */ };
 struct gpu_peer {
     struct sockaddr_un door;
     struct gpu_table *table;
@@ -56,7 +57,7 @@ struct gpu_share {
     uint32_t last_number;
     int table_fd, door;
     bool answers;
-    pthread_mutex_t lock; /* the pieces of the own segment change while the thread answers */
+    pthread_mutex_t lock; /* the allocator changes the pieces of the own segment while `thread` answers peers */
     pthread_t thread;
     struct gpu_peer *peers; /* by rank */
 };
@@ -106,7 +107,7 @@ void gpu_lanes_close(struct gpu_rank *rank);
 int gpu_ops_open(struct gpu_rank *rank, struct error *err);
 void gpu_ops_close(struct gpu_rank *rank);
 
-/* After gpu_ops_open(): sets attach and reach of rank->device_ops where ranks are processes without NCCL. */
+/* After gpu_ops_open(): sets attach, reach and come of rank->device_ops where ranks are processes without NCCL. */
 void gpu_share_open(struct gpu_rank *rank);
 void gpu_share_close(struct gpu_rank *rank);
 /* Updates the table after pages of a range, in the bytes [first, end), were committed or returned. The caller has held share->lock since

@@ -75,7 +75,7 @@ struct job {
     struct map by_hash; /* hash of an operation -> its number + 1 */
     bool by_formula;   /* bytes sent were not measured; job_sent_bytes() computes them from the payload, as in a ring */
     int64_t apart_ns;  /* after job_settle(): the longest time between the ends of one collective on two ranks */
-    int64_t asked_before; /* number of collectives left out because they were issued before the recording began, in no recorded step */
+    int64_t asked_before; /* number of collectives left out: issued before the recording began, they belong to no recorded step */
     int64_t matched;   /* collectives that were found on several ranks */
     bool failed;       /* a call got no memory, so data is missing */
 };
@@ -90,8 +90,8 @@ int job_unit(struct job *job, const char *name, int64_t elems);  /* number of th
 void job_add(struct job *job, struct job_rank *rank, int lane, struct job_span span); /* lane: an enum lane, JOB_MEMORY or JOB_STEPS */
 void job_move(struct job_rank *rank, int64_t by_ns); /* adds by_ns to all times of the rank */
 
-/* The bytes that each of N ranks sends in a ring (Rabenseifner's and NCCL's algorithm): (N-1)/N of the payload of a gather,
- * reduce-scatter or all-to-all, twice that for an all-reduce; the payload of any other operation. */
+/* The bytes that each of N ranks sends in a ring, as NCCL does: (N-1)/N of the payload of a gather, reduce-scatter or
+ * all-to-all, twice that for an all-reduce; the payload of any other operation. 0: fewer than two ranks take part in a collective. */
 uint64_t job_sent_bytes(const struct job *job, const struct job_op *op);
 
 void job_settle(struct job *job);

@@ -17,9 +17,9 @@ struct stream_found {
 /* Whether path is a file that begins with a stream's header, or a folder with such a file. */
 bool stream_is(const char *path);
 
-/* path: a file; a folder, each such file of which is a rank; or "unix:PATH", a socket on which this process listens. follow: the source
- * waits for further lines (SOURCE_WAIT); else it ends at the end of the files. STATUS_INPUT: no such file; STATUS_USAGE: the socket
- * cannot be made; STATUS_RUN: no memory or no timer. */
+/* path: a file; a folder, in which each file that begins with a stream's header is a rank; or "unix:PATH", a socket on which this
+ * process listens. follow: the source waits for further lines (SOURCE_WAIT); else it ends at the end of the files. STATUS_INPUT: no
+ * such file; STATUS_USAGE: the socket cannot be made; STATUS_RUN: no memory or no timer. */
 int stream_open(struct source **out, const char *path, bool follow, struct error *err);
 
 /* What a source of stream_open() has found so far; zeros for any other source. */

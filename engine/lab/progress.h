@@ -1,11 +1,13 @@
-/* A learner's progress in a lab: a pure fold of inputs: equal inputs give equal progress. No files, no clock. */
+/* A learner's progress in a lab: a pure fold of inputs: equal inputs give equal progress. The fold uses no files and no
+ * clock; lab_load() and lab_save() use files. */
 #pragma once
 
 #include "engine/lab/lab.h"
 
 enum lab_mark { LAB_OPEN, LAB_RIGHT, LAB_WRONG, LAB_SKIPPED, LAB_MARKS };
 
-/* believed: the mistake behind a wrong first answer: the reply of its wrong: line, or the text of the choice; "": it was right. */
+/* believed: the mistake behind a wrong first answer. Of a prediction, the reply of the lab's line `wrong:` for that value, or "another
+ * value"; of a quiz, the text of the choice. "": none is known. */
 struct lab_step_progress {
     enum lab_mark mark;
     int attempts, hints;
@@ -68,6 +70,7 @@ int lab_save(const struct lab_progress *progress, const struct lab *lab, struct 
 bool lab_nobody_played(void);
 int lab_refuse_tour(struct error *err); /* permanently */
 
-/* Deletes a lab's saved progress; if there is none, that is no error. lab_forget_all(): that of every lab, the learner's own too. */
+/* Deletes a lab's saved progress; if there is none, that is no error. lab_forget_all() deletes that of every lab, also of
+ * labs that the learner wrote. */
 int lab_forget(const char *name, struct error *err);
 int lab_forget_all(struct error *err);

@@ -1,7 +1,8 @@
-/* Copies and clears bytes of a rank's memory. Without a device the calling thread copies, and the call returns when the copy
- * is done. With a device the lane's stream copies, in order and asynchronously; all requests have ended when mover_finish() returns.
- * Such a mover copies between any addresses of the device and the host, but clears only addresses of the device, because CUDA refuses
- * host memory that is not pinned, or not in one piece. A mover belongs to one thread at a time. Errors: STATUS_RUN, from the device. */
+/* Copies and clears bytes of a rank's memory. Without a device the calling thread copies, and the call returns when the copy is done.
+ * With a device the lane's stream copies, in order and asynchronously; all requests have ended when mover_finish() returns. Such a
+ * mover copies between any addresses of the device and the host (it cuts a copy at the borders of pinned memory), but clears only
+ * addresses of the device: cudaMemsetAsync() refuses host memory that is not pinned, or not in one piece. A mover belongs to one thread
+ * at a time. Errors: STATUS_RUN, from the device. */
 #pragma once
 
 #include <stdint.h>

@@ -7,10 +7,10 @@
 struct footprint {
     struct {
         int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; the peak in a step; at the instant of the tier's peak */
-        uint64_t extent_bytes;                            /* address range in use: planned `reserved` */
+        uint64_t extent_bytes;                            /* reserved_bytes, as planned: the highest end of a buffer in the category's address range */
     } category[TIERS][CATEGORIES];
     int64_t resting_bytes[TIERS], peak_bytes[TIERS];
-    int peak_op[TIERS]; /* operation at whose start the peak is reached */
+    int peak_op[TIERS]; /* operation at whose start the peak is reached; -1: between steps */
 };
 
 void footprint_of(struct footprint *footprint, const struct schedule *schedule);

@@ -19,8 +19,8 @@
  *               44      4      CRC-32 of the 44 bytes before: lengths are believed only after this one is right
  *     stored    48      ...    whole records (record.h), one after the other; zstd where CHUNK_ZSTD says so
  *
- * The last chunk of a closed file has CHUNK_INDEX. It holds no records but one entry for each chunk before it. Its last
- * field is its own offset, so that a reader finds it from the file's end. A reader must work without an index: a run
+ * The last chunk of a closed file has CHUNK_INDEX. It holds no records but one entry for each chunk before it. It ends
+ * with its own offset and "zlindex\n", so that a reader finds it from the file's end. A reader must work without an index: a run
  * that was killed wrote none.
  *
  *     index     offset  bytes

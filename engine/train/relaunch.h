@@ -12,17 +12,18 @@
 
 #include "engine/train/rank.h"
 
-/* Rank 0, before anything changes: STATUS_USAGE or STATUS_RUN, and why the change is impossible (relaunch_check.c). */
+/* Rank 0, before anything changes: STATUS_USAGE, STATUS_INPUT or STATUS_RUN, and why the change is impossible (relaunch_check.c). */
 int relaunch_check(struct rank *rank, const char *key, const char *value, struct error *err);
 
 /* As rank_apply(), collective. If the state cannot be saved, the run continues unchanged, and the log says so. */
 int relaunch_apply(struct rank *rank, const struct command *command, struct error *err);
 
-/* Stops rank->rank0.writer. */
+/* Describes this engine in back.json for the one that follows it, and stops rank->rank0.writer. */
 void relaunch_hand_over(struct rank *rank);
 
 void relaunch_watch_loading(struct rank *rank); /* wraps rank->source, so that reads from it are recorded as progress */
 void relaunch_opened(struct rank *rank);        /* callable repeatedly; removes the saved state once it is loaded */
 
-/* False: there is no back.json or no writer. Else as relaunch_hand_over(), for the engine of back.json. */
+/* Hands over to the engine before this one, which back.json describes. False: back.json is missing or not readable, or there is no
+ * writer. */
 bool relaunch_go_back(struct rank *rank, const char *why);

@@ -1,7 +1,7 @@
 /* Entry points of the engine: `zerolab --worker-ranks FOLDER` (all ranks, as child processes), `zerolab --worker FOLDER` (one rank,
- * started by mpirun; folder NULL: the front end is another process of an mpirun that is not ours) and `zerolab --worker-threads
- * FOLDER` (all ranks, as threads). Each returns the exit status: not 0 only if the run ended without the agreement of all ranks. The
- * trace's last record says how the run ended. */
+ * started by our mpirun; NULL: started as a rank by an mpirun or srun that is not ours, the front end is the process of rank 0) and
+ * `zerolab --worker-threads FOLDER` (all ranks, as threads). Each returns the exit status: 0 also for a run that diverged or ran out of
+ * memory, else that of the error. The trace's last record says how the run ended. */
 #pragma once
 
 #include "engine/comm/comm.h"
@@ -19,6 +19,6 @@ struct gpu_rank;
  * computes. A rank that fails calls comm_abort(), which tells the others. */
 typedef int rank_threads_live(void *user, struct comm *comm, struct gpu_rank *gpu, struct error *err);
 
-/* Returns when all ranks have returned, with the status and error of the first that failed. gpu_settle() has been
- * called on config. If a thread cannot be started, the process ends with STATUS_RUN and a line that says so. */
+/* Returns when all ranks have returned, with the status and error of the lowest rank that failed. The caller has
+ * called gpu_settle() on config. If a thread cannot be started, the process ends with STATUS_RUN and a line that says so. */
 int rank_threads_run(const struct config *config, rank_threads_live *live, void *user, struct error *err);

@@ -25,7 +25,8 @@ struct lane_state {
     pthread_mutex_t marks;
 };
 
-/* One thread of a lane. A lane that runs ahead has two: one sends, one ends. The caller is the compute lane's first thread. */
+/* One thread of a lane. A lane that runs ahead has two: one sends operations, the other waits for their ends. The caller is the compute
+ * lane's first thread. */
 struct worker {
     struct executor *executor;
     struct lane_state *lane;
@@ -62,8 +63,8 @@ struct executor {
     struct op_state *ops; /* by operation */
     int held_room, ops_room;
     _Atomic int failed, broken, drop_rest;
-    _Atomic int is_held;      /* reported as held (gate.h) and not as released */
-    struct zero_shortage take; /* written by the first lane that fails */
+    _Atomic int is_held;      /* this rank was reported as held (gate.h), and has not been reported as released */
+    struct zero_shortage take; /* written by the first lane that fails; empty if another rank failed first */
     struct error error;       /* written by the first lane that breaks */
     int status;
     uint64_t gate_ns; /* written by the compute lane */
@@ -108,13 +109,14 @@ void lane_run(struct executor *executor, struct lane_state *lane);
 bool lane_skips(struct executor *executor, const struct op *op);
 void lane_work(struct executor *executor, struct flight *flight, bool healthy);
 void lane_break(struct executor *executor, const struct error *err);
-/* lane_take() takes the operation's buffers; lane_conclude() gives its buffers back and marks it done. when_ns 0: now. */
+/* lane_take() takes the operation's buffers; lane_conclude() gives its buffers back and marks it done. when_ns: the time of their
+ * memory records; 0: now. */
 void lane_take(struct executor *executor, const struct op *op, uint64_t when_ns);
 void lane_conclude(struct executor *executor, struct lane_state *lane, const struct op *op, uint64_t ended_ns, uint64_t when_ns);
 
 /* ahead.c: waits for the work that the operation enqueued on a device, if there is one. */
 void lane_finish(struct executor *executor, struct flight *flight);
-/* The two halves of lane_run() for a lane that runs ahead. lane_end() returns at once if it does not. */
+/* The two halves of lane_run() for a lane that runs ahead. For any other lane, lane_end() returns at once. */
 void lane_send(struct executor *executor, struct lane_state *lane);
 void lane_end(struct executor *executor, struct lane_state *lane);
 

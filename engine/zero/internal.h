@@ -43,7 +43,7 @@ struct zero {
     struct executor *executor;
     struct kernels *kernels;      /* of the compute lane, and between steps */
     struct kernels *host_kernels; /* of the host lane; with a device, of all computing in host memory */
-    const struct zero_device *device;  /* NULL: the device tier is memory of this machine, with own kernels */
+    const struct zero_device *device;  /* NULL: the device tier is memory of this machine, and kernels are the CPU's */
     const struct mover *movers[LANES]; /* NULL: the lane's thread copies; between steps the compute lane's is used */
     struct memory *memory;
     struct storage *storage;      /* of the NVMe tier; NULL: not used yet */
@@ -62,7 +62,8 @@ struct zero {
         int64_t errors_since; /* the step after which the error feedback of quantized gradients began; -1: it begins with the next */
         int64_t update_peak_bytes[SCHEDULES][TIERS]; /* peak of each schedule's operations after its agreement */
         uint64_t whole_bytes[SCHEDULES][TIERS];      /* runs_ahead.c: bytes of a tier if all buffers are committed at once */
-        struct { bool refused[SCHEDULES], told; } ahead; /* runs_ahead.c: by schedule, whether it cannot run ahead within the budgets; whether the log says so */
+        /* runs_ahead.c: by schedule, whether its memory could not be committed as a whole, although budgets allow it; whether the log says so */
+        struct { bool refused[SCHEDULES], told; } ahead;
     } plan;
 
     bool ready; /* the lasting state exists */
@@ -84,7 +85,7 @@ struct zero {
         float gradient_factor; /* clipping, known after the agreement */
         struct zero_shortage swap_failure;   /* of the NVMe tier, before the update */
         struct zero_shortage update_failure; /* foreseen by zero_update_fits() */
-        uint64_t waited_ns; /* time paused, or waiting for a command, since the last step; and at the gate */
+        uint64_t waited_ns; /* since the last step: time paused, waiting for a command, or at the closed gate */
         uint64_t gate_ns;  /* time at the closed gate in the last run */
     } step;
 
@@ -158,7 +159,7 @@ int zero_sum_squares(struct zero *zero, const struct schedule *schedule, const s
 int zero_update(struct zero *zero, const struct schedule *schedule, const struct op *op);
 int zero_cast_parameters(struct zero *zero, const struct schedule *schedule, const struct op *op);
 
-/* copies.c: runs one operation of a lane between tiers. */
+/* copies.c: runs one operation that copies: between tiers, to or from quantized blocks, to a second copy of a shard. */
 int zero_quantize(struct zero *zero, const struct schedule *schedule, const struct op *op); /* quantizes into blocks, or dequantizes them */
 int zero_keep_secondary(struct zero *zero, const struct schedule *schedule, const struct op *op, struct error *err);
 int zero_copy(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
@@ -188,8 +189,8 @@ int zero_communicate(struct zero *zero, const struct schedule *schedule, const s
 
 /* Byte offset of element `elem` of a piece within a buffer of `rank`. */
 uint64_t zero_piece_place(const struct zero *zero, const struct schedule *schedule, const struct piece *piece, int buffer, int rank, int64_t elem);
-/* Collective. Fills a lasting buffer of the layout `of` from the slices of its unit. Each rank has put the slice that it owns by the
- * rule of `owners` at `source`, an offset in the symmetric segment. */
+/* Collective. Fills the lasting buffer `to`, which belongs to the schedule `of`, from the slices of its unit. Before the call, each rank
+ * has written its slice to the offset `source` of its symmetric segment; the schedule `owners` says which rank owns which slice. */
 int zero_spread(struct zero *zero, const struct schedule *owners, const struct buffer *to, const struct schedule *of, uint64_t source, struct error *err);
 /* Collective. The same for a whole buffer into which each rank has already written the slice that it owns. */
 int zero_spread_own(struct zero *zero, const struct schedule *schedule, int buffer, struct error *err);
@@ -210,8 +211,9 @@ void zero_release_schedules(struct schedule schedules[SCHEDULES]);
 void zero_pin_host(struct zero *zero, const struct config_zero *knobs);
 int zero_make_pending(struct zero *zero, const struct schedule *schedule, struct error *err);
 
-/* divergence.c: whether a non-finite step is skipped, or ends the run; whether the step just done, skipped or not, reaches
- * schedule.max_skips; and (collective) why the run ends. */
+/* divergence.c. zero_skips(): whether a non-finite step is skipped, or ends the run. zero_count_skips() counts the step just done, and
+ * returns true if as many in a row were skipped as the key schedule.max_skips permits. zero_explain_divergence(): collective; why the
+ * run ends. */
 bool zero_skips(const struct zero *zero);
 bool zero_count_skips(struct zero *zero, bool skipped);
 int zero_explain_divergence(struct zero *zero, struct zero_result *result, struct error *err);

@@ -69,7 +69,7 @@ INLINE void reduce_body(const struct reduce_args *a, enum dtype dtype, int64_t f
     }
 }
 
-/* Sixteen columns at a time, down all rows. */
+/* 64 columns at a time, down all rows. */
 INLINE void column_sums_body(const struct column_sums_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {
     for (int64_t c = first; c < end; c += 4 * VEC_LANES) {

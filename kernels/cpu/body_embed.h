@@ -10,8 +10,8 @@ INLINE void embed_forward_body(const struct embed_forward_args *a, enum dtype dt
     }
 }
 
-/* order[p] is (token << 32 | row of dx), ascending: one token's rows stand together, in order of position. A group
- * belongs to the thread in whose range it begins. */
+/* order[p] is (token << 32 | row of dx), ascending: one token's rows stand together as a group, in
+ * ascending order. A group belongs to the thread in whose range it begins. */
 INLINE void embed_backward_tokens_body(const struct embed_backward_tokens_args *a, enum dtype dtype, int64_t first,
                                        int64_t end, int thread)
 {

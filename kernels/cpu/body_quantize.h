@@ -4,8 +4,9 @@
  *
  * A scale keeps 14 significant bits. Then integer x scale is exact in fp32, and so is the error x - integer x scale: every instruction
  * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. The error of a 16-bit
- * element is never above scale / 2. Twice the element is compared with an odd number below 2^8 (twice the middle of two integers) x scale
- * (14 bits). The two are equal, or differ by 2^-22 of their size; the rounding of x / scale moves it by 2^-23 at most. */
+ * element is never above scale / 2. Proof: an integer is wrong only if rounding carries x / scale over the middle m + 1/2 of two integers.
+ * 2 x and (2 m + 1) scale are equal or differ by at least 2^-22 of their size, because 2 m + 1 has 8 bits at most and scale 14. Rounding
+ * changes x / scale by at most 2^-23 of its size. */
 
 enum { QUANT_STEP = 2 * VEC_LANES };
 
@@ -63,7 +64,8 @@ INLINE float quantize_peak(enum dtype dtype, const void *x, int64_t n)
 /* What to measure in a block. SUMS: the sums. LARGEST: the largest error, too. EXACT: both, and errors above scale / 2 are corrected. */
 enum care { CARE_SUMS, CARE_LARGEST, CARE_EXACT };
 
-/* The integers of sixteen elements, as floats. The rounding of x / scale may put some beyond scale / 2. */
+/* The integers of sixteen elements, as floats. Because x / scale is rounded, some may not be the nearest: their
+ * error is above scale / 2. */
 INLINE vec quantize_vector(struct quantized *sums, vec x, float scale, float inverse, enum care care)
 {
     const vec u = vec_mul(x, vec_set(inverse)), minus = vec_set(-scale);
@@ -137,7 +139,8 @@ INLINE float quantize_block_scale(int bits, enum dtype dtype, const void *x, int
     return quantize_scale(n >= QUANT_BLOCK ? quantize_peak(dtype, x, QUANT_BLOCK) : quantize_peak(dtype, x, n), bits);
 }
 
-/* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns their *unit.
+/* Quantizes a block with a scale. Few blocks need care: not finite, tiny, or with an error above scale / 2. Returns the
+ * *unit of quantize_with_care(), for other blocks 1.
  * For 16-bit elements the largest error is measured only where it may exceed that of all earlier blocks. */
 INLINE float quantize_block(int bits, enum dtype dtype, const void *x, int64_t n, float scale,
                             float inverse, float *some, float *scale_to, uint8_t *integers, struct quantize_error *error)
@@ -254,7 +257,7 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
 {
     const int64_t offset = block * dtype_bytes(a->from), at = block * QUANT_BLOCK + i;
     vec sum[4] = {vec_set(0), vec_set(0), vec_set(0), vec_set(0)};
-    for (int s = 0; s < a->count; s++) { /* of 64 elements without a loop, so that their sums stay in registers */
+    for (int s = 0; s < a->count; s++) { /* 64 elements without an inner loop, so that sums stay in registers */
         const uint8_t *at_block = (const uint8_t *)a->sources[s] + offset;
         if (a->count > 1) fetch_ahead(DTYPE_F32, at_block + i * bits / 8, 0);
         dequantize_pair(bits, at_block, i, n, care, vec_set(factors[s]), sum);
@@ -284,7 +287,8 @@ INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
     return (bits_of_scale == 0) | (bits_of_scale - LOWEST <= HIGHEST - LOWEST);
 }
 
-/* The part of `factor` that is multiplied into scales in place of sums: all of it if it is a power of two, as a mean's often is; else 1. */
+/* The part of `factor` by which scales are multiplied; sums are multiplied by the rest. All of it if it is a power of two from 2^-20 to
+ * 1, as a mean's often is; else 1. */
 INLINE float dequantize_factor_before(float factor)
 {
     uint32_t as_bits;
@@ -312,7 +316,7 @@ INLINE void dequantize_blocks(const struct dequantize_args *a, int bits, enum dt
     }
 }
 
-/* Takes a copy of the arguments, which stores to y cannot change: so they are not read again after each. */
+/* Works on a copy of the arguments. Stores to y cannot change the copy, so it is not read again after each store. */
 INLINE void dequantize_body(const struct dequantize_args *arguments, enum dtype to, int64_t first, int64_t end, int thread)
 {
     const struct dequantize_args a = *arguments;

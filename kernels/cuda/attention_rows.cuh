@@ -21,7 +21,8 @@ template <int N> __device__ __forceinline__ void mask(fragment_c (&s)[N], int qu
             if (n * 8 + i % 2 - i / 2 * 8 > beyond) s[n].r[i] = -INFINITY;
 }
 
-/* Scores become probabilities relative to the running maximum. shrink: factors for what was summed with the maximum before. */
+/* Scores become probabilities relative to the running maximum. shrink: by what sums made with the
+ * previous maximum are to be multiplied. */
 template <int N>
 __device__ __forceinline__ void softmax(fragment_c (&s)[N], softmax_rows &rows, float (&shrink)[2], float scale_log2)
 {
@@ -69,7 +70,7 @@ __device__ __forceinline__ void softmax_end(softmax_rows &rows, float *lse, int 
 /* Queries beyond the sequence have p = 0. */
 __device__ __forceinline__ float lse_of(const float *lse, int query, int T)
 {
-    return query < T ? lse[query] * LOG2_E : INFINITY; /* of powers of two */
+    return query < T ? lse[query] * LOG2_E : INFINITY; /* probability() raises 2, not e */
 }
 
 __device__ __forceinline__ float delta_of(const float *delta, int query, int T)

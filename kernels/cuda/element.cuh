@@ -1,4 +1,4 @@
-/* Elements of tensors, one at a time or eight: stored as float, bf16 or fp16, computed with as float, rounded once to nearest
+/* Elements of tensors, one, four or eight at a time: stored as float, bf16 or fp16, computed with as float, rounded once to nearest
  * even. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* What both ways of layer norm's backward do with an element once its row's sums are known. */
+/* What both kernels of layer norm's backward (norm.cu, norm_backward.cu) do with an element once its row's sums are known. */
 #pragma once
 
 #include "kernels/cuda/cuda.cuh"

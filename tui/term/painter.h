@@ -13,7 +13,7 @@ enum { PAINTER_COLOURS = 256, PAINTER_STRING = 32 };
 
 struct painter {
     struct bytes out; /* made by the last call; the painter's owner releases it */
-    /* the terminal's description, without the pauses of old ones */
+    /* from the terminal's description, without the delays ("$<5>") that only old terminals needed */
     char move[2 * PAINTER_STRING], plain[PAINTER_STRING], bold[PAINTER_STRING], underline[PAINTER_STRING],
         reverse[PAINTER_STRING];
     char front[PAINTER_COLOURS][PAINTER_STRING], back[PAINTER_COLOURS][PAINTER_STRING];
@@ -22,7 +22,7 @@ struct painter {
     uint8_t not_coloured; /* attributes that the terminal cannot show together with a colour */
     bool scrolls;       /* a character in the last cell of the screen scrolls the screen */
     /* the terminal's cursor and look */
-    int x, y;           /* -1: not known; after the last column of a row a move follows anyway */
+    int x, y;           /* -1: not known. Wrong after the last column of a row, where a move follows anyway */
     struct look look;
 };
 
