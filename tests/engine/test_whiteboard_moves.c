@@ -21,16 +21,17 @@ static void every_moment_is_counted_and_has_a_sentence(const char *path, uint32_
     struct trace_record record;
     struct view_state view = {.units = UNITS_GIB};
     char sentence[SENTENCE_ROOM], before[SENTENCE_ROOM] = "";
-    int moments = 0, different = 0;
+    int moments = 0, begun = 0, different = 0;
     while (fold_next(&told, &record)) {
         const bool of_op = record.kind == TRACE_OP_BEGIN || record.kind == TRACE_OP_END;
         const uint32_t at = record.kind == TRACE_OP_BEGIN ? record.op_begin.step : of_op ? record.op_end.step : 0;
         if (!of_op || record.rank != 0 || at != step) continue;
         moments++;
+        begun += record.kind == TRACE_OP_BEGIN;
         const struct scene scene = scene_of(&told, &view);
         struct board board;
         struct surface surface;
-        char text[COLUMNS + 1] = "", wanted[32];
+        char text[COLUMNS + 1] = "", wanted[40];
         assert_true(board_init(&board, &scene, COLUMNS));
         if (!board.at.open) continue; /* the step's last records may come behind its end */
         board_sentence(sentence, &board);
@@ -40,7 +41,7 @@ static void every_moment_is_counted_and_has_a_sentence(const char *path, uint32_
         different += strcmp(sentence, before) != 0;
         strcpy(before, sentence);
         draw(&surface, &told, 0);
-        snprintf(wanted, sizeof wanted, ": moment %d of ", moments);
+        snprintf(wanted, sizeof wanted, " operations begun, %d ended", moments - begun);
         int y = 0;
         while (y < ROWS && !strstr(text, wanted)) read_row(text, &surface, y++);
         if (!strstr(text, wanted)) fail_msg("no \"%s\"", wanted);

@@ -54,15 +54,15 @@ comes "$offer"
 keys Enter
 waits_for "Enter begins the tour, on the same screen" 'part 1 of 5'
 waits_for "... which first shows what a rank holds" 'together 13.35'
-waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* full width: 16 bytes a parameter'
+waits_for "... on the whiteboard above the text" 'whiteboard: stage 0.* rank width: 16 bytes a parameter'
 keys n; comes 'choose: a to c'
 keys a
 waits_for "... switches a stage" 'without a restart: 1.67 MB'
 keys n
 waits_for "... shows stage 2 with its bucket" 'A step has 5 flushes here'
 keys K
-waits_for "... at the flush of bucket 1" 'bucket 1.* flushed|1 block 3 33%.* flushed'
-waits_for "... while bucket 2 is not there yet" '2 block 2 33%.* (to come|filling|complete)'
+waits_for "... at the flush of bucket 1" 'bucket 1.* flushed|1 block 3:33%.* flushed'
+waits_for "... while bucket 2 is not there yet" '2 block 2:33%.* (to come|filling|complete)'
 keys K; comes 'flushes here'
 keys n; comes 'do it, then Enter'
 keys 3; comes 'ZeRO stage 3|sent: stage=3'

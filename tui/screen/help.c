@@ -150,6 +150,7 @@ static const char *const figures[] = {
     "Control: small messages in which ranks agree, not in the volumes.",
     "Pss: what the kernel counts of a process; a page that n share counts 1/n.",
     "Other: between operations; on few processors mostly waiting for one.",
+    "Binds, of a knob: - where the question does not arise.",
     "Sent bytes are counted once, where another rank copies or adds them.",
     "Theory is the paper's volume; padding and the tied embedding differ from it.",
 };

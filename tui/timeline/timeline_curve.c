@@ -101,17 +101,25 @@ static void note_bytes(struct text *note, int room, const char *name, enum units
     if ((int)(strlen(note->text) + strlen(figure.text)) < room) text_add(note, "%s", figure.text);
 }
 
+/* " in step 8", or " over time" where the window has several steps. */
+static struct text span_text(const struct scene *scene, const struct window *window)
+{
+    const struct history_step *first = history_step_at(scene->history, window->from_ns);
+    return first && first == history_step_at(scene->history, window->to_ns - 1) ? text_of(" in step %u", first->step)
+                                                                                : text_of(" over time");
+}
+
 static void draw_curve_title(struct canvas canvas, const struct scene *scene, enum tier tier,
-                             const struct memory_scale *scale, uint64_t most)
+                             const struct memory_scale *scale, uint64_t most, const struct window *window)
 {
     enum units units = scene->state->units;
-    static const char over_time[] = " over time";
+    const struct text span = span_text(scene, window);
     struct text title = text_of("%s memory of rank %d", tiers_name(tier), scene->state->rank), note = {""};
     const int room = canvas.at.columns - 7 - utf8_columns(title.text);
     if (most) note_bytes(&note, room, "fullest", units, most);
     if (scale->has_planned) note_bytes(&note, room, "plan", units, scale->planned);
     if (scale->budget) note_bytes(&note, room, "budget", units, scale->budget);
-    if (utf8_columns(note.text) + (int)sizeof over_time < room) text_add(&title, "%s", over_time);
+    if (utf8_columns(note.text) + (int)strlen(span.text) + 1 < room) text_add(&title, "%s", span.text);
     draw_title(canvas, 0, false, "%s", title.text);
     if (*note.text) draw_format(canvas, canvas.at.columns - utf8_columns(note.text) - 2, 0, STYLE_TEXT, "%s ", note.text);
 }
@@ -155,7 +163,7 @@ void timeline_draw_curve(struct canvas canvas, const struct scene *scene, enum t
     take_plan_of(&scale, scene, tier, window);
     uint64_t most = fullest_of_columns(instants, columns, scene, tier, window);
     if (most > scale.full) scale.full = most;
-    draw_curve_title(canvas, scene, tier, &scale, most);
+    draw_curve_title(canvas, scene, tier, &scale, most, window);
     const int plan_y = row_of(plot, scale.planned, scale.full), budget_y = row_of(plot, scale.budget, scale.full);
     /* The figure of the first row is the value of the line that lies on it; else that of its upper edge. */
     const bool names_plan = scale.has_planned && plan_y == 0 && !(scale.is_budget && budget_y == 0);

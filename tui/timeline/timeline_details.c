@@ -248,13 +248,14 @@ static void tell_now(struct facts *facts, const struct scene *scene)
 static void tell_time_split(struct facts *facts, const struct totals *totals)
 {
     const struct temporal *t = &totals->temporal;
-    fact(facts, STYLE_TEXT, "compute %.0f %%", percent(t->compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT,
-         facts->canvas.at.columns < 120 ? "non-comp %.0f %%" : "compute idle, other lanes busy %.0f %%",
+    const bool narrow = facts->canvas.at.columns < 120;
+    fact(facts, STYLE_TEXT, narrow ? "comp %.0f %%" : "compute %.0f %%", percent(t->compute_ns, t->window_ns));
+    fact(facts, STYLE_TEXT, narrow ? "other lanes %.0f %%" : "compute idle, other lanes busy %.0f %%",
          percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
-    fact(facts, STYLE_STRONG, facts->canvas.at.columns < 120 ? "comm hidden %.0f %%" : "communication hidden %.1f %%", percent(t->overlapped_ns, t->communication_ns));
+    fact(facts, STYLE_STRONG, narrow ? "comm hidden %.0f %%" : "communication hidden %.1f %%",
+         percent(t->overlapped_ns, t->communication_ns));
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
@@ -397,7 +398,7 @@ struct text timeline_verdict(int columns, const struct scene *scene)
     const long long stalls = (long long)p->stalls;
     if (!p->gathers && !t->communication_ns) return text_of("nothing was communicated");
     const struct text whole = p->gathers
-                                  ? text_of("prefetch hid %.0f %% of gather time; %lld stall%s before blocks, %s",
+                                  ? text_of("prefetch hid %.0f %% of gather time; %lld stall%s of compute, %s",
                                             share, stalls, plural(stalls), lost.text)
                                   : text_of("overlap %.0f %%: of %s of communication %s exposed", share,
                                             format_time_bare(t->communication_ns).text, lost.text);

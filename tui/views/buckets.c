@@ -63,7 +63,7 @@ static int chosen_row(const struct buckets *buckets)
 
 /* ---- one bucket in a row ---- */
 
-/* "norm, block 3 67%", "block 2 33%, 1 67%": what is whole is named, of a part its share. Cut between names. */
+/* "norm, block 3:67%", "block 2:33%, 1:67%": what is whole is named, of a part the share of its unit. Cut between names. */
 static struct text gradients_text(int columns, const struct buckets *buckets, int op)
 {
     const struct op *flush = &buckets->ops->ops[op];
@@ -76,7 +76,7 @@ static struct text gradients_text(int columns, const struct buckets *buckets, in
         const char *number = strchr(name.text, ' ');
         const char *shown = number && name.text[0] == before ? number + 1 : name.text; /* a block after a block */
         struct text next = text_of("%s%s", p ? ", " : "", shown);
-        if (whole > piece->elems) text_add(&next, " %.0f%%", (double)piece->elems / (double)whole * 100);
+        if (whole > piece->elems) text_add(&next, ":%.0f%%", (double)piece->elems / (double)whole * 100);
         const bool fits = (int)(strlen(out.text) + strlen(next.text)) <= columns - (p + 1 < flush->piece_count);
         text_add(&out, "%s", fits ? next.text : "…");
         if (!fits) break;
@@ -160,7 +160,7 @@ static void draw_list_head(struct canvas canvas, int y, const struct buckets *bu
 {
     const int bytes = bytes_columns(buckets->scene->state->units);
     const struct text head = text_of("  on rank %d", buckets->rank);
-    struct pen pen = draw_heads(canvas, 0, y, {4, "#"}, {-1, ""}, {-GRADIENTS_COLUMNS, "gradients"},
+    struct pen pen = draw_heads(canvas, 0, y, {4, "#"}, {-1, ""}, {-GRADIENTS_COLUMNS, "gradients, % of unit"},
                                 {bytes + 1, "bytes"}, {-(BAR_COLUMNS + 3), head.text}, {-1, ""}, {-11, "state"},
                                 {9, "in flight"}, {10, "peer wait"}, {-2, ""}, {-rank_columns(buckets), "ranks"},
                                 {-2, ""}, {-16, "flushed because"}, {12, "came last"}, {10, "behind"}, {10, "waited"});
@@ -279,7 +279,7 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
         return;
     }
     char rank[RANK_TEXT_ROOM];
-    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s, longest on rank %d: %s", step,
+    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s on average, longest on rank %d: %s", step,
                 format_time_bare(times.mean_ns).text, times.slowest, format_time_bare(times.longest_ns).text);
     if (times.ranks < 2) return;
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it at barriers; %s came last, %s after the first",

@@ -290,12 +290,14 @@ static void last_second(struct window *window, const struct scene *scene)
     const int each = plan && plan->ops.op_count ? plan->ops.op_count * model->ranks : OPERATIONS_MOST,
               most = each < OPERATIONS_MOST ? OPERATIONS_MOST / each : 1, oldest = model->step_count - most;
     uint64_t from_ns = 0, to_ns = 0;
+    bool switched = false;
     int steps = 0, i = model->step_count - 1;
     window->paced_bytes_per_s = last ? paced_rate(&last->pace) : 0;
     for (; last && i >= 0 && (i >= oldest || !steps); i--) {
         const struct history_step *when = history_step_numbered(scene->history, model->steps[i].step);
         if (!run_step_is_whole(&model->steps[i]) || model->steps[i].skipped) continue;
-        if (!when || !when->ended_ns || model->steps[i].schedule != last->schedule) break;
+        switched = model->steps[i].schedule != last->schedule;
+        if (!when || !when->ended_ns || switched) break;
         if (!to_ns) to_ns = when->ended_ns + 1;
         if (steps && when->begun_ns + 1000000000u < to_ns) break;
         if (paced_rate(&model->steps[i].pace) != window->paced_bytes_per_s) window->paced_bytes_per_s = 0;
@@ -303,7 +305,10 @@ static void last_second(struct window *window, const struct scene *scene)
         steps++;
     }
     snprintf(window->name, sizeof window->name, "%s: mean of %d step%s",
-             steps && i >= 0 && i < oldest ? "newest steps" : "last second", steps, plural(steps));
+             switched                      ? "since the switch"
+             : steps && i >= 0 && i < oldest ? "newest steps"
+                                             : "last second",
+             steps, plural(steps));
     if (steps) measure(window, scene, from_ns, to_ns, steps);
 }
 
@@ -326,7 +331,7 @@ static double planned_bus_share(const struct run_model *model, enum traffic kind
 static void whole_run(struct window *window, const struct run_model *model)
 {
     snprintf(window->name, sizeof window->name, "%s: mean of %u steps",
-             model->part_count > 1 ? "since the last rank change" : "the run", model->traffic_steps);
+             model->part_count > 1 ? "since the last rank change" : "the whole run", model->traffic_steps);
     window->known = model->traffic_steps > 0;
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         struct collective_totals *out = &window->totals.traffic[kind];

@@ -202,7 +202,7 @@ static int own_columns(const char *name, const char *value)
 
 static void draw_knob(struct canvas canvas, int y, const struct scene *scene, const struct knob *knob, bool chosen)
 {
-    static const char *const words[] = {"n/a", "yes", "no", ""}; /* by verdict: whether it binds */
+    static const char *const words[] = {"n/a", "yes", "no", "-"}; /* by verdict: whether it binds */
     char text[32];
     const char *value = knob_shown(text, knob);
     enum style style = chosen ? STYLE_FOCUS : is_found(scene->state, knob) ? STYLE_GOOD : STYLE_TEXT;

@@ -83,7 +83,6 @@ const struct run_instant *board_instant(const struct board *board, int rank);
 struct board_row {
     struct board_group units;
     int y, height; /* in screen rows; y 0: the first row of the tiles */
-    bool small;    /* less than half a row */
 };
 struct board_rows {
     int count, used; /* used: how many screen rows they take together */

@@ -98,7 +98,6 @@ static int scale_rows(struct board_rows *out, int tallest, bool gaps, const stru
     for (int i = 0; i < out->count; i++) {
         struct board_row *row = &out->row[i];
         const int64_t height = (board->keep[row->units.first].elems * tallest + most / 2) / most;
-        row->small = row->units.count == 1 && height < 1;
         row->height = row->units.count > 1 || height < 1 ? 1 : (int)height;
         row->y = out->used;
         out->used += row->height + (gaps && row->height > 1 && i + 1 < out->count);

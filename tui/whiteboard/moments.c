@@ -57,16 +57,17 @@ int board_lanes(const struct board *board)
     return lanes;
 }
 
-/* Begins and ends of the rank's operations so far. */
-static int moments_so_far(const struct board *board)
+/* "12 of 40 operations begun, 11 ended": those of the rank so far. */
+static struct text count_ops(const struct board *board)
 {
     const struct schedule *ops = &board->at.plan->ops;
-    int count = 0;
+    int begun = 0, ended = 0;
     for (int op = 0; op < ops->op_count; op++) {
         const enum lane lane = ops->ops[op].lane;
-        count += (op < board->at.begun[lane]) + (op < board->at.ended[lane]);
+        begun += op < board->at.begun[lane];
+        ended += op < board->at.ended[lane];
     }
-    return count;
+    return text_of("%d of %d operations begun, %d ended", begun, ops->op_count, ended);
 }
 
 static void draw_lanes(struct canvas canvas, int y, int rows, const struct board *board)
@@ -89,12 +90,11 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
 
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
-    static const char note[] = " bytes are planned ";
+    static const char note[] = " sentence: planned bytes ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
-    const int x = draw_title(canvas, y, false, "step %u by operations, rank %d: %d of %d begins and ends", board->at.step,
-                             board->rank, moments_so_far(board), 2 * board->at.plan->ops.op_count);
-    if (x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
+    const int x = draw_title(canvas, y, false, "step %u, rank %d: %s", board->at.step, board->rank, count_ops(board).text);
+    if (board->at.open && x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     draw_lanes(canvas, y + 1, rows - 1, board);
     return rows;
 }

@@ -145,14 +145,6 @@ static void draw_kept(struct canvas canvas, int x, int y, const struct board_gro
         draw_right(canvas, x + board->column - 1, y, STYLE_DIM, kept.text);
 }
 
-/* "41k": of few columns. */
-static struct text count_text(int64_t count)
-{
-    if (count < 1000) return text_of("%d", (int)count);
-    if (count < 1000000) return text_of("%dk", (int)((count + 500) / 1000));
-    return text_of("%dM", (int)((count + 500000) / 1000000));
-}
-
 /* The number in a unit's name; "": it has none, so it is the first or the last. */
 static struct text number_of(const struct board *board, int unit)
 {
@@ -182,16 +174,6 @@ static struct text label_text(int unit, const struct board *board)
     return strlen(name.text) >= BOARD_LABEL && number ? text_of("blk%.8s", number) : name;
 }
 
-/* The number of elements of a unit that is less than half a row. */
-static void draw_size(struct canvas canvas, int y, int x, const struct board_row *row, const struct board *board)
-{
-    const struct run_header *header = &board->scene->model->header;
-    const int unit = row->units.first, end = BOARD_LABEL - (board->divided[0] || board->boxed);
-    if (!row->small || unit >= header->unit_count) return;
-    const struct text count = count_text(header->units[unit].elems);
-    if (x + (int)strlen(count.text) < end) draw_right(canvas, end, y, STYLE_DIM, count.text);
-}
-
 void board_unit_labels(struct canvas canvas, int y, const struct board_rows *rows, const struct board *board)
 {
     const int chosen = list_kept(board->scene->state->row[VIEW_WHITEBOARD], board->units);
@@ -199,9 +181,8 @@ void board_unit_labels(struct canvas canvas, int y, const struct board_rows *row
         const struct board_row *row = &rows->row[i];
         const bool alone = row->units.count == 1;
         const struct text name = alone ? label_text(row->units.first, board) : group_text(&row->units, board);
-        const int x = draw_text(canvas_part(canvas, 0, y + row->y, BOARD_LABEL, 1), 0, 0,
-                                row->units.first == chosen && alone ? STYLE_FOCUS : STYLE_TEXT, name.text);
-        if (alone) draw_size(canvas, y + row->y, x, row, board);
+        draw_text(canvas_part(canvas, 0, y + row->y, BOARD_LABEL, 1), 0, 0,
+                  row->units.first == chosen && alone ? STYLE_FOCUS : STYLE_TEXT, name.text);
     }
 }
 

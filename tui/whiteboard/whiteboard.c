@@ -178,7 +178,7 @@ static void draw_heading(struct canvas canvas, const struct board *board)
                          ? 0
                          : board->scene->model->ranks - board->ranks;
     const struct text left = more > 0 ? text_of(" %d more rank%s ", more, plural((uint64_t)more)) : NO_TEXT,
-                      whole = text_of("%s full width: %d bytes a parameter ", left.text,
+                      whole = text_of("%s rank width: %d bytes a parameter ", left.text,
                                       board->width[0] + board->width[1] + board->width[2]);
     const int room = canvas.at.columns - x - 2;
     const char *note = room > (int)strlen(whole.text) ? whole.text : left.text;
