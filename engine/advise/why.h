@@ -42,6 +42,7 @@ struct why_tenant {
     int term_count;
     struct why_term terms[WHY_TERMS_MAX];/* largest first; they add up to planned_bytes */
     const char *knob, *how;              /* the key that owns the category; one sentence on how */
+    char sizes[48];                      /* of activations: the sizes in formulas, "256 tokens, width 128"; else "" */
     int change_count;
     struct why_change changes[WHY_CHANGES_MAX]; /* changes that lower the peak first, lowest peak first */
 };

@@ -168,5 +168,8 @@ void why_terms(struct why_tenant *tenant, const struct schedule *schedule, const
         write_what(term, &groups[g], schedule, model);
         write_formula(term, &groups[g], schedule, model);
     }
+    if (tenant->category == CATEGORY_ACTIVATIONS)
+        snprintf(tenant->sizes, sizeof tenant->sizes, "%" PRId64 " tokens, width %d",
+                 (int64_t)schedule->B * schedule->T, model->shape.hidden);
     qsort(tenant->terms, (size_t)tenant->term_count, sizeof *tenant->terms, descending_u64);
 }

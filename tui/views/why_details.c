@@ -119,7 +119,9 @@ void why_draw_tenant(struct canvas canvas, const struct scene *scene, const stru
 {
     const int rows = canvas.at.rows;
     int y = 1;
-    draw_title(canvas, 0, false, "%s, set by %s", name, tenant->knob);
+    const struct text title = text_of("%s, set by %s", name, tenant->knob);
+    const bool sized = tenant->sizes[0] && (int)(strlen(title.text) + strlen(tenant->sizes)) + 6 < canvas.at.columns;
+    draw_title(canvas, 0, false, "%s%s%s", title.text, sized ? ": " : "", sized ? tenant->sizes : "");
     if (canvas.at.columns > READABLE) canvas = canvas_part(canvas, 0, 0, READABLE, rows);
     if (rows >= tenant->term_count + tenant->change_count + 3) draw_text(canvas, 1, y++, STYLE_TEXT, tenant->how);
     y = draw_terms(canvas, y, scene->state->units, tenant);
