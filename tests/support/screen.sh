@@ -23,8 +23,12 @@ on_failure() { screen | sed 's/^/# |/'; }
 screen() { tm capture-pane -p -t 0; }
 keys() { tm send-keys -t 0 "$@"; }
 
-shows() { # PATTERN, or !PATTERN
-    if [ "${1#!}" != "$1" ]; then ! screen | grep -qE -- "${1#!}"; else screen | grep -qE -- "$1"; fi
+shows() { # PATTERN, or !PATTERN: a line matches it, or none does. Asked thousands of times, so no program is started for it.
+    local line pattern=${1#!}
+    while IFS= read -r line; do
+        if [[ $line =~ $pattern ]]; then [ "$pattern" = "$1" ]; return; fi
+    done < <(screen)
+    [ "$pattern" != "$1" ]
 }
 
 comes() { # PATTERN: waits for it. After one that never came the next ones are likely to fail too, so they get less time.

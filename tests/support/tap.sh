@@ -70,13 +70,16 @@ train() {
 
 # What must be equal bit by bit: the losses of all steps, what was skipped at which scale, and the hash of the state.
 bits() {
-    grep -E '"(loss_bits|loss_scale|skipped|state_hash)"' "$1.json" | tr -d ' \t,'
+    sed -nE '/"(loss_bits|loss_scale|skipped|state_hash)"/ { s/[ \t,]//g; p }' "$1.json"
 }
 
 same_bits() {
-    [ -n "$(bits "$1")" ] || { echo "# $1 has no losses"; return 1; }
-    diff <(bits "$1") <(bits "$2") | sed 's/^/# /'
-    [ "$(bits "$1")" = "$(bits "$2")" ]
+    local one other
+    one=$(bits "$1") other=$(bits "$2")
+    [ -n "$one" ] || { echo "# $1 has no losses"; return 1; }
+    [ "$one" != "$other" ] || return 0
+    diff <(echo "$one") <(echo "$other") | sed 's/^/# /'
+    return 1
 }
 
 # The steps of B are the last ones of A, bit for bit, and so is the state.
