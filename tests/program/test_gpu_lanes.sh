@@ -108,9 +108,9 @@ is_seen() { # OF REFERENCE ARGS...: other bits, or what ranks hold differs so mu
 check "streams of a rank that forget to await each other are seen" is_seen lanes checkpoints $stage=1 $checkpoints
 check "... and ranks whose streams forget it" is_seen ranks stage3 $stage=3
 
-breaks() {
+breaks() { # on a busy machine the GPU may break before the next kernel is sent, which then says it
     FAKE_BREAK=norm_forward "$trainer" train --headless --steps 2 -n 1 $small >out 2>&1
-    [ $? -eq 4 ] && grep -q "lane compute, operation [0-9]* ([a-z']*) or what was sent after it" out && grep -q 'illegal memory access' out
+    [ $? -eq 4 ] && grep -qE "lane compute, (operation [0-9]+ \([a-z']*\) or what was sent after it|[a-z_]+): " out && grep -q 'illegal memory access' out
 }
 check "an error of the GPU is told by lane and operation" breaks
 finish

@@ -180,8 +180,8 @@ END
 gathered() {
     cat <<END
 overview 80x24 rank0.gathers.hidden_percent  prefetch hid ([0-9]+ %)
-overview 80x24 rank0.waited.gather_times     ([0-9]+) stalls?, [0-9]
-overview 80x24 rank0.waited.gather_ns        [0-9]+ stalls?, $time
+overview 80x24 rank0.waited.gather_times     ([0-9]+) stalls?[a-z ]*, [0-9]
+overview 80x24 rank0.waited.gather_ns        [0-9]+ stalls?[a-z ]*, $time
 timeline 120x40 rank0.gathers.hidden_percent prefetch hid ([0-9]+ %)
 timeline 120x40 rank0.waited.gather_times    ([0-9]+) stalls? of compute
 timeline 120x40 rank0.waited.gather_ns       stalls? of compute, $time
