@@ -165,7 +165,7 @@ ok "a moment in time" $?
 start 80 24 -- "$zerolab" train --set zero_optimization.stage=3
 comes 'step [2-9]'
 keys Y
-waits_for "the last step is played" 'step ([0-9]+) at 1/[0-9]+ of its speed; training is at step'
+waits_for "the last step is played" 'step ([0-9]+) at 1/[0-9]+ of its speed; live: step'
 waits_for "... as the header says" 'the last whole step, slowly.*LAST STEP'
 playing() { screen | sed -nE 's/.*step ([0-9]+) at 1.*/\1/p'; }
 played=$(playing)

@@ -160,10 +160,10 @@ static void draw_bar_of(struct canvas canvas, int y, const struct board_rank *of
 
 /* ---- the whole ---- */
 
-/* "step 812 at 1/260 of its speed; training is at step 1,340" */
+/* "step 812 at 1/260 of its speed; live: step 1,340" */
 static struct text playing_text(const struct view_state *state)
 {
-    return text_of("step %s at 1/%.0f of its speed; training is at step %s", format_count(state->last.step).text,
+    return text_of("step %s at 1/%.0f of its speed; live: step %s", format_count(state->last.step).text,
                    state->last.slowness, format_count(state->last.newest).text);
 }
 
