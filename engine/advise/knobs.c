@@ -79,7 +79,11 @@ static void read_live(struct knob *knob, const struct run *run)
     key_show(knob->key, &run->began, began, sizeof began);
     for (int c = 0; c < run->changes; c++)
         if (!strcmp(run->change[c].key, knob->key->path)) knob->changed_step = run->change[c].step;
-    if (knob->changed_step || (knob->key->live && strcmp(began, knob->value) != 0)) knob->source = SOURCE_LIVE;
+    /* Where it was not given, this one follows the stage. */
+    const bool follows = !strcmp(knob->key->path, "zero_optimization.overlap_comm") && run->given &&
+                         !json_get(run->given, knob->key->path);
+    if (knob->changed_step || (knob->key->live && !follows && strcmp(began, knob->value) != 0))
+        knob->source = SOURCE_LIVE;
 }
 
 /* ---- the list ---- */
