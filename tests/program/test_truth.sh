@@ -180,11 +180,11 @@ END
 gathered() {
     cat <<END
 overview 80x24 rank0.gathers.hidden_percent  prefetch hid ([0-9]+ %)
-overview 80x24 rank0.waited.gather_times     ([0-9]+) stalls?[a-z ]*, [0-9]
-overview 80x24 rank0.waited.gather_ns        [0-9]+ stalls?[a-z ]*, $time
+overview 80x24 rank0.waited.gather_times     ([0-9]+) waits? for gathers, [0-9]
+overview 80x24 rank0.waited.gather_ns        [0-9]+ waits? for gathers, $time
 timeline 120x40 rank0.gathers.hidden_percent prefetch hid ([0-9]+ %)
-timeline 120x40 rank0.waited.gather_times    ([0-9]+) stalls? of compute
-timeline 120x40 rank0.waited.gather_ns       stalls? of compute, $time
+timeline 120x40 rank0.waited.gather_times    ([0-9]+) waits? for gathers
+timeline 120x40 rank0.waited.gather_ns       waits? for gathers, $time
 timeline 120x40 rank0.waited.gather_ns       n gather $time
 memory 200x60 memory.rank0.device.gathered.peak_bytes    L gathered$columns +$bytes
 memory 200x60 memory.rank0.device.gathered.planned_bytes L gathered$columns$columns +$bytes

@@ -144,13 +144,16 @@ static int draw_sections(struct canvas page, int y, enum view_id view, bool othe
 static const char *const figures[] = {
     "A bar shows the fullest instant of the last step: that decides what fits.",
     "┃ is the peak that the schedule plans. Everything else is measured.",
-    "Mean step, its split (mean over ranks), tokens/s: of about the last second.",
+    "Mean step, split (mean over ranks), tokens/s: last second, or since a switch.",
     "Exposed: communication with no compute beside it (so does Holistic Trace",
     "Analysis count), here and in the timeline; waits are told apart there.",
     "Control: small messages in which ranks agree, not in the volumes.",
     "Pss: what the kernel counts of a process; a page that n share counts 1/n.",
     "Other: between operations; on few processors mostly waiting for one.",
     "Binds, of a knob: - where the question does not arise.",
+    "Peer wait, at barriers, slowest rank: the same, waiting for other ranks.",
+    "Resting: what a rank holds between two steps.",
+    "The scale of a memory curve ends at the largest peak, or at the budget.",
     "Sent bytes are counted once, where another rank copies or adds them.",
     "Theory is the paper's volume; padding and the tied embedding differ from it.",
 };

@@ -142,7 +142,7 @@ void timeline_draw_heat(struct canvas canvas, const struct scene *scene, const s
 /* Returns how many rows the legend needs; the canvas may have fewer, or none. */
 int timeline_draw_legend(struct canvas canvas, const struct scene *scene);
 void timeline_draw_details(struct canvas canvas, const struct scene *scene);
-/* "prefetch hid 83 % of gather time; 3 stalls of compute, 1.2 ms", for the step that is shown. For a step without gathers, the overlap
+/* "prefetch hid 83 % of gather time; 3 waits for gathers, 1.2 ms", for the step that is shown. For a step without gathers, the overlap
  * of communication and compute. At most `columns` long. */
 struct text timeline_verdict(int columns, const struct scene *scene);
 

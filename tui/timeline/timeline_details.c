@@ -250,7 +250,7 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     const struct temporal *t = &totals->temporal;
     const bool narrow = facts->canvas.at.columns < 120;
     fact(facts, STYLE_TEXT, narrow ? "comp %.0f %%" : "compute %.0f %%", percent(t->compute_ns, t->window_ns));
-    fact(facts, STYLE_TEXT, narrow ? "other lanes %.0f %%" : "compute idle, other lanes busy %.0f %%",
+    fact(facts, STYLE_TEXT, narrow ? "others only %.0f %%" : "compute idle, other lanes busy %.0f %%",
          percent(t->non_compute_ns, t->window_ns));
     fact(facts, STYLE_TEXT, "idle %.0f %%", percent(t->idle_ns, t->window_ns));
     if (!t->communication_ns) return;
@@ -282,17 +282,16 @@ static struct text straggler_text(int columns, const struct scene *scene, const 
 
 static void tell_stalls(struct facts *facts, const struct totals *totals, const char *straggler)
 {
-    const char *lead = "waits: ";
+    const char *lead = "compute waits: ";
     for (enum stall why = STALL_NONE + 1; why < STALLS; why++) {
-        if (!totals->stall_ns[why]) continue;
-        const char letter[2] = {stall_table[why].letter, '\0'};
-        const char *sign = why != STALL_PEERS             ? letter
-                           : facts->canvas.surface->ascii ? ":"
-                                                          : "┊"; /* as in the legend */
-        fact(facts, STYLE_TEXT, "%s%s %s %s%s", lead, sign, mark_look(MARK_WAIT + (enum mark)why).name,
-             format_time_bare(totals->stall_ns[why]).text, why == STALL_PEERS ? straggler : "");
+        if (!totals->stall_ns[why] || why == STALL_PEERS) continue;
+        fact(facts, STYLE_TEXT, "%s%c %s %s", lead, stall_table[why].letter, mark_look(MARK_WAIT + (enum mark)why).name,
+             format_time_bare(totals->stall_ns[why]).text);
         lead = "";
     }
+    if (totals->stall_ns[STALL_PEERS])
+        fact(facts, STYLE_TEXT, "within operations: %s %s %s%s", facts->canvas.surface->ascii ? ":" : "┊", /* as in the legend */
+             mark_look(MARK_WAIT + (enum mark)STALL_PEERS).name, format_time_bare(totals->stall_ns[STALL_PEERS]).text, straggler);
 }
 
 /* Copies between tiers first: there are lanes for them where they are. */
@@ -398,12 +397,12 @@ struct text timeline_verdict(int columns, const struct scene *scene)
     const long long stalls = (long long)p->stalls;
     if (!p->gathers && !t->communication_ns) return text_of("nothing was communicated");
     const struct text whole = p->gathers
-                                  ? text_of("prefetch hid %.0f %% of gather time; %lld stall%s of compute, %s",
+                                  ? text_of("prefetch hid %.0f %% of gather time; %lld wait%s for gathers, %s",
                                             share, stalls, plural(stalls), lost.text)
                                   : text_of("overlap %.0f %%: of %s of communication %s exposed", share,
                                             format_time_bare(t->communication_ns).text, lost.text);
     if (utf8_columns(whole.text) <= columns) return whole;
-    return p->gathers ? text_of("prefetch hid %.0f %%; %lld stall%s, %s", share, stalls, plural(stalls), lost.text)
+    return p->gathers ? text_of("prefetch hid %.0f %%; %lld wait%s for gathers, %s", share, stalls, plural(stalls), lost.text)
                       : text_of("overlap %.0f %%; %s exposed", share, lost.text);
 }
 

@@ -279,11 +279,11 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
         return;
     }
     char rank[RANK_TEXT_ROOM];
-    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s on average, longest on rank %d: %s", step,
-                format_time_bare(times.mean_ns).text, times.slowest, format_time_bare(times.longest_ns).text);
+    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s on average, %s of it at all its barriers", step,
+                format_time_bare(times.mean_ns).text, format_time_bare(times.peers_ns).text);
     if (times.ranks < 2) return;
-    draw_format(canvas, 1, y + 1, STYLE_TEXT, "%s of it at barriers; %s came last, %s after the first",
-                format_time_bare(times.peers_ns).text, run_rank_text(rank, buckets->scene->model, times.last_rank),
+    draw_format(canvas, 1, y + 1, STYLE_TEXT, "longest on rank %d: %s; %s came last, %s after the first", times.slowest,
+                format_time_bare(times.longest_ns).text, run_rank_text(rank, buckets->scene->model, times.last_rank),
                 format_time_bare(times.last_ns - times.first_ns).text);
 }
 
@@ -369,13 +369,13 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
     const int first = bucket_after(buckets->ops, -1);
     char earlier[32] = "";
     if (buckets->at.open && buckets->measured) snprintf(earlier, sizeof earlier, "; ~ of step %u", buckets->measured);
-    draw_title(canvas, 0, focused, "buckets: stage %d, %s%s%s%s", buckets->at.plan->stage,
+    draw_title(canvas, 0, focused, "buckets: stage %d, %s%s%s%s%s", buckets->at.plan->stage,
                moment_text(buckets->scene->model, &buckets->at).text,
                first < 0                                        ? ""
                : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
                : schedule_quantizes_gradients(buckets->ops)     ? ", reduce-scatter of int4 blocks"
                                                                 : ", reduce-scatter",
-               earlier, buckets->at.lost ? " (records lost)" : "");
+               earlier, buckets->at.open ? "" : "; times: means over ranks", buckets->at.lost ? " (records lost)" : "");
 }
 
 /* Fills *buckets. False: nothing to show, and it was said why. */

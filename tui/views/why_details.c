@@ -98,7 +98,7 @@ static void draw_rest(struct canvas canvas, int y, enum units units, const struc
         rest.bytes += tenant->terms[t].bytes;
         text_append(names, sizeof names, "%s%s", *names ? ", " : "", tenant->terms[t].what);
     }
-    snprintf(rest.what, sizeof rest.what, "%d more: ", tenant->term_count - first);
+    snprintf(rest.what, sizeof rest.what, "the rest: ");
     draw_term(canvas, y, units, &rest);
     int x = 1 + bytes_columns(units) + 2 + utf8_columns(rest.what);
     draw_words(canvas_part(canvas, x, y, canvas.at.columns - x - 1, 1), 0, 0, STYLE_DIM, names);
