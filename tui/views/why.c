@@ -342,6 +342,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     if (why) top = 1 + draw_sentences(said, scene, why, tall);
     const int list = list_rows(canvas.at.rows, top, &rows);
     draw_list(canvas_part(canvas, 0, top, left, list), scene, &rows, chosen);
+    for (int y = top; why && y < top + list; y++) draw_character(canvas, left, y, STYLE_FRAME, 0x2502);
     if (why) draw_stages(canvas_part(canvas, left + 2, top, columns - left - 2, list), scene, why);
     draw_chosen(canvas_part(canvas, 0, top + list, columns, canvas.at.rows - top - list), scene, &rows, chosen);
 }
