@@ -103,7 +103,7 @@ int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint6
     return status ? status : mover_finish(mover, err);
 }
 
-/* Between NVMe and a device, or between places of NVMe: through two buffers in host memory, piece by piece. */
+/* Between NVMe and a device: through two buffers in host memory, piece by piece. */
 static int copy_between(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
                         uint64_t bytes, struct error *err)
 {
@@ -122,8 +122,7 @@ static int copy_between(const struct zero *zero, const struct buffer *from, uint
 int zero_array_copy(const struct zero *zero, const struct buffer *from, uint64_t at, const struct buffer *to,
                     uint64_t bytes, struct error *err)
 {
-    if (zero_is_on_nvme(from) && zero_is_on_nvme(to) && at == 0)
-        return through_window(zero, from, 0, bytes, NULL, NULL, to, err);
+    if (zero_is_on_nvme(from) && zero_is_on_nvme(to)) return through_window(zero, from, 0, bytes, NULL, NULL, to, err);
     if (zero_is_on_nvme(from) ? zero_is_away(zero, to) : zero_is_on_nvme(to) && zero_is_away(zero, from))
         return copy_between(zero, from, at, to, bytes, err);
     if (zero_is_on_nvme(from)) return zero_array_read(zero, from, at, zero_place(zero, to), bytes, err);

@@ -69,7 +69,7 @@ struct zero {
     bool ready; /* the lasting state exists */
     bool spoils; /* zero_spoil(): the next forward of a training step writes NaN into its output */
     struct zero_progress progress; /* of the whole run. skips: not counted while the initial fp16 loss scale is still being lowered */
-    struct { /* gradients in the host tier with which the next step will update, if progress.pending */
+    struct { /* the update that the next step will apply, if progress.pending; its gradients are in the host tier */
         struct update_of update;
         unsigned char *done; /* by operation of the training schedule: it has run, or was sent to the device, in this step */
     } pending;
@@ -127,7 +127,7 @@ static inline void zero_give(const struct zero *zero, const struct buffer *buffe
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* address of its first byte; NULL for -1 */
-/* Address of the tile that an update, or a copy of an update, works on. In a buffer of the unit the tile lies at its own offset. A
+/* Address of the tile that an update, or a copy for an update, works on. In a buffer of the unit the tile lies at its own offset. A
  * buffer of the step holds only this tile, at its start. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
@@ -170,13 +170,15 @@ bool zero_needs_storage(const struct schedule *schedule);
 int zero_use_storage(struct zero *zero, const struct schedule *schedule, struct error *err);
 int zero_swap(struct zero *zero, const struct schedule *schedule, const struct op *op, struct op_stat *stat, struct error *err);
 
-/* array_io.c: access to lasting arrays in any tier, between steps. read and write move bytes [at, at + bytes) of an array to or
- * from memory; copy moves them to the start of another array. An array that is *away*, on a device or on NVMe, cannot be read or
- * written at the address of zero_at(). Arrays on NVMe pass through a window in host memory. */
+/* array_io.c: access to lasting arrays in any tier, between steps. read and write move bytes [at, at + bytes) of an array to or from
+ * memory; copy moves them to the start of another array (between two arrays on NVMe, only from the start: at 0). An array that is
+ * *away*, on a device or on NVMe, cannot be read or written at the address of zero_at(). Arrays on NVMe pass through a window in host
+ * memory. */
 enum { ZERO_WINDOW_BYTES = 8 << 20 }; /* bytes of the window, at most */
 bool zero_is_away(const struct zero *zero, const struct buffer *buffer);
 bool zero_is_on_nvme(const struct buffer *buffer);
-/* Zeroes the first `bytes` of a lasting array that is not on NVMe. zero_move_bytes(): copies in memory or on the device. */
+/* Zeroes the first `bytes` of a lasting array that is not on NVMe. zero_move_bytes(): copies within and between
+ * memory and the device. */
 int zero_array_clear(const struct zero *zero, const struct buffer *buffer, uint64_t bytes, struct error *err);
 int zero_move_bytes(const struct zero *zero, void *to, const void *from, uint64_t bytes, struct error *err);
 uint64_t zero_window_bytes(const struct schedule *schedule);

@@ -110,7 +110,7 @@ check "... and ranks whose streams forget it" is_seen ranks stage3 $stage=3
 
 breaks() { # on a busy machine the GPU may break before the next kernel is sent, which then says it
     FAKE_BREAK=norm_forward "$trainer" train --headless --steps 2 -n 1 $small >out 2>&1
-    [ $? -eq 4 ] && grep -qE "lane compute, (operation [0-9]+ \([a-z']*\) or what was sent after it|[a-z_]+): " out && grep -q 'illegal memory access' out
+    [ $? -eq 4 ] && grep -qE "lane compute, (operation [0-9]+ \([a-z']*\) or what was sent after it: |[a-z_]+: CUDA says )" out && grep -q 'illegal memory access' out
 }
 check "an error of the GPU is told by lane and operation" breaks
 finish
