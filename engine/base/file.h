@@ -2,7 +2,7 @@
  *
  * Another user of such a folder may plant a link under a name that can be foreseen; writing through the link would overwrite the
  * file that it points to. So file_create() replaces whatever has a name that the program chose. A path that the user
- * named may be a link, a device or a pipe; file_open_named() follows a link only if it belongs to this user or to root.
+ * named may be a link, a device or a pipe; file_open_named() follows a link only if it belongs to this user, to root or to /proc.
  *
  * Opening a pipe does not wait for ever: one without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
  *

@@ -10,9 +10,9 @@
  * as with a checkpoint. Reading and writing stream through buffers that the caller lends, for any size of model; a tensor that is
  * transposed in the file is handled in strips of rows.
  *
- * Files may come from anywhere. So sizes are compared with the files and ranges with each other, and a layout is made only from files
- * that have every tensor of their model once, and no other bytes but those of tensors that such files are known to have and nobody
- * needs (masks of attention, the output layer as a copy). */
+ * Files may come from anywhere. So sizes are compared with the files, and ranges with each other. A layout is made only from files that
+ * have every tensor of their model once. The only other tensors allowed are those that such files are known to have and nobody needs
+ * (masks of attention, the output layer as a copy). */
 #pragma once
 
 #include "engine/plan/model.h"
@@ -51,7 +51,8 @@ const struct weights_info *weights_info(const struct weights_file *file);
 
 const char *weights_part(const struct weights_file *file, int number); /* path of one of info.files */
 
-/* Whether the path is a file of weights, by its first bytes, or a folder of them. False for a checkpoint with weights beside it. */
+/* Whether the path is a file of weights (by its first bytes; an index, by its name) or a folder of them. False for a checkpoint with
+ * weights beside it. */
 bool weights_is(const char *path);
 
 /* Lends the file STATE_BUFFERS_BYTES, aligned to 4096, to read through; NULL takes them back. Call it before the first read. */

@@ -45,7 +45,8 @@ extern const struct weight_row weight_rows[WEIGHT_ROWS];
 enum { LINE_ELEMS = 32 << 10, STRIP_ELEMS = STATE_BUFFERS_BYTES / 4 - 2 * LINE_ELEMS };
 struct weights_buffers { float *raw, *line, *strip; };
 void weights_divide(struct weights_buffers *buffers, void *lent);
-/* How many rows of `tensor` from first_row on are handled at a time: as many as the strip holds, or all that are left. */
+/* How many rows of `tensor` from first_row on are handled at a time: as many as the strip holds, LINE_ELEMS at most, or
+ * all that are left. */
 int64_t weights_strip_rows(const struct tensor *tensor, int64_t first_row);
 
 struct weights_format_info {

@@ -29,9 +29,9 @@ struct corpus {
     uint64_t length;
 };
 
-/* path "": the default text. The regular files of a folder are used sorted by name, folder by folder (for token shards
- * only names that end in ".bin"), without empty files and names that begin with a dot; links inside it are not
- * followed. STATUS_INPUT: the text says what is wrong and, if path is a folder, in which file. */
+/* path "": the default text. Files and folders in a folder come in the order of their names, a folder with all that it holds (for token
+ * shards only names that end in ".bin"), without empty files and names that begin with a dot; links inside it are not followed.
+ * STATUS_INPUT: the text says what is wrong and, if path is a folder, in which file. */
 int corpus_open(struct corpus *corpus, const char *path, enum data_format format, struct error *err);
 void corpus_close(struct corpus *corpus);
 

@@ -15,17 +15,18 @@
 #include "kernels/cuda/clique.h"
 #include "kernels/cuda/device.h"
 
-/* A rank's GPU memory: the pages of its device tier, and the pinned pieces of its host tier. The allocator gets both
- * through `pages` (engine/memory/pages.h).
+/* A rank's GPU memory: the pages of its device tier, and the pinned pieces of its host tier. The allocator gets both through `pages`
+ * (engine/memory/pages.h).
  *
- * Do not move an open struct: the allocator keeps a pointer to `pages`, and calls it under its own lock. Errors are STATUS_RUN. */
+ * Do not move an open struct gpu_pages: the allocator keeps a pointer to `pages`, and calls it under its own lock. Errors are
+ * STATUS_RUN. */
 struct gpu_piece { unsigned char *at; uint64_t bytes; };
 
 struct gpu_share;
 struct gpu_pages {
     struct device *device;
     struct gpu_share *share;               /* gpu_share_note() notes committed and returned pages there */
-    struct device_range range[CATEGORIES]; /* one for all symmetric categories together, one for each other one; base NULL: free */
+    struct device_range range[CATEGORIES]; /* one for all symmetric categories together, one for each of the others; base NULL: free */
     pthread_mutex_t lock;                  /* lanes copy while the allocator pins */
     struct gpu_piece *pinned;              /* sorted by address */
     int pinned_count;
@@ -71,7 +72,7 @@ struct gpu {
     struct clique *clique;   /* NULL: ranks read each other's memory */
     bool adds;               /* the clique also computes the sums of reductions */
     bool fused_gelu;         /* topology.fused_gelu */
-    atomic_flag is_told;   /* stranded() has printed why the process ends */
+    atomic_flag is_told;   /* stranded() (gpu_ops.c) has printed why the process ends */
 };
 
 struct gpu_lane {

@@ -1,7 +1,7 @@
-/* A source of records that reads the JSON lines a running job writes (docs/STREAM.md; tools/zerolab_torch.py), from files that may still
- * grow, or from a Unix socket to which the job connects. Records of all ranks are merged by time: a record comes once every rank has
- * written a line at least 0.25 s later. While following, a rank without a line for 2 s is not waited for. The reader never blocks the
- * job and sends it nothing. */
+/* A source of records that reads the JSON lines a running job writes (docs/STREAM.md; tools/zerolab_torch.py), from files that may
+ * still grow, or from a Unix socket to which the job connects. Records of all ranks are merged by time: a record comes once every rank
+ * has written a line whose time is at least 0.25 s after the record's. While following, a rank without a line for 2 s is not waited
+ * for. The reader never blocks the job and sends it nothing. */
 #pragma once
 
 #include "engine/import/job.h"

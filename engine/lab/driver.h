@@ -21,7 +21,7 @@ struct lab_driver {
     int part;              /* the run's part when it was sent */
     uint64_t saved_ns;     /* saved_ns of the run when it was sent */
     uint64_t failed_ns;    /* ... and failed_ns */
-    bool was_short;        /* it is a live command, and the run was out of memory: a pause goes first */
+    bool was_short;        /* `asked` is a live command for a run that is out of memory: `line` is a pause first, then `asked` */
     bool pausing;          /* a pause was sent already */
     uint64_t notices;      /* notices folded when it was sent */
     uint32_t from_step, from_attempt; /* last whole step then; attempt rises when a step is retried */

@@ -7,7 +7,7 @@
 struct footprint {
     struct {
         int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; the peak in a step; at the instant of the tier's peak */
-        uint64_t extent_bytes;                            /* reserved_bytes, as planned: the highest end of a buffer in the category's address range */
+        uint64_t extent_bytes;                            /* highest end of a buffer in the address range: reserved_bytes (memory.h) by plan */
     } category[TIERS][CATEGORIES];
     int64_t resting_bytes[TIERS], peak_bytes[TIERS];
     int peak_op[TIERS]; /* operation at whose start the peak is reached; -1: between steps */
@@ -36,12 +36,12 @@ struct traffic_sum traffic_between_ranks(const struct traffic_sum sums[TRAFFIC_K
 void op_link_bytes(int64_t bytes[LINKS], const struct schedule *schedule, const struct model *model, const struct op *op, int rank,
                    int per_node);
 
-/* Elements of a piece that lie in an extent of its unit on `rank`; *from: the first of them, or NULL. */
+/* Elements of a piece that lie in an extent of its unit on `rank`. Sets *from to the first of them; from may be NULL. */
 int64_t piece_elems(const struct schedule *schedule, const struct model *model, const struct piece *piece, enum extent extent,
                     int rank, int64_t *from);
 
 /* Share (0 to 1) of a rank's bytes in a group that go to other (virtual) nodes, if every other member gets equally many; mean over the
- * ranks. per_node 0: there is one node; else it divides ranks. */
+ * ranks. per_node 0: there is one node; else the number of ranks is a multiple of it. */
 double traffic_inter_share(const struct schedule *schedule, enum group kind, int per_node);
 
 /* The paper's volume for this stage and accumulation: k x Psi x bytes x (N-1)/N (ZeRO section 7). */
@@ -51,8 +51,9 @@ struct volume_term { bool gradients; enum group group; int times; bool quantized
 enum { VOLUME_TERMS = 5 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
-/* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. With GROUP_REPLICAS only of its shard, so divided by
- * the ranks of a shard group; with GROUP_ACROSS only of its place in the node, so divided by the ranks of a node. */
+/* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. In GROUP_REPLICAS a rank sends only of its
+ * shard, so this is divided by the number of ranks of a shard group; in GROUP_ACROSS only of the part for its place in the node, so by the
+ * number of ranks of a node. */
 double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute

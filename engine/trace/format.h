@@ -19,7 +19,7 @@
  *               44      4      CRC-32 of the 44 bytes before: lengths are believed only after this one is right
  *     stored    48      ...    whole records (record.h), one after the other; zstd where CHUNK_ZSTD says so
  *
- * The last chunk of a closed file has CHUNK_INDEX. It holds no records but one entry for each chunk before it. It ends
+ * The last chunk of a closed file has CHUNK_INDEX. Instead of records it holds an entry for each chunk before it. It ends
  * with its own offset and "zlindex\n", so that a reader finds it from the file's end. A reader must work without an index: a run
  * that was killed wrote none.
  *
@@ -57,7 +57,7 @@ enum stream_flag {
     STREAM_DRIVES = 1, /* socket: this viewer's lines are commands */
 };
 
-/* The line by which a viewer asks for every record. All other lines are commands of the driver. */
+/* The line by which a viewer asks for every record. All other lines are commands, of the viewer with STREAM_DRIVES. */
 #define STREAM_WANTS_ALL "everything"
 
 enum chunk_flag {
@@ -65,7 +65,7 @@ enum chunk_flag {
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...) */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
-    CHUNK_NEWS = 16,  /* records since the previous state that a reader folds even if it begins at a later state */
+    CHUNK_NEWS = 16,  /* records since the previous state that every reader needs, also one that begins at a later state */
     CHUNK_STEPS = 32, /* the steps after those of the previous state, without the newest few (engine/observe/states.c) */
     CHUNK_STATE = 64, /* the numbers of the state itself */
     CHUNK_OF_STATES = CHUNK_NEWS | CHUNK_STEPS | CHUNK_STATE,

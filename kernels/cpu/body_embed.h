@@ -1,4 +1,4 @@
-/* The embedding: rows are copied out of the tables, and gradients of rows are summed back into them. */
+/* The embedding: a token's row and its position's are added, and gradients of rows are summed back into them. */
 
 INLINE void embed_forward_body(const struct embed_forward_args *a, enum dtype dtype, int64_t first, int64_t end, int thread)
 {

@@ -2,11 +2,11 @@
  * becomes the nearest integer to x / scale, so its error is at most scale / 2. (DeepSpeed's scale is 2a / 2^bits for the largest
  * magnitude a; there +a itself saturates, with an error of a whole scale.)
  *
- * A scale keeps 14 significant bits. Then integer x scale is exact in fp32, and so is the error x - integer x scale: every instruction
+ * A scale keeps 14 significant bits. Then integer * scale is exact in fp32, and so is the error x - integer * scale: every instruction
  * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. The error of a 16-bit
  * element is never above scale / 2. Proof: an integer is wrong only if rounding carries x / scale over the middle m + 1/2 of two integers.
- * 2 x and (2 m + 1) scale are equal or differ by at least 2^-22 of their size, because 2 m + 1 has 8 bits at most and scale 14. Rounding
- * changes x / scale by at most 2^-23 of its size. */
+ * 2 * x and (2 * m + 1) * scale are equal or differ by at least 2^-22 of their size, because 2 * m + 1 has 8 bits at most and scale 14.
+ * Rounding changes x / scale by at most 2^-23 of its size. */
 
 enum { QUANT_STEP = 2 * VEC_LANES };
 
@@ -116,7 +116,7 @@ INLINE float quantize_inverse(float scale)
 }
 
 /* Quantizes a block by way of a copy in `some`. In the copy, elements that are not finite become 0, and elements are multiplied by 2^64
- * if the scale's inverse would overflow; *unit is the inverse of this factor. Corrects errors above scale / 2. */
+ * if the scale is below 2^-126, where its inverse may overflow; *unit is the inverse of this factor. Corrects errors above scale / 2. */
 static __attribute__((noinline)) struct quantized quantize_with_care(int bits, enum dtype dtype, const void *x,
                                                                      int64_t n, float *some, float *scale, float *unit,
                                                                      uint8_t *integers, int64_t *not_finite)
@@ -180,7 +180,7 @@ INLINE void quantized_load(int bits, const uint8_t *integers, int64_t i, int64_t
     else vec_load_nibbles(from, pair);
 }
 
-/* Error feedback (LoCo, Xie et al. 2024): quantizes y = x + e. Then e becomes beta x e + (1 - beta) x (error of y). */
+/* Error feedback (LoCo, Xie et al. 2024): quantizes y = x + e. Then e becomes beta * e + (1 - beta) * (error of y). */
 INLINE void quantize_with_feedback(const struct quantize_args *a, int bits, enum dtype dtype, int64_t first, int64_t n,
                                    float *scale, uint8_t *integers)
 {
@@ -280,15 +280,16 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     }
 }
 
-/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with the other factors is exact, and sums are finite. */
+/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with the other factors is exact (of 4 bits, unless
+ * a mean is over more than 2^18 ranks), and sums are finite. */
 INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
 {
     enum { LOWEST = (127 - 90) << 23, HIGHEST = (127 + 100) << 23 };
     return (bits_of_scale == 0) | (bits_of_scale - LOWEST <= HIGHEST - LOWEST);
 }
 
-/* The part of `factor` by which scales are multiplied; sums are multiplied by the rest. All of it if it is a power of two from 2^-20 to
- * 1, as a mean's often is; else 1. */
+/* The part of `factor` by which scales are multiplied; sums are multiplied by the rest. `factor` itself if it is a power of two from
+ * 2^-20 to 1, as a mean's often is; else 1. */
 INLINE float dequantize_factor_before(float factor)
 {
     uint32_t as_bits;

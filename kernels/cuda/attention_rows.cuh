@@ -21,8 +21,8 @@ template <int N> __device__ __forceinline__ void mask(fragment_c (&s)[N], int qu
             if (n * 8 + i % 2 - i / 2 * 8 > beyond) s[n].r[i] = -INFINITY;
 }
 
-/* Scores become probabilities relative to the running maximum. shrink: by what sums made with the
- * previous maximum are to be multiplied. */
+/* Scores become probabilities relative to the running maximum. shrink: the factor for sums that
+ * were made with the previous maximum. */
 template <int N>
 __device__ __forceinline__ void softmax(fragment_c (&s)[N], softmax_rows &rows, float (&shrink)[2], float scale_log2)
 {

@@ -1,4 +1,4 @@
-/* Sums and maxima over the threads of a warp and of a block, always in the same order. */
+/* Sums over the threads of a warp and of a block, and maxima over those of a warp, always in the same order. */
 #pragma once
 
 #include <cuda_runtime.h>

@@ -19,8 +19,8 @@ struct record_reader {
 struct run_model *record_reader_model(void); /* an empty one, with the bounds that a screen needs; NULL: no memory */
 void record_reader_release(struct record_reader *reader, bool with_model); /* frees the source, too, and zeroes *reader */
 
-/* Call at the start of a file. Continues from a state stored in the file (run_state_load() in engine/observe/states.h chooses): later
- * than after_ns, at time_ns at most, and so early before `step` that the past that views show is there. False: there is no such state,
+/* Call at the start of a file. Continues from a state stored in the file, which run_state_load() (engine/observe/states.h) chooses: later
+ * than after_ns, not later than time_ns, and early enough before `step` for the past that views show. False: there is no such state,
  * and nothing has changed. */
 bool record_reader_skip(struct record_reader *reader, uint64_t after_ns, uint32_t step, uint64_t time_ns);
 

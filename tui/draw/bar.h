@@ -14,8 +14,8 @@ enum { SEGMENTS_MAX = 16 };
 uint32_t filling(const struct surface *surface, enum style style, char letter, uint32_t pattern);
 
 /* Sets shares[] to the columns of each segment, if the value `scale` fills `columns`. Running sums are rounded, not segments, so the bar's
- * end is exact to half a column. A segment above 0 gets at least one column, as long as there is one: from the widest or, if that has
- * only one, from the free columns, which makes the bar longer. */
+ * end is exact to half a column. A segment above 0 that would get no column takes one from the widest segment. If that
+ * has only one, it takes a free column, which makes the bar longer; if none is free, it stays without. */
 void bar_shares(int shares[], const struct segment segments[], int count, uint64_t scale, int columns);
 
 /* Draws segments from x on; columns after the last segment are not changed. */

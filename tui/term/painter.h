@@ -22,7 +22,7 @@ struct painter {
     uint8_t not_coloured; /* attributes that the terminal cannot show together with a colour */
     bool scrolls;       /* a character in the last cell of the screen scrolls the screen */
     /* the terminal's cursor and look */
-    int x, y;           /* -1: not known. Wrong after the last column of a row, where a move follows anyway */
+    int x, y;           /* -1: not known. x may be wrong after a character in the last column; a move follows there anyway */
     struct look look;
 };
 

@@ -375,7 +375,7 @@ static void draw_buckets_title(struct canvas canvas, bool focused, const struct 
                : buckets->ops->ops[first].kind == OP_ALL_REDUCE ? ", all-reduce"
                : schedule_quantizes_gradients(buckets->ops)     ? ", reduce-scatter of int4 blocks"
                                                                 : ", reduce-scatter",
-               earlier, buckets->at.open ? "" : "; times: means over ranks", buckets->at.lost ? " (records lost)" : "");
+               earlier, buckets->at.open ? "" : "; mean times", buckets->at.lost ? " (records lost)" : "");
 }
 
 /* Fills *buckets. False: nothing to show, and it was said why. */
