@@ -91,6 +91,7 @@ void comm_group_fail(struct comm_group *group, const struct error *reason);
  * ranks are of two versions of this program. */
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err);
 bool comm_have_mpi(void); /* built with MPI? */
+bool comm_left_mpi(void); /* has this process left MPI with all other ranks, as after most failures? Else mpirun kills the others. */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
 
 /* Collective. After a failure it does not wait for the barrier and leaves MPI unfinalised. Call it before the memory is freed. */

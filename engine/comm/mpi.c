@@ -13,6 +13,11 @@ void comm_mpi_version(char *text, size_t room)
     if (room) *text = '\0';
 }
 
+bool comm_left_mpi(void)
+{
+    return false;
+}
+
 int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 {
     (void)ranks_per_node;
@@ -27,6 +32,7 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/version.h"
@@ -36,6 +42,13 @@ int comm_open_mpi(struct comm **out, int ranks_per_node, struct error *err)
 bool comm_have_mpi(void)
 {
     return true;
+}
+
+bool comm_left_mpi(void)
+{
+    int left = 0;
+    MPI_Finalized(&left);
+    return left;
 }
 
 void comm_mpi_version(char *text, size_t room)
@@ -164,14 +177,30 @@ static int make_node(struct comm *comm, struct error *err)
     return status;
 }
 
+/* Whether all ranks close their communicators within two seconds. After most failures they do, because all hear of it. */
+static bool all_close(struct comm *comm, struct wire *wire)
+{
+    const struct timespec millisecond = {.tv_nsec = 1000000};
+    MPI_Request request;
+    int done = 0;
+    if (MPI_Ibarrier(wire->world, &request)) return false;
+    for (int waited_ms = 0; waited_ms < 2000; waited_ms++) {
+        if (watch_dead(&comm->watch) || watch_dead(&wire->far_watch)) return false;
+        if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) || done) return done;
+        nanosleep(&millisecond, NULL);
+    }
+    return false;
+}
+
+/* MPI_Finalize waits for all ranks and keeps a core busy, so it is called only if all of them close. */
 static void close_process(struct comm *comm, bool healthy)
 {
     struct wire *wire = comm->wire_state;
     comm->wire_state = NULL;
-    side_close(wire, healthy);
-    /* After a failure a rank may never reach MPI_Finalize, which would wait for it and keep a core busy. */
-    if (healthy) MPI_Comm_free(&wire->world);
-    if (healthy && wire->owns_mpi) MPI_Finalize();
+    const bool all_come = healthy || all_close(comm, wire);
+    side_close(wire, all_come);
+    if (all_come) MPI_Comm_free(&wire->world);
+    if (all_come && wire->owns_mpi) MPI_Finalize();
     wire_release(wire);
 }
 

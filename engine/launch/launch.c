@@ -312,13 +312,23 @@ static bool explain_host(const char *printed, struct error *err)
     return error_set(err, STATUS_RUN, "%.*s", line_length(at), at);
 }
 
-/* The first line that one of our own processes printed: "zerolab: text". */
-static const char *own_line(const char *printed)
+/* What follows `mark` in the first line that begins with it. */
+static const char *line_after(const char *printed, const char *mark)
 {
-    static const char mark[] = "zerolab: ";
     for (const char *at = printed; (at = strstr(at, mark)); at++)
-        if (at == printed || at[-1] == '\n') return at + sizeof mark - 1;
+        if (at == printed || at[-1] == '\n') return at + strlen(mark);
     return NULL;
+}
+
+/* The first line that one of our own processes printed, or the first with RANK_FAILED. *stated: the status in it, or 0. */
+static const char *own_line(const char *printed, int *stated)
+{
+    int length = 0;
+    const char *at = line_after(printed, RANK_FAILED);
+    *stated = 0;
+    if (at && sscanf(at, "%d: %n", stated, &length) == 1 && length && *stated > 0 && *stated <= STATUS_RUN) return at + length;
+    *stated = 0;
+    return line_after(printed, "zerolab: ");
 }
 
 static const char *sanitizer_line(const char *printed)
@@ -342,18 +352,18 @@ static const char *last_line(const char *printed)
 int failure_explain(int wait_status, const char *printed, const char *launcher, struct error *err)
 {
     if (!printed) printed = "";
-    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
-    const char *line = own_line(printed);
+    int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, stated;
+    const char *line = own_line(printed, &stated), *broken = sanitizer_line(printed);
     if (explain_host(printed, err) || explain_killed_rank(printed, err)) return STATUS_RUN;
     if (!launcher && line) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
     if (!launcher) return error_set(err, STATUS_RUN, "the engine did not end by itself and was ended");
-    if ((line = sanitizer_line(printed))) return error_set(err, STATUS_RUN, "%.*s", line_length(line), line);
+    if (broken) return error_set(err, STATUS_RUN, "%.*s", line_length(broken), broken);
     if (WIFSIGNALED(wait_status))
         return error_set(err, STATUS_RUN, "%s was ended by signal %d (%s)", launcher, WTERMSIG(wait_status),
                          strsignal(WTERMSIG(wait_status)));
-    if (code == 0) return STATUS_OK;
-    int status = code <= STATUS_RUN ? code : STATUS_RUN;
-    if ((line = own_line(printed))) return error_set(err, status, "%.*s", line_length(line), line);
+    if (code == 0 && !stated) return STATUS_OK;
+    int status = stated ? stated : code <= STATUS_RUN ? code : STATUS_RUN;
+    if (line) return error_set(err, status, "%.*s", line_length(line), line);
     if ((line = last_line(printed)))
         return error_set(err, STATUS_RUN, "%s ended with status %d: %.*s", launcher, code, line_length(line), line);
     return error_set(err, STATUS_RUN, "%s ended with status %d and said nothing", launcher, code);

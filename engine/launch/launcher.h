@@ -36,6 +36,10 @@ struct launcher {
 #define LAUNCH_ON_LOST "the connection to host "
 int launch_on(char *const words[]);
 
+/* What the line of a rank begins with that has left MPI with all others after a failure: its status and the reason follow, "3: text",
+ * and its exit status is 0. mpirun takes seconds to end ranks of which one has failed. */
+#define RANK_FAILED "zerolab: status "
+
 extern const struct launcher launcher_local, launcher_threads, launcher_mpirun, launcher_external;
 
 const struct launcher *launcher_of(const struct run_spec *spec, const struct config *config);

@@ -170,10 +170,12 @@ int worker_process(const char *folder)
     int status = is_here ? enter(&place, folder, &err) : STATUS_OK;
     if (!status) status = comm_open_mpi(&comm, is_here ? place.config.topology.ranks_per_node : 0, &err);
     if (!status) status = meet(&place, comm, is_here ? place.config.topology.ranks : outer.ranks, &err);
-    if (status) return leave(&place, status, &err);
-    status = run_process_rank(&place, comm, &err);
-    if (status && !folder) sleep(STAYS_S);
-    return leave(&place, status, folder ? &err : NULL);
+    const bool has_met = !status;
+    if (has_met) status = run_process_rank(&place, comm, &err);
+    const bool is_ours = folder && !place.spec.external;
+    if (status && is_ours && comm_left_mpi()) fprintf(stderr, RANK_FAILED "%d: %s\n", status, err.text), status = STATUS_OK;
+    if (status && has_met && !folder) sleep(STAYS_S);
+    return leave(&place, status, folder || !has_met ? &err : NULL);
 }
 
 /* In a child of the supervisor. */

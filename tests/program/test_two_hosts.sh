@@ -71,7 +71,8 @@ check "a launch agent that fails" refused 4 'connection to host b was lost, or c
 # What must be on every host: the program, texts, checkpoints.
 mkdir own && cp "$root/data/default.txt" own/text
 lack() { TWO_HOSTS_PRIVATE="$XDG_RUNTIME_DIR $work/own" "$@"; } # b has a folder "own" of its own
-check "a text that b lacks" lack refused 3 'on host b: .*own/text' $tiny $two --set data.path=own/text
+check "a text that b lacks" lack refused 3 'on host b: .*own/text' $tiny $two --set data.path=own/text --log log
+check "... all ranks leave, so mpirun ends none" [ "$(grep -c . log)" -eq "$(grep -c '^zerolab: status 3: rank [23] on host b: ' log)" ]
 sed 's/0\.1\.0/0.1.9/g' "$zerolab" >other && chmod +x other
 export TWO_HOSTS_BIND=$work/other:$zerolab
 check "another version on b" refused 2 'host b has zerolab 0.1.9, host a has 0.1.0' $tiny $two

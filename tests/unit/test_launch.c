@@ -246,6 +246,16 @@ static void test_failure_is_one_line(void **state)
     assert_int_equal(failure_explain(3 * EXITED, text, "mpirun", &err), STATUS_INPUT);
     assert_string_equal(err.text, "cannot read a.txt: No such file");
 
+    /* Ranks that leave together end with status 0. */
+    static const char stated[] = "zerolab: a note\nzerolab: status 2: rank 1: no such key\nzerolab: status 3: rank 2: later\n";
+    assert_int_equal(failure_explain(0, stated, "mpirun", &err), STATUS_USAGE);
+    assert_string_equal(err.text, "rank 1: no such key");
+    assert_int_equal(failure_explain(4 * EXITED, stated, "mpirun", &err), STATUS_USAGE);
+    assert_int_equal(failure_explain(0, stated, NULL, &err), STATUS_RUN);
+    assert_string_equal(err.text, "rank 1: no such key");
+    assert_int_equal(failure_explain(0, "zerolab: a note\n", "mpirun", &err), STATUS_OK);
+    assert_int_equal(failure_explain(0, "zerolab: status 9: odd\n", "mpirun", &err), STATUS_OK);
+
     assert_int_equal(failure_explain(9, "", "mpirun", &err), STATUS_RUN);
     assert_string_equal(err.text, "mpirun was ended by signal 9 (Killed)");
 
