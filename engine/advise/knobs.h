@@ -49,7 +49,7 @@ const char *knob_shown(char text[32], const struct knob *knob);
 /* ---- explain.c: `zerolab plan --explain`: every configuration key, given ones first: its value, the value's source, whether it
  * binds (binding.h), what it does in this run (effect.c), and what DeepSpeed's own code does if that differs ---- */
 
-/* `name`: the configuration's name in the heading. Lines have at most 80 columns. As JSON:
+/* `name`: the configuration's name in the heading. Lines have at most 80 columns, but for those of long values. As JSON:
  * {"config": ..., "keys": [{"key": ..., "class": "honoured | no effect | refused", "value": ..., "from": ..., ...}]} */
 int explain_print(FILE *out, bool as_json, const struct config *config, const char *name, struct error *err);
 

@@ -27,7 +27,7 @@ FILE *file_create_stream(const char *path);
 /* Makes the missing folders above a path. Errors are not reported here: opening the path will fail then. */
 void file_make_folders(char *path);
 /* Makes the folders above a path and replaces its file by `text`, ended by a newline. Writes PATH.new and renames it,
- * so that a crash leaves the old file or the new one. False: errno has the reason. */
+ * so that a crash of the program leaves the old file or the new one. False: errno has the reason. */
 bool file_replace(char *path, const char *text);
 /* The path of `name` in the folder of the user's state: $XDG_STATE_HOME/zerolab, else ~/.local/state/zerolab. Returns
  * the length as snprintf() does; -1 if there is no home folder. */

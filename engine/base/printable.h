@@ -1,11 +1,10 @@
 /* Keeps escape sequences of foreign strings off the terminal. A string from a file, a folder or the command line may hold
  * anything; a terminal obeys control characters in it.
  *
- * The filter is part of the stream, so no caller can forget it: printable_standard() puts it under stdout and stderr, and
- * printable_over() under a file. The filter keeps newlines, tabs and visible characters. One '?' replaces each other
- * control character (C0, DEL, C1), each character that reorders a line, and each byte that is not UTF-8. Text is read as
- * UTF-8; on a terminal of another locale '?' replaces every non-ASCII character, whose bytes may be controls. Only the multiplication sign
- * becomes 'x'.
+ * The filter is part of the stream, so no caller can forget it: printable_standard() puts it between stdout, stderr and their files,
+ * printable_over() before any other stream. The filter keeps newlines, tabs and visible characters. One '?' replaces each other control
+ * character (C0, DEL, C1), each character that reorders a line, and each byte that is not UTF-8. Text is read as UTF-8. On a terminal of
+ * another locale the multiplication sign becomes 'x', and '?' replaces every other non-ASCII character, whose bytes may be controls.
  *
  * The program's own control sequences (a frame, a carriage return) go to printable_below(). */
 #pragma once

@@ -10,9 +10,9 @@
  * as with a checkpoint. Reading and writing stream through buffers that the caller lends, for any size of model; a tensor that is
  * transposed in the file is handled in strips of rows.
  *
- * Files may come from anywhere. So sizes are compared with the files, and ranges with each other. A layout is made only from files that
- * have every tensor of their model once. The only other tensors allowed are those that such files are known to have and nobody needs
- * (masks of attention, the output layer as a copy). */
+ * Files may come from anywhere. So the place of every tensor is checked: it lies within its file and overlaps no other. A layout is made
+ * only from files that have every tensor of their model once. The only other tensors allowed are those that such files are known to have
+ * and nobody needs (masks of attention, the output layer as a copy). */
 #pragma once
 
 #include "engine/plan/model.h"

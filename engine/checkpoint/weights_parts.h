@@ -1,4 +1,4 @@
-/* Internals that the formats of weights share; only weights*.c and the formats include this file. */
+/* Internals that the formats of weights share; only weights*.c, the formats and tensor_list.c include this file. */
 #pragma once
 
 #include <cjson/cJSON.h>
@@ -40,8 +40,8 @@ enum weight_row_number {
 extern const struct weight_row weight_rows[WEIGHT_ROWS];
 
 /* The lent buffers, divided into three: `raw`, elements as they are in the file; `line`, the same elements in fp32;
- * `strip`, rows of a tensor in fp32. A transposed tensor is handled as many rows at a time as the strip can hold:
- * `line` is then a piece of one of the file's rows, which is a column of the strip. */
+ * `strip`, rows of a tensor in fp32. Of a transposed tensor the strip holds as many of our rows as fit. One of our columns is a row of the
+ * file: `line` is the piece of that row that fills a column of the strip. */
 enum { LINE_ELEMS = 32 << 10, STRIP_ELEMS = STATE_BUFFERS_BYTES / 4 - 2 * LINE_ELEMS };
 struct weights_buffers { float *raw, *line, *strip; };
 void weights_divide(struct weights_buffers *buffers, void *lent);
@@ -68,7 +68,7 @@ bool llmc_is(const char *path, const uint8_t first[16], uint64_t bytes);
 int llmc_read(struct weights_layout *layout, int fd, uint64_t bytes, const char *path, struct error *err);
 int llmc_compose(struct weights_layout *layout, struct bytes *head, struct error *err);
 
-/* Opens a file for reading and sets its size; returns the descriptor, or -1 with STATUS_INPUT in err; the text does not name
+/* Opens a file for reading and sets *bytes to its size; returns the descriptor, or -1 with STATUS_INPUT in err; the text does not name
  * the file. */
 int weights_open_file(const char *path, uint64_t *bytes, struct error *err);
 

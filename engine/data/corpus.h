@@ -29,8 +29,8 @@ struct corpus {
     uint64_t length;
 };
 
-/* path "": the default text. Files and folders in a folder come in the order of their names, a folder with all that it holds (for token
- * shards only names that end in ".bin"), without empty files and names that begin with a dot; links inside it are not followed.
+/* path "": the default text. A folder is read in the order of names, a folder in it where its name stands. Left out are empty files, names
+ * that begin with a dot, links and, for token shards, files whose names do not end in ".bin".
  * STATUS_INPUT: the text says what is wrong and, if path is a folder, in which file. */
 int corpus_open(struct corpus *corpus, const char *path, enum data_format format, struct error *err);
 void corpus_close(struct corpus *corpus);

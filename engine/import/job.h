@@ -31,7 +31,7 @@ struct job_op {
     const char *name; /* copied */
 };
 
-/* One item of a lane: an operation of a rank; in JOB_MEMORY its memory from started_ns on; in JOB_STEPS one of its steps. */
+/* One item of a lane of a rank: an operation; in the lane JOB_MEMORY (below), the rank's memory from started_ns on; in JOB_STEPS, a step. */
 struct job_span {
     int64_t started_ns, ended_ns;
     union {

@@ -21,8 +21,8 @@ struct lab_driver {
     int part;              /* the run's part when it was sent */
     uint64_t saved_ns;     /* saved_ns of the run when it was sent */
     uint64_t failed_ns;    /* ... and failed_ns */
-    bool was_short;        /* `asked` is a live command for a run that is out of memory: `line` is a pause first, then `asked` */
-    bool pausing;          /* a pause was sent already */
+    bool was_short;        /* the run was out of memory, and `asked` is a live command: a pause is sent before it */
+    bool pausing;          /* ... and has been sent */
     uint64_t notices;      /* notices folded when it was sent */
     uint32_t from_step, from_attempt; /* last whole step then; attempt rises when a step is retried */
     char reason[256];      /* why the run waited when it was sent */
@@ -34,5 +34,5 @@ struct lab_driver {
 void driver_begin(struct lab_driver *driver, const struct lab_actions *actions);
 enum driver_says driver_tick(struct lab_driver *driver, const struct lab_scene *scene);
 
-/* Whether the run is paused or out of memory: it then applies commands between two steps. */
+/* Whether the run is paused, between two steps or before an operation, or is out of memory. */
 bool run_waits(const struct run_model *model);

@@ -13,9 +13,9 @@ struct capacity {
     uint64_t gpu_bytes, gpu_total_bytes; /* free and total memory of the GPU that has least; UINT64_MAX: not known */
 };
 
-/* The capacity now. Looks at GPUs if the configuration asks for them, so the calling process must have none open. loaded: it opens all
- * ranks first, so that gpu_bytes excludes what libraries, kernels and connections take; if they cannot be opened, it does not
- * (gpu_look()). */
+/* The capacity now. Looks at GPUs if the configuration asks for them, so the calling process must have none open. loaded: opens all
+ * ranks first, so that gpu_bytes excludes what libraries, kernels and connections take; if the ranks cannot be opened, gpu_bytes includes
+ * that (gpu_look()). */
 struct capacity capacity_now(const struct config *config, bool loaded);
 /* The same for a running rank, with its own GPU; gpu NULL: the rank computes on the processor. */
 struct gpu_rank;

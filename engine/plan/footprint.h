@@ -7,7 +7,7 @@
 struct footprint {
     struct {
         int64_t resting_bytes, peak_bytes, at_peak_bytes; /* between steps; the peak in a step; at the instant of the tier's peak */
-        uint64_t extent_bytes;                            /* highest end of a buffer in the address range: reserved_bytes (memory.h) by plan */
+        uint64_t extent_bytes; /* highest end of a buffer in the category's address range: reserved_bytes (memory.h) as planned */
     } category[TIERS][CATEGORIES];
     int64_t resting_bytes[TIERS], peak_bytes[TIERS];
     int peak_op[TIERS]; /* operation at whose start the peak is reached; -1: between steps */
@@ -51,9 +51,9 @@ struct volume_term { bool gradients; enum group group; int times; bool quantized
 enum { VOLUME_TERMS = 5 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
-/* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. In GROUP_REPLICAS a rank sends only of its
- * shard, so this is divided by the number of ranks of a shard group; in GROUP_ACROSS only of the part for its place in the node, so by the
- * number of ranks of a node. */
+/* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. In GROUP_REPLICAS a rank sends
+ * parts of its shard alone, so the share is divided by the number of ranks of a shard group. In GROUP_ACROSS the ranks of a node divide what
+ * is sent between them, so the share is divided by the number of ranks of a node. */
 double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute

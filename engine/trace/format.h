@@ -11,7 +11,7 @@
  *               4       4      CHUNK_ flags
  *               8       4      stored bytes: length of the part after the head
  *               12      4      raw bytes: length of that part before compression
- *               16      4      step that was last begun when the chunk was begun (0: none)
+ *               16      4      step that was last begun when the chunk was begun (0: none; on a socket always 0)
  *               20      4      records
  *               24      8      earliest time of its records
  *               32      8      latest time of its records
@@ -60,12 +60,13 @@ enum stream_flag {
 /* The line by which a viewer asks for every record. All other lines are commands, of the viewer with STREAM_DRIVES. */
 #define STREAM_WANTS_ALL "everything"
 
+/* A chunk on a socket has CHUNK_ZSTD at most: the others serve to seek in a file. */
 enum chunk_flag {
     CHUNK_KEYFRAME = 1, /* starts with the first STEP_BEGIN of its step, from any rank; later steps may follow in it */
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...) */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
-    CHUNK_NEWS = 16,  /* records since the previous state that every reader needs, also one that begins at a later state */
+    CHUNK_NEWS = 16,  /* of the records since the previous state, those that even a reader needs that begins at a later one */
     CHUNK_STEPS = 32, /* the steps after those of the previous state, without the newest few (engine/observe/states.c) */
     CHUNK_STATE = 64, /* the numbers of the state itself */
     CHUNK_OF_STATES = CHUNK_NEWS | CHUNK_STEPS | CHUNK_STATE,

@@ -127,8 +127,8 @@ static inline void zero_give(const struct zero *zero, const struct buffer *buffe
 /* Address of element `elem` of the unit that a buffer covers, on this rank. */
 void *zero_at(const struct zero *zero, const struct schedule *schedule, int buffer, int64_t elem);
 void *zero_buffer(const struct zero *zero, const struct schedule *schedule, int buffer); /* address of its first byte; NULL for -1 */
-/* Address of the tile that an update, or a copy for an update, works on. In a buffer of the unit the tile lies at its own offset. A
- * buffer of the step holds only this tile, at its start. */
+/* Address of the tile that an update, or a copy for an update, works on. A buffer with elements of
+ * a unit has the tile at the tile's own offset; a buffer of bytes alone (EXTENT_BYTES) has nothing but the tile, at its start. */
 void *zero_tile(const struct zero *zero, const struct schedule *schedule, const struct op *op, int buffer);
 
 /* dispatch.c: runs one operation of any lane. */
@@ -237,7 +237,7 @@ bool zero_update_fits(struct zero *zero, const struct schedule *schedule);
 /* records.c: the trace records of a rank; those of its operations are in executor_parts.h. */
 void zero_record_memory(void *user, uint64_t when_ns, enum tier tier, enum category category, const struct memory_count *count);
 void zero_record_plan(struct zero *zero);
-void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on the ring of the calling lane */
+void zero_log(const struct zero *zero, int ring, const char *text); /* a warning, on a ring that this thread writes */
 /* Records the error of a piece that the compute lane has quantized; `elems` 0: records nothing. */
 struct quantize_error;
 void zero_record_quantized(struct zero *zero, const struct piece *piece, bool gradient, int64_t elems, const struct quantize_error *error);

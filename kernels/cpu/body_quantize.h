@@ -5,8 +5,8 @@
  * A scale keeps 14 significant bits. Then integer * scale is exact in fp32, and so is the error x - integer * scale: every instruction
  * set has the same bits, with and without fused multiply-add, and quantizing what was dequantized changes nothing. The error of a 16-bit
  * element is never above scale / 2. Proof: an integer is wrong only if rounding carries x / scale over the middle m + 1/2 of two integers.
- * 2 * x and (2 * m + 1) * scale are equal or differ by at least 2^-22 of their size, because 2 * m + 1 has 8 bits at most and scale 14.
- * Rounding changes x / scale by at most 2^-23 of its size. */
+ * The product (2 * m + 1) * scale has 22 bits at most, 8 + 14, and x has fewer. So 2 * x and the product are equal or differ by at least
+ * 2^-22 of their size. Rounding changes x / scale by at most 2^-23 of its size. */
 
 enum { QUANT_STEP = 2 * VEC_LANES };
 
@@ -280,8 +280,8 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     }
 }
 
-/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with the other factors is exact (of 4 bits, unless
- * a mean is over more than 2^18 ranks), and sums are finite. */
+/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with quantized_unit() and with the factor of a mean is exact (in
+ * blocks of 4 bits for up to 2^18 ranks), and sums are finite. */
 INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
 {
     enum { LOWEST = (127 - 90) << 23, HIGHEST = (127 + 100) << 23 };

@@ -1,5 +1,6 @@
 /* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them; sums in fp32 (never in
- * TF32), rounded once. Implemented by cuBLASLt (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
+ * TF32). They are rounded once, but where cuBLASLt adds to an old value in 16 bits it may round them before. Implemented by cuBLASLt
+ * (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
 #pragma once
 
 #include "kernels/cuda/device.h"
@@ -57,7 +58,7 @@ int cuda_products_run(struct products *products, const struct product *product, 
                       struct error *err);
 /* Whether the library can fuse this product with its gelu; if not, the caller uses separate kernels. */
 bool cuda_products_can(struct products *products, const struct product *product, const struct product_data *data);
-void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1" */
+void cuda_products_library(char *text, size_t room); /* "cuBLASLt 13.1.0" */
 
 #ifdef __cplusplus
 }
