@@ -16,7 +16,7 @@ set -u
 unset MAKEFLAGS MFLAGS MAKELEVEL
 what=$1 build=$2
 log=${OUT:-$build}/$what.log
-began=$(date +%s) granted=0 faults=0 failed=0
+began=$(date +%s) granted=0 parts=0 faults=0 failed=0
 mkdir -p "$(dirname "$log")"
 
 # within SECONDS COMMAND...: each part is granted so many seconds, and those that earlier parts left; then it is stopped (124, 137). So no
@@ -183,7 +183,12 @@ run() {
     125) echo "not ok - left out: $*" ;;
     124 | 137) echo "not ok - no end after $(($(date +%s) - start)) s: $*" ;;
     esac
-    echo "== $(($(date +%s) - start)) s"
+    parts=$((parts + 1))
+    echo "== $(($(date +%s) - start)) s, part $parts"
+    for wait in 1 2 3 4 5 6 7 8 9; do # tee may be behind, and what follows reads the log
+        tail -n 1 "$log" | grep -q ", part $parts\$" && break
+        sleep 0.$wait
+    done
 }
 
 # What time does not allow is said, and is no fault; only a finding is, or a summary that is missing: a tool that saw no process of
