@@ -52,8 +52,8 @@ enum { VOLUME_TERMS = 5 };
 struct volume { int count; struct volume_term term[VOLUME_TERMS]; };
 struct volume traffic_theory_volume(const struct schedule *schedule);
 /* Share of all elements that a rank sends each time: (n-1)/n in a group of n ranks. In GROUP_REPLICAS a rank sends
- * parts of its shard alone, so the share is divided by the number of ranks of a shard group. In GROUP_ACROSS the ranks of a node divide what
- * is sent between them, so the share is divided by the number of ranks of a node. */
+ * only parts of its own shard, so the share is divided by the number of ranks of a shard group. In GROUP_ACROSS each rank of a node sends
+ * an equal part of what the node sends, so the share is divided by the number of ranks of a node. */
 double volume_share(const struct schedule *schedule, const struct volume_term *term);
 
 /* Floating-point operations of a schedule: its matrix products and attention, two to a multiply-add, as the kernels compute

@@ -66,7 +66,7 @@ enum chunk_flag {
     CHUNK_STANDING = 2, /* has records that hold until replaced (RUN, SCHEDULE, BUDGET ...) */
     CHUNK_ZSTD = 4,
     CHUNK_INDEX = 8,
-    CHUNK_NEWS = 16,  /* of the records since the previous state, those that even a reader needs that begins at a later one */
+    CHUNK_NEWS = 16,  /* those records since the previous state that every reader needs, even if it begins at a later state */
     CHUNK_STEPS = 32, /* the steps after those of the previous state, without the newest few (engine/observe/states.c) */
     CHUNK_STATE = 64, /* the numbers of the state itself */
     CHUNK_OF_STATES = CHUNK_NEWS | CHUNK_STEPS | CHUNK_STATE,

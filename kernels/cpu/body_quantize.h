@@ -280,8 +280,8 @@ INLINE void dequantize_step(const struct dequantize_args *a, int bits, enum dtyp
     }
 }
 
-/* Whether a scale is 0, or from 2^-90 to 2^100: then its product with quantized_unit() and with the factor of a mean is exact (in
- * blocks of 4 bits for up to 2^18 ranks), and sums are finite. */
+/* Whether a scale is 0, or from 2^-90 to 2^100. Then its product with quantized_unit() and with the factor of a mean is exact, and sums
+ * are finite. (In blocks of 4 bits it is exact for 2^18 ranks at most.) */
 INLINE bool dequantize_is_usual(uint32_t bits_of_scale)
 {
     enum { LOWEST = (127 - 90) << 23, HIGHEST = (127 + 100) << 23 };

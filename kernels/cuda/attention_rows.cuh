@@ -65,7 +65,7 @@ __device__ __forceinline__ void softmax_end(softmax_rows &rows, float *lse, int 
     }
 }
 
-/* ---- backward: what a query's p and ds need beside their products ------------------------------------------------------------ */
+/* ---- backward: the probabilities p and the gradients of scores are made from matrix products, lse and delta ------------------ */
 
 /* Queries beyond the sequence have p = 0. */
 __device__ __forceinline__ float lse_of(const float *lse, int query, int T)

@@ -1,6 +1,6 @@
 /* Matrix products on a GPU, row-major: C [M, N] = op(A) [M, K] op(B) [K, N], and operations fused into them; sums in fp32 (never in
- * TF32). They are rounded once, but where cuBLASLt adds to an old value in 16 bits it may round them before. Implemented by cuBLASLt
- * (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
+ * TF32). A sum is rounded once; where cuBLASLt adds it to an old value in 16 bits, it may also round it before that addition.
+ * Implemented by cuBLASLt (product_cublaslt.cu), or in tests by a plain loop (tests/support/fake_cuda). */
 #pragma once
 
 #include "kernels/cuda/device.h"
