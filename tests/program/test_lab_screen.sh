@@ -126,6 +126,7 @@ keys y
 comes 'n goes on, x asks'
 keys n
 waits_for "a part may open another trace, and what was kept stays" 'The same job, mended'
+comes 'y shows it'
 keys y
 waits_for "... which its answer is of" '3 gathers instead of 21'
 keys q
