@@ -37,8 +37,8 @@ struct knobs {
  * only when the run or a key has changed. */
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
-/* Shared by knobs_of() and explain.c. knob_read() fills in a key's value and source. from: "file", "set" or "auto", as
- * config_given_next() says, and `value` is the given value; from NULL: the key was not given. */
+/* Shared by knobs_of() and explain.c. knob_read() fills in a key's value and source. `value` is the value that was
+ * given, and `from` its source, both from config_given_next(); where the key was not given, `from` is NULL. */
 void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value);
 void knob_bind(struct knob *knob, const struct effect_run *run); /* sets its binding and effect */
 const char *knob_source_name(enum knob_source source);
@@ -63,5 +63,5 @@ struct explained {
     char note[400];                  /* notes from reading it: what "auto" became, which other keys it depends on */
 };
 
-/* All keys but aliases, in the order of the page; sets *count. The caller frees the array. NULL: no memory. */
+/* All keys but aliases, in the order in which explain_print() prints them; sets *count. The caller frees the array. NULL: no memory. */
 struct explained *explain_keys(const struct config *config, const struct setup *setup, int *count);

@@ -1,8 +1,8 @@
 /* Opens files for writing and reads whole ones, safely in folders that other users can write.
  *
  * Another user of such a folder may plant a link under a name that can be foreseen; writing through the link would overwrite the
- * file that it points to. So file_create() replaces whatever has a name that the program chose. A path that the user
- * named may be a link, a device or a pipe; file_open_named() follows a link only if it belongs to this user, to root or to /proc.
+ * file that it points to. So under a name that the program chose, file_create() replaces whatever is there. A path that the
+ * user named may be a link, a device or a pipe; file_open_named() follows a link only if it belongs to this user, to root or to /proc.
  *
  * Opening a pipe does not wait for ever: one without a reader or writer is an error after FILE_PIPE_PATIENCE_MS.
  *
@@ -63,5 +63,5 @@ const char *file_why(int cause);
 
 /* Reads all bytes of a file into *text, ended by a zero that *length does not count; the caller frees. `pipes` permits pipes
  * and devices, such as a shell's <(command). STATUS_INPUT: the file cannot be read, is not a file, or is longer than `most`
- * bytes; the text is a clause without the path. STATUS_RUN: no memory. *text is NULL only after an error. */
+ * bytes; the error's text is a clause without the path. STATUS_RUN: no memory. *text is NULL only after an error. */
 int file_read(char **text, size_t *length, const char *path, size_t most, bool pipes, struct error *err);

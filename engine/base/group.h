@@ -9,7 +9,7 @@ enum group {
     GROUP_REPLICAS,  /* the ranks that hold the same shard: one of each GROUP_SHARDS */
     GROUP_PARTITION, /* zero_hpz_partition_size consecutive ranks, which keep a second copy of the parameters between them */
     GROUP_NODE,      /* the ranks of a node */
-    GROUP_ACROSS,    /* one rank of each node, all at the same place in it; where shard groups span nodes, of each node of one shard group */
+    GROUP_ACROSS,    /* one rank of each node, all at the same place; a shard group of several nodes has such groups of its own */
     GROUPS
 };
 

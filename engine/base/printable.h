@@ -21,5 +21,5 @@ FILE *printable_over(FILE *below);
 FILE *printable_below(FILE *out);
 
 /* Takes valid JSON from malloc(), or NULL, and returns the same JSON from malloc(). \u escapes replace what the filter
- * would replace (U+FFFD for a byte that is not UTF-8), so the filter then changes nothing of it in UTF-8. NULL: no memory. */
+ * would replace (U+FFFD for a byte that is not UTF-8), so on a terminal in UTF-8 the filter changes nothing. NULL: no memory. */
 char *printable_json(char *text);

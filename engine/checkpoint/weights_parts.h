@@ -40,8 +40,8 @@ enum weight_row_number {
 extern const struct weight_row weight_rows[WEIGHT_ROWS];
 
 /* The lent buffers, divided into three: `raw`, elements as they are in the file; `line`, the same elements in fp32;
- * `strip`, rows of a tensor in fp32. Of a transposed tensor the strip holds as many of our rows as fit. One of our columns is a row of the
- * file: `line` is the piece of that row that fills a column of the strip. */
+ * `strip`, rows of a tensor in fp32. Of a transposed tensor the strip holds as many of our rows as fit. A row of the file is then one
+ * of our columns. `line` takes as many elements of it as the strip has rows, and becomes one column of the strip. */
 enum { LINE_ELEMS = 32 << 10, STRIP_ELEMS = STATE_BUFFERS_BYTES / 4 - 2 * LINE_ELEMS };
 struct weights_buffers { float *raw, *line, *strip; };
 void weights_divide(struct weights_buffers *buffers, void *lent);

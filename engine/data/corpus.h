@@ -29,9 +29,9 @@ struct corpus {
     uint64_t length;
 };
 
-/* path "": the default text. A folder is read in the order of names, a folder in it where its name stands. Left out are empty files, names
- * that begin with a dot, links and, for token shards, files whose names do not end in ".bin".
- * STATUS_INPUT: the text says what is wrong and, if path is a folder, in which file. */
+/* path "": the default text. What a folder holds is read in the order of names; a folder in it is read whole when its name comes. Left out
+ * are empty files, names that begin with a dot, links and, for token shards, files whose names do not end in ".bin". STATUS_INPUT: the text
+ * says what is wrong and, if path is a folder, in which file. */
 int corpus_open(struct corpus *corpus, const char *path, enum data_format format, struct error *err);
 void corpus_close(struct corpus *corpus);
 

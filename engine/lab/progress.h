@@ -6,8 +6,8 @@
 
 enum lab_mark { LAB_OPEN, LAB_RIGHT, LAB_WRONG, LAB_SKIPPED, LAB_MARKS };
 
-/* believed: the mistake behind a wrong first answer. In a prediction, what the lab replies to the value that was given (its line
- * `wrong:`), or "another value" if it has no reply; in a quiz, the text of the choice. "": none is known. */
+/* believed: the mistake behind a wrong first answer. In a prediction, the reply of the lab to the value given (it stands in a line
+ * `wrong:`), or "another value" where the lab has no reply to it; in a quiz, the text of the choice. "": none is known. */
 struct lab_step_progress {
     enum lab_mark mark;
     int attempts, hints;

@@ -17,6 +17,7 @@ void runs_remove(struct runs *runs, uint64_t first, uint64_t end);
 bool runs_touch(const struct runs *runs, uint64_t first, uint64_t end); /* some of [first, end) is in the set */
 bool runs_cover(const struct runs *runs, uint64_t first, uint64_t end); /* all of it is in the set */
 
-/* The first run at or after `from`, cut to [from, end), that is in the set (the gap: not in the set). False: none. */
+/* The first run of the set in [from, end), cut to that range. False: none. */
 bool runs_next(const struct runs *runs, uint64_t from, uint64_t end, struct run *run);
+/* The first part of [from, end) that is not in the set. False: none. */
 bool runs_next_gap(const struct runs *runs, uint64_t from, uint64_t end, struct run *gap);

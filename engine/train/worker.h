@@ -1,8 +1,8 @@
 /* Entry points of the engine (launch/launcher.h): `zerolab --worker-ranks FOLDER` (all ranks, as child processes), `zerolab --worker
  * FOLDER` (one rank, started by our mpirun, or as rank 0 of an mpirun or srun that is not ours) and `zerolab --worker-threads FOLDER`
  * (all ranks, as threads). worker_process(NULL) runs the other ranks of an mpirun or srun that is not ours. Each returns the exit
- * status. It is 0 also if the run diverged or ran out of memory, and for a rank that has failed and has printed its status as a line instead
- * (RANK_FAILED in launch/launcher.h). The trace's last record says how the run ended. */
+ * status: that of the error, if there is one. It is 0 also if the run diverged or ran out of memory, and for a rank that has failed and has
+ * printed its status in a line instead (RANK_FAILED in launch/launcher.h). The trace's last record says how the run ended. */
 #pragma once
 
 #include "engine/comm/comm.h"
