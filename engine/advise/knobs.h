@@ -38,7 +38,7 @@ struct knobs {
 int knobs_of(struct knobs *knobs, const struct run_model *model, struct error *err);
 
 /* Shared by knobs_of() and explain.c. knob_read() fills in a key's value and source. `value` is the value that was
- * given, and `from` its source, both from config_given_next(); where the key was not given, `from` is NULL. */
+ * given, and `from` its source, in the words of config_given_next(); where the key was not given, `from` is NULL. */
 void knob_read(struct knob *knob, const struct config_key *key, const struct config *config, const char *from, const char *value);
 void knob_bind(struct knob *knob, const struct effect_run *run); /* sets its binding and effect */
 const char *knob_source_name(enum knob_source source);

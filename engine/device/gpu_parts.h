@@ -111,6 +111,6 @@ void gpu_ops_close(struct gpu_rank *rank);
 /* After gpu_ops_open(): sets the fields `attach`, `reach` and `come` of rank->device_ops where ranks are processes without NCCL. */
 void gpu_share_open(struct gpu_rank *rank);
 void gpu_share_close(struct gpu_rank *rank);
-/* Updates the table after pages of a range, in the bytes [first, end), were committed or returned. The caller holds share->lock, and
- * has held it while they were. */
+/* Updates the table after pages of a range, in the bytes [first, end), were committed or returned. Once the table is there, the caller
+ * takes share->lock before it commits or returns pages, and keeps it until this returns. */
 void gpu_share_note(struct gpu_share *share, const struct device_range *range, uint64_t first, uint64_t end);

@@ -22,7 +22,7 @@ struct lab_driver {
     uint64_t saved_ns;     /* saved_ns of the run when it was sent */
     uint64_t failed_ns;    /* ... and failed_ns */
     bool was_short;        /* the run was out of memory, and `asked` is a live command: a pause is sent before it */
-    bool pausing;          /* that pause has been sent */
+    bool pausing;          /* a pause has been sent before the command */
     uint64_t notices;      /* notices folded when it was sent */
     uint32_t from_step, from_attempt; /* last whole step then; attempt rises when a step is retried */
     char reason[256];      /* why the run waited when it was sent */

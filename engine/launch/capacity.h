@@ -14,8 +14,8 @@ struct capacity {
 };
 
 /* The capacity now. Looks at GPUs if the configuration asks for them, so the calling process must have none open. loaded: opens all
- * ranks first, so that what libraries, kernels and connections take no longer counts as free; if the ranks cannot be opened, it does
- * (gpu_look()). */
+ * ranks first, so that gpu_bytes no longer counts as free what libraries, kernels and connections take; if the ranks cannot be opened, it
+ * still does (gpu_look()). */
 struct capacity capacity_now(const struct config *config, bool loaded);
 /* The same for a running rank, with its own GPU; gpu NULL: the rank computes on the processor. */
 struct gpu_rank;
