@@ -79,6 +79,8 @@ static void bind_planned(struct binding *binding, const struct config_key *key, 
     }
     snprintf(binding->neutral, sizeof binding->neutral, "%s", strcmp(neutral, NO_LIMIT) ? neutral : "no limit");
     if (!binding_neutralize(&changed, key->path) || setup_init(&other, &changed, NULL)) return;
+    binding->without_offload = changed.zero.offload_optimizer != config->zero.offload_optimizer ||
+                               changed.zero.offload_param != config->zero.offload_param;
     binding->planned = true;
     binding->other = step_counts_of(&other);
     binding->verdict = schedule_same(&setup->schedule, &other.schedule) ? BINDS_NOT : BINDS;
@@ -196,7 +198,7 @@ void binding_why(char *text, size_t room, const struct binding *binding, const s
         snprintf(text, room, "no step can be planned with %s", binding->neutral);
     } else if (compared && binding->verdict == BINDS) {
         say_steps(steps, sizeof steps, &binding->other, now, bytes);
-        snprintf(text, room, "with %s: %s", binding->neutral, steps + 2);
+        snprintf(text, room, "with %s%s: %s", binding->neutral, binding->without_offload ? " and nothing offloaded" : "", steps + 2);
     } else if (compared) {
         snprintf(text, room, "with %s a step would be the same", binding->neutral);
     } else {

@@ -15,6 +15,7 @@ struct step_counts { int gathers, ahead, flushes, refreshes; uint64_t peak_bytes
 struct binding {
     enum verdict verdict;
     char neutral[24];         /* the neutral value it was compared with; "": none */
+    bool without_offload;     /* ... and with nothing offloaded, as stage 0 has it */
     bool off;                 /* the key has its neutral value, and `reason` says what that means */
     bool planned;             /* the step at the neutral value was planned; its figures are `other` */
     struct step_counts other;

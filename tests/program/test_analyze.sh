@@ -59,8 +59,8 @@ nodes() {
     train nodes "$root/configs/nano-stage3.json" -n 4 --set topology.ranks_per_node=2 --steps 2 --trace nodes.zlt || return 1
     "$zerolab" replay nodes.zlt --frame 80x24 --view collectives --units bytes >nodes.frame || return 1
     awk '$1 == "all_gather" && !kind++ { ops = $2; gsub(",", ""); sent = $3; planned = $5 }
-         $1 == "intra" && !intra { gsub(",", ""); intra = $2 }
-         $1 == "inter" && !inter { gsub(",", ""); inter = $2 }
+         $1 == "intra," && !intra { gsub(",", ""); intra = $4 }
+         $1 == "inter," && !inter { gsub(",", ""); inter = $4 }
          END { exit !(ops > 0 && sent > 0 && sent == planned && sent == intra + inter && inter == 2 * intra) }' nodes.frame
 }
 check "... on two nodes, with the bytes of each link" nodes

@@ -71,10 +71,10 @@ check "... makes all wait" holds "$(quickest straggler $slow_from $end) > 1.3 * 
 
 # The row of the state has it all the while.
 state_row() { "$zerolab" replay "$1.zlt" --frame 80x24 --at "step:$2" --as text | sed -n 4p; }
-named() { "$zerolab" replay straggler.zlt --frame 120x40 --view timeline --at "step:4" | grep -qE "slowest rank [0-9.]+ m?s: rank 2 in [0-9]+ of [0-9]+"; }
+named() { "$zerolab" replay straggler.zlt --frame 120x40 --view timeline --at "step:4" | grep -qE "slowest rank [0-9.]+ m?s; rank 2 came last in [0-9]+ of [0-9]+"; }
 check "... and is named" named
 check "a straggler in a node" ended far
-of_node() { "$zerolab" replay far.zlt --frame 120x40 --view timeline --at step:2 | grep -qE "slowest rank [0-9.]+ m?s: rank 3 of node 1 in "; }
+of_node() { "$zerolab" replay far.zlt --frame 120x40 --view timeline --at step:2 | grep -qE "slowest rank [0-9.]+ m?s; rank 3 of node 1 came last in "; }
 check "... is named with it" of_node
 check "a screen says so" grep -q ' slow x10  rank 2 slow ' <<<"$(state_row straggler 4)"
 check "... of a link, too" grep -q ' link 8.00 MB/s ' <<<"$(state_row link 3)"

@@ -198,7 +198,7 @@ END
 within_step() {
     board now.
     cat <<END
-whiteboard 200x60 now.live_bytes           rank 0 +$bytes
+whiteboard 200x60 now.live_bytes           rank 0 +device +$bytes
 shards 80x24 now.gathered                  ([0-9]+) units? gathered
 shards 80x24 now.gathered.in_flight        gathered, ([0-9]+) of them
 shards 80x24 now.gathered.bytes            in flight: [0-9,]+ elements, $bytes
@@ -361,10 +361,10 @@ packets() {
         link.*) shown='^link .*plan [a-z ]*([0-9,]+ B)' ;;
         within.*) shown='^in node[+][^+]*plan [a-z ]*([0-9,]+ B)' ;;
         between.*) shown='^between .*plan [a-z ]*([0-9,]+ B)' ;;
-        lane2.*) shown='^v\^ plan v[^v^]* ([0-9,]+ B)' ;;
-        lane3.*) shown='^v\^ plan *\^[^v^]* ([0-9,]+ B)' ;;
-        lane5.*) shown='^>< plan *<[^<>]* ([0-9,]+ B)' ;;
-        *) shown='^>< plan >[^<>]* ([0-9,]+ B)' ;;
+        lane2.*) shown='^v\^ move v[^v^]* ([0-9,]+ B)' ;;
+        lane3.*) shown='^v\^ move *\^[^v^]* ([0-9,]+ B)' ;;
+        lane5.*) shown='^>< move *<[^<>]* ([0-9,]+ B)' ;;
+        *) shown='^>< move >[^<>]* ([0-9,]+ B)' ;;
         esac
         shown=$("$zerolab" replay "$1" --frame 200x30 --view whiteboard --at "step:$2.${name##*.}.begin" --units bytes -U |
             sed -nE "s/$shown.*/\1/; T; p; q")
@@ -376,6 +376,8 @@ packets() {
 check "a run on two nodes is made" train nodes "$root/configs/nano-nodes.json" --steps 2 --trace nodes.zlt
 check "two nodes: bytes of each packet, within a node and between nodes" packets nodes.zlt 2 30
 check "tiers: bytes of each packet that goes down and comes up" packets "$tiers" 8 20
+padded() { "$zerolab" replay "$tiers" --frame 120x40 --view buckets --at step:8 | grep -q '^ *0 norm, block 3:67% '; }
+check "a bucket with all elements of a unit that is padded has the whole unit" padded
 
 # in_tiers PART KEY FIGURE: of step 6 analyzed alone, after PART
 in_tiers() {

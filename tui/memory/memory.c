@@ -89,7 +89,7 @@ static void draw_process(struct canvas canvas, int y, const struct scene *scene,
         return;
     }
     const struct run_mark *mark = &of->mark[of->marks - 1];
-    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process, read in step %u: Pss %s; pools of all tiers %s", mark->step,
+    int x = draw_format(canvas, 1, y, STYLE_TEXT, "process, read in step %u: Pss %s; pools of device and host %s", mark->step,
                         format_bytes_bare(units, mark->pss_bytes).text,
                         format_bytes_bare(units, mark->reserved_bytes).text);
     const struct text rss = text_of("; %s with all it shares (RSS)", format_bytes_bare(units, mark->rss_bytes).text);
@@ -153,7 +153,7 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     memory_scales(scales, scene->model);
     int y = draw_tables(canvas, scene, rank, scales);
     draw_text(canvas, 1, y, STYLE_DIM,
-              canvas.at.columns < 140 ? "now: live · peak: since switch · at peak: when total peaks · reserved: pool"
+              canvas.at.columns < 140 ? "now: live · peak: of this setup · at peak: when total peaks · reserved: pool"
                                       : "now: in tensors · peak: most since start or switch · planned: peak by the "
                                         "schedule · at peak: when total peaks · reserved: by the pool");
     draw_process(canvas, y + 1, scene, rank);

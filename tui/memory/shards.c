@@ -180,7 +180,7 @@ static const char *parameters_words(const struct unit_keep *keep, const struct u
     if (!keep->shards_parameters) return "whole, kept";
     if (cell->gathered) return cell->used_by >= 0 ? "gathered, in use" : "gathered, for use to come";
     if (keep->tail_elems == keep->elems) return "all of it small: kept gathered";
-    return cell->let_go ? "own shard only (released)" : "own shard only";
+    return cell->let_go ? "own shard only (copy released)" : "own shard only";
 }
 
 static void draw_figures(struct canvas canvas, int y, int rows, int top, const struct grid *grid,

@@ -104,7 +104,7 @@ void draw_slot_legend(struct canvas canvas, int y)
                    {1, SLOT_BORROWED, "P: gathered, G: not reduced"},
                    {1, SLOT_FLIGHT, "in flight"},
                    {1, SLOT_USED, "in use"},
-                   {2, SLOT_STALE, "not updated yet"},
+                   {2, SLOT_STALE, "P: old, G: to come"},
                    {2, SLOT_TAIL, "small, kept gathered"},
                    {2, SLOT_AWAY, "not here"}};
     int x[] = {1, 1, 1};

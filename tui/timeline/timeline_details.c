@@ -259,7 +259,7 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
-/* ": rank 2 in 18 of 18", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
+/* "; rank 2 came last in 18 of 18", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
  * there is none. */
 static struct text straggler_text(int columns, const struct scene *scene, const struct history_step *of)
 {
@@ -276,7 +276,7 @@ static struct text straggler_text(int columns, const struct scene *scene, const 
         if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
     }
     if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return (struct text){""};
-    return text_of(columns < 120 ? ": %s" : ": %s in %d of %d", run_rank_text(name, scene->model, straggler),
+    return text_of(columns < 120 ? "; %s came last" : "; %s came last in %d of %d", run_rank_text(name, scene->model, straggler),
                    lasts[straggler], collectives);
 }
 
@@ -402,8 +402,10 @@ struct text timeline_verdict(int columns, const struct scene *scene)
                                   : text_of("overlap %.0f %%: of %s of communication %s exposed", share,
                                             format_time_bare(t->communication_ns).text, lost.text);
     if (utf8_columns(whole.text) <= columns) return whole;
-    return p->gathers ? text_of("prefetch hid %.0f %%; %lld wait%s for gathers, %s", share, stalls, plural(stalls), lost.text)
-                      : text_of("overlap %.0f %%; %s exposed", share, lost.text);
+    if (!p->gathers) return text_of("overlap %.0f %%; %s exposed", share, lost.text);
+    struct text brief = text_of("prefetch hid %.0f %%; %lld wait%s for gathers", share, stalls, plural(stalls));
+    if (utf8_columns(brief.text) + utf8_columns(lost.text) + 2 <= columns) text_add(&brief, ", %s", lost.text);
+    return brief;
 }
 
 /* The title says what the step came to; of one that stands between two operations that would be the user's time. */

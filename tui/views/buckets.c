@@ -11,16 +11,15 @@
 #include "tui/view/op_text.h"
 #include "tui/view/tier_bar.h"
 
-enum { UNITS_MAX = 1024, GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
+enum { GRADIENTS_COLUMNS = 20, BAR_COLUMNS = 12, DETAIL_ROWS = 6 };
 
 struct buckets {
     const struct scene *scene;
     struct progress at; /* of the chosen rank */
     const struct schedule *ops;
-    int rank, units;
+    int rank;
     struct bucket_sums sums;
     uint32_t measured; /* last whole step of this schedule; 0: none */
-    struct unit_keep keep[UNITS_MAX];
 };
 
 static bool buckets_init(struct buckets *buckets, const struct scene *scene)
@@ -31,10 +30,8 @@ static bool buckets_init(struct buckets *buckets, const struct scene *scene)
     buckets->at = progress_of(scene->model, buckets->rank);
     if (!buckets->at.plan) return false;
     buckets->ops = &buckets->at.plan->ops;
-    buckets->units = units_of(buckets->ops) < UNITS_MAX ? units_of(buckets->ops) : UNITS_MAX;
     buckets->sums = bucket_sums_of(buckets->ops);
     buckets->measured = whole_step_of(scene->model, buckets->at.plan);
-    units_keep(buckets->ops, buckets->keep, buckets->units);
     return true;
 }
 
@@ -63,6 +60,18 @@ static int chosen_row(const struct buckets *buckets)
 
 /* ---- one bucket in a row ---- */
 
+/* A unit's elements, without padding: as far as the pieces of all buckets go. */
+static int64_t unit_elems(const struct schedule *ops, int unit)
+{
+    int64_t end = 0;
+    for (int op = bucket_after(ops, -1); op >= 0; op = bucket_after(ops, op))
+        for (int p = ops->ops[op].first_piece; p < ops->ops[op].first_piece + ops->ops[op].piece_count; p++) {
+            const struct piece *piece = &ops->pieces[p];
+            if (piece->unit == unit && piece->first + piece->elems > end) end = piece->first + piece->elems;
+        }
+    return end;
+}
+
 /* "norm, block 3:67%", "block 2:33%, 1:67%": what is whole is named, of a part the share of its unit. Cut between names. */
 static struct text gradients_text(int columns, const struct buckets *buckets, int op)
 {
@@ -71,7 +80,7 @@ static struct text gradients_text(int columns, const struct buckets *buckets, in
     char before = '\0';
     for (int p = 0; p < flush->piece_count; p++) {
         const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
-        const int64_t whole = piece->unit < buckets->units ? buckets->keep[piece->unit].elems : 0;
+        const int64_t whole = unit_elems(buckets->ops, piece->unit);
         const struct text name = unit_text(buckets->scene->model, piece->unit);
         const char *number = strchr(name.text, ' ');
         const char *shown = number && name.text[0] == before ? number + 1 : name.text; /* a block after a block */
@@ -279,7 +288,7 @@ static void draw_flush_times(struct canvas canvas, int y, const struct buckets *
         return;
     }
     char rank[RANK_TEXT_ROOM];
-    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s on average, %s of it at all its barriers", step,
+    draw_format(canvas, 1, y, STYLE_TEXT, "step %u: in flight %s on average, %s of it peer wait", step,
                 format_time_bare(times.mean_ns).text, format_time_bare(times.peers_ns).text);
     if (times.ranks < 2) return;
     draw_format(canvas, 1, y + 1, STYLE_TEXT, "longest on rank %d: %s; %s came last, %s after the first", times.slowest,
@@ -346,7 +355,8 @@ static void draw_memory_line(struct canvas canvas, int y, const struct buckets *
                       : "reduced in place, in G: buckets have no memory of their own");
         return;
     }
-    draw_format(canvas, 1, y, STYLE_TEXT, "unreduced gradients now %s, planned peak %s",
+    draw_format(canvas, 1, y, STYLE_TEXT, "%s now %s, planned peak %s",
+                plan->ops.knobs.offload_param ? "B, also shards to gather," : "unreduced gradients",
                 memory->known ? format_bytes_bare(units, memory->live_bytes).text : "n/a",
                 planned->known ? format_bytes_bare(units, planned->peak_bytes).text : "n/a");
 }

@@ -144,7 +144,7 @@ static int draw_links(struct canvas canvas, int y, int kind, const struct scene 
         const struct link_use use = link_use_of(scene->model, kind, link);
         if (!use.ranks) continue;
         struct pen pen = pen_at(canvas, 1, y++);
-        pen_format(&pen, 20, STYLE_DIM, "%s", link_name(link));
+        pen_format(&pen, 20, STYLE_DIM, "%s, without waits", link_name(link));
         pen_link(&pen, STYLE_DIM, scene->state->units, &use, plan ? &plan->traffic[kind][link] : NULL);
     }
     return y;
@@ -179,7 +179,7 @@ static int draw_kind(struct canvas canvas, int y, int kind, const struct scene *
 static void draw_sum(struct canvas canvas, int y, enum units units, const struct sums *sums)
 {
     struct pen pen = pen_at(canvas, 1, y);
-    pen_left(&pen, 20, STYLE_STRONG, "tensors, total");
+    pen_left(&pen, 20, STYLE_STRONG, "between ranks, total");
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,
               format_bytes(units, sums->has_sent, rounded(sums->sent)).text);
     pen_right(&pen, bytes_columns(units) + 2, STYLE_STRONG,

@@ -44,7 +44,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
                canvas.at.columns < 60 ? "steps"
                : canvas.at.columns < 100
                    ? "steps: time of the slowest rank; shares of it, means over ranks"
-                   : "steps: time of the slowest rank; exposed communication and compute, shares of it, means over ranks");
+                   : "steps: time of the slowest rank; exposed, fwd, bwd, upd: shares of that time, means over ranks");
     draw_heads(canvas, 0, 1, {7, "step"}, {6, "stage"}, {9, "loss"}, {9, "gradnorm"}, {10, "time"}, {8, "exposed"},
                {7, "fwd"}, {7, "bwd"}, {7, "upd"}, {10, "lr"});
     for (int i = model->step_count - 1; i >= 0 && y < canvas.at.rows; i--) {

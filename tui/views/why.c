@@ -176,7 +176,8 @@ static void draw_stall_row(struct canvas canvas, int y, const struct why_stall *
 {
     const bool drawn = stall->stall == STALL_PEERS && !canvas.surface->ascii; /* as in the timeline */
     draw_character(canvas, 1, y, STYLE_STRONG, drawn ? 0x250a : (uint32_t)stall_table[stall->stall].letter);
-    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "waits: %s %s, %.0f %% of step", stall_text(stall->stall),
+    draw_format(canvas, 3, y, chosen ? STYLE_FOCUS : STYLE_TEXT, "%s: %s %s, %.0f %% of step",
+                stall->stall == STALL_PEERS ? "in ops" : "waits", stall_text(stall->stall),
                 format_time_bare((uint64_t)stall->ns).text, 100 * stall->share);
 }
 

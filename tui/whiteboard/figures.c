@@ -107,18 +107,27 @@ static struct text rank_text(int room, int rank, const struct board *board)
     return fits ? out : text_of("%d=%d", rank, rank % board->shards);
 }
 
+/* "device 4.822 MiB", or less of it in few columns. */
+static struct text held_text(int room, const struct run_instant *now, const struct board_rank *of, const struct board *board)
+{
+    static const char *const forms[] = {"device %s%s", "dev %s%s", "%s%s"};
+    const struct text bytes = format_bytes(board->scene->state->units, now->known, now->live_bytes);
+    struct text out = {""};
+    for (size_t form = 0; form < sizeof forms / sizeof *forms && (!form || utf8_columns(out.text) > room); form++)
+        out = text_of(forms[form], bytes.text, of->unequal ? "≠" : "");
+    return out;
+}
+
 /* The rank or the group, and bytes on the device now: of the group's largest. */
 void board_head(struct canvas canvas, int y, const struct board_rank *of, const struct board *board)
 {
     const struct run_instant *now = board_instant(board, of->rank);
     const bool alone = of->group.count == 1;
     const int end = of->x + (board->tile > board->column - 1 || !alone ? board->column - 1 : board->tile);
-    const struct text held = text_of("%s%s", format_bytes(board->scene->state->units, now->known, now->live_bytes).text,
-                                     of->unequal ? "≠" : "");
-    const int columns = utf8_columns(held.text), room = end - of->x - columns - 1;
+    const int least = utf8_columns(held_text(0, now, of, board).text), room = end - of->x - least - 1;
     const struct text name = alone ? rank_text(room, of->rank, board) : group_text(room, of);
     const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name.text);
-    if (end - after >= columns) draw_right(canvas, end, y, STYLE_DIM, held.text);
+    if (end - after >= least) draw_right(canvas, end, y, STYLE_DIM, held_text(end - after - 1, now, of, board).text);
     if (board->column - board->tile > 11 && alone)
-        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "P+G+O plan");
+        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "plan P+G+O");
 }

@@ -17,7 +17,7 @@ static const struct sign {
     {0x2584, "▄", "-", "not updated", "kept, but still as the step before left it"},
     {0x2593, "▓", "#", "in use", "in use by the operation that runs"},
     {0x2591, "░", ":", "coming", "on its way: being gathered or reduced"},
-    {0x2592, "▒", "LB", "copy, unreduced", "a gathered copy; of gradients: not all reduced yet"},
+    {0x2592, "▒", "LB", "P copy, local G", "a gathered copy; of gradients: of this rank, not all reduced yet"},
     {0xb7, "·", ".", "not here", "not on this rank"},
     {LIT, "▇", "lit", "worked on", "lit, and P, G or O behind the tile: the newest operation works on it"},
     {BAR_LINE, "┃", "|", "planned peak", "in the bar of a tier: its budget, or else the planned peak"},

@@ -90,7 +90,7 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
 
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
-    static const char note[] = " sentence: planned bytes ";
+    static const char note[] = " bytes below: as planned ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     const int x = draw_title(canvas, y, false, "step %u, rank %d: %s", board->at.step, board->rank, count_ops(board).text);
