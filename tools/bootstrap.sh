@@ -26,6 +26,7 @@ pieces() {
 	has_command mpirun openmpi-bin starting them
 	has_header cmocka.h libcmocka-dev tests
 	has_command tmux tmux screen tests
+	has_command ip iproute2 tests of two hosts
 	END
     case ${CC:-} in *clang*) echo has_openmp clang libomp-dev threads of clang ;; esac # gcc brings its own
 }

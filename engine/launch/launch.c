@@ -297,17 +297,18 @@ static bool word_after(const char *printed, const char *mark, const char *label,
     return at && sscanf(at + strlen(label), " %255[^ \r\n]", word) == 1;
 }
 
-/* What Open MPI 4 says of another host; it gives no name where its connection through the launch agent ends. */
+/* What Open MPI says of another host. Where its connection through the launch agent was not made, 4 gives no name, and 5 says that
+ * it was lost. */
 static bool explain_host(const char *printed, struct error *err)
 {
     static const char lost[] = "lost communication with a remote daemon", no_program[] = "unable to launch the specified application";
     char host[256], program[256];
-    const char *remote = strstr(printed, lost);
+    const char *remote = strstr(printed, lost), *at = strstr(printed, LAUNCH_ON_LOST); /* of launch_on(), which another failure may follow */
+    if (at && strstr(at, "PRTE has lost")) return error_set(err, STATUS_RUN, "%.*s", line_length(at), at);
     if ((remote = remote ? strstr(remote, "Remote daemon") : NULL) && word_after(remote, "Remote", "on node", host))
         return error_set(err, STATUS_RUN, "host %s was lost: its network or the machine itself has failed", host);
     if (word_after(printed, no_program, "Executable:", program) && word_after(printed, no_program, "Node:", host))
         return error_set(err, STATUS_RUN, "host %.100s cannot execute %s; install the same zerolab there", host, program);
-    const char *at = strstr(printed, LAUNCH_ON_LOST); /* of launch_on(), which another failure may follow */
     if (!at || !strstr(printed, "unable to reliably start one or more daemons")) return false;
     return error_set(err, STATUS_RUN, "%.*s", line_length(at), at);
 }

@@ -63,7 +63,7 @@ static void prefix(struct launch_args *args, int ranks, const char *program, con
     if (hosts && !getenv("SLURM_JOB_ID")) setenv("TMPDIR", folder, 1);
     if (!hosts) add_option(args, "orte_tmpdir_base", folder), add_option(args, "btl_vader_backing_directory", folder);
     if (hosts) launch_add(args, "--host"), launch_add(args, hosts);
-    if (agent) add_option(args, "plm", "rsh"); /* in a Slurm allocation it would be srun */
+    if (agent) add_option(args, "plm", "^slurm"); /* in a Slurm allocation it would be srun */
     if (!agent) agent = "ssh";
     snprintf(args->agent, sizeof args->agent, "%s " LAUNCH_ON " %d %s", program, count_words(agent), agent);
     if (hosts) add_option(args, "plm_rsh_agent", args->agent);
@@ -120,7 +120,7 @@ static void environment(const char *folder)
 {
     /* Its shared-memory store (ds21) can deadlock at start-up: seen in PMIx 4.2.2, once in some forty starts. */
     setenv("PMIX_MCA_gds", "hash", 0);
-    setenv("PRTE_MCA_prte_tmpdir_base", folder, 1); /* what Open MPI 5 calls orte_tmpdir_base */
+    setenv("PRTE_MCA_prte_local_tmpdir_base", folder, 1); /* for Open MPI 5, as orte_tmpdir_base; other hosts lack the folder */
     /* Between hosts. Shared memory of Open MPI would leave files in /dev/shm of a host that is lost. The user may set another. */
     setenv("OMPI_MCA_btl", "self,tcp", 0);
 #ifdef __SANITIZE_ADDRESS__

@@ -267,7 +267,16 @@ static void test_failure_is_one_line(void **state)
         STATUS_RUN);
     assert_string_equal(err.text, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3");
 
-    /* Other hosts, in the words of Open MPI 4.1. */
+    /* Other hosts, in the words of Open MPI 5, which has not reached one, or has lost it. */
+    static const char prte_lost[] = "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : [prterun-a-10@0,0] on node a\n"
+                                    "  Remote daemon: [prterun-a-10@0,1] on node b\n";
+    snprintf(text, sizeof text, "the connection to host b was lost, or could not be made: false ended with status 1\n%s", prte_lost);
+    assert_int_equal(failure_explain(1 * EXITED, text, "mpirun", &err), STATUS_RUN);
+    assert_string_equal(err.text, "the connection to host b was lost, or could not be made: false ended with status 1");
+    assert_int_equal(failure_explain(1 * EXITED, prte_lost, "mpirun", &err), STATUS_RUN);
+    assert_string_equal(err.text, "host b was lost: its network or the machine itself has failed");
+
+    /* ... of Open MPI 4.1. */
     static const char lost[] =
         "ORTE has lost communication with a remote daemon.\n\n  HNP daemon   : [[24167,0],0] on node a\n"
         "  Remote daemon: [[24167,0],1] on node b\n\nThis is usually due to\n";
