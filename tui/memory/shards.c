@@ -237,7 +237,7 @@ static void draw_unit_state(struct canvas canvas, int y, int unit, const struct 
                         parameters_words(&picture->keep[unit], cell));
     if (cell->used_by >= 0)
         x = draw_format(canvas, x, y, STYLE_STRONG, " by %s",
-                        op_text(picture->scene->model, picture->at.plan->number, cell->used_by).text);
+                        op_text_in_full(picture->scene->model, picture->at.plan->number, cell->used_by).text);
     draw_format(canvas, x, y, STYLE_TEXT, "; %s; %s", gradient[brief][cell->gradient], update[brief][cell->update]);
 }
 
@@ -294,8 +294,8 @@ static bool has_picture(struct picture *picture, struct canvas canvas, const str
 static struct text now_text(const struct run_model *model, const struct progress *at, enum lane lane)
 {
     const int running = progress_running(at, lane), next = progress_next(at, lane);
-    if (running >= 0) return op_text(model, at->plan->number, running);
-    return next < 0 ? text_of("idle") : text_of("before %.40s", op_text(model, at->plan->number, next).text);
+    if (running >= 0) return op_text_in_full(model, at->plan->number, running);
+    return next < 0 ? text_of("idle") : text_of("next: %.40s", op_text_in_full(model, at->plan->number, next).text);
 }
 
 static void draw_rank_row(struct canvas canvas, int y, int rank, bool chosen, const struct scene *scene,

@@ -58,7 +58,7 @@ static void draw_wait(struct canvas canvas, int y, const struct scene *scene, co
     pen_format(&pen, 6, STYLE_TEXT, "%d", wait->rank);
     pen_left(&pen, 11, STYLE_TEXT, text_of("  %s", lane_name(wait->lane)).text);
     pen_left(&pen, 18, STYLE_TEXT, span_text(scene->model, wait->span).text);
-    pen_left(&pen, 18, STYLE_TEXT, op_text(scene->model, wait->span->schedule, wait->span->waited_on).text);
+    pen_left(&pen, 18, STYLE_TEXT, op_text_in_full(scene->model, wait->span->schedule, wait->span->waited_on).text);
     pen_format(&pen, 1, look.style, "%c", stall_table[wait->span->stall].letter);
     draw_text(canvas, pen.x + 1, y, STYLE_TEXT, stall_table[wait->span->stall].help);
 }
@@ -103,7 +103,7 @@ static void tell_how_early(struct facts *facts, const struct scene *scene, int r
 {
     int user = gather_user(schedule, span->op);
     const struct span *use = span_of_op(scene->history, rank, LANE_COMPUTE, span->step, user);
-    const struct text label = op_text(scene->model, span->schedule, user);
+    const struct text label = op_text_in_full(scene->model, span->schedule, user);
     if (user < 0 || !span->ended_ns || !*label.text) return;
     const char *how = span->prefetch ? "prefetched: " : "";
     if (!use) fact(facts, STYLE_STRONG, "%s%s has not asked for it yet", how, label.text);
@@ -132,7 +132,7 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(before.ns).text,
-             op_text(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_text(before.why));
+             op_text_in_full(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_text(before.why));
     const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
@@ -226,8 +226,8 @@ static void tell_lane(struct facts *facts, const struct scene *scene, const stru
     uint64_t since_ns = 0;
     struct stall_reason pending = timeline_pending(scene, scene->state->rank, lane, &since_ns);
     int running = progress_running(at, lane), next = progress_next(at, lane);
-    const struct text label = op_text(scene->model, at->plan->number, running >= 0 ? running : next),
-                      awaited = running < 0 ? op_text(scene->model, at->plan->number, pending.op) : NO_TEXT;
+    const struct text label = op_text_in_full(scene->model, at->plan->number, running >= 0 ? running : next),
+                      awaited = running < 0 ? op_text_in_full(scene->model, at->plan->number, pending.op) : NO_TEXT;
     if (!*label.text) return;
     if (running >= 0) fact(facts, STYLE_STRONG, "%s: %s", lane_name(lane), label.text);
     else if (pending.why != STALL_NONE && *awaited.text)
