@@ -505,7 +505,8 @@ static void sentences_have_reasons(const char *path, uint32_t step)
         while (after < ops->op_count && ops->ops[after].lane != LANE_COMPUTE) after++;
         if (ops->ops[number].kind == OP_GATHER) {
             const bool forward = ops->ops[use].phase == PHASE_FORWARD;
-            assert_non_null(strstr(sentence, forward ? " for forward" : " for backward"));
+            assert_true(strstr(sentence, forward ? " for forward" : " for backward") ||
+                        strstr(sentence, forward ? " that forward gives back" : " that backward gives back"));
             gathers[forward]++;
         }
         if (ops->ops[number].kind == OP_FORWARD && !begins) {

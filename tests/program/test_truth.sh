@@ -361,10 +361,10 @@ packets() {
         link.*) shown='^link .*plan [a-z ]*([0-9,]+ B)' ;;
         within.*) shown='^in node[+][^+]*plan [a-z ]*([0-9,]+ B)' ;;
         between.*) shown='^between .*plan [a-z ]*([0-9,]+ B)' ;;
-        lane2.*) shown='^v\^ move v[^v^]* ([0-9,]+ B)' ;;
-        lane3.*) shown='^v\^ move *\^[^v^]* ([0-9,]+ B)' ;;
-        lane5.*) shown='^>< move *<[^<>]* ([0-9,]+ B)' ;;
-        *) shown='^>< move >[^<>]* ([0-9,]+ B)' ;;
+        lane2.*) shown='^v\^ copy v[^v^]* ([0-9,]+ B)' ;;
+        lane3.*) shown='^v\^ copy *\^[^v^]* ([0-9,]+ B)' ;;
+        lane5.*) shown='^>< copy *<[^<>]* ([0-9,]+ B)' ;;
+        *) shown='^>< copy >[^<>]* ([0-9,]+ B)' ;;
         esac
         shown=$("$zerolab" replay "$1" --frame 200x30 --view whiteboard --at "step:$2.${name##*.}.begin" --units bytes -U |
             sed -nE "s/$shown.*/\1/; T; p; q")

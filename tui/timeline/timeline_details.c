@@ -129,17 +129,17 @@ static int last_to_come(const struct scene *scene, int rank, const struct span *
 static void tell_waits(struct facts *facts, const struct scene *scene, int rank, const struct span *span)
 {
     struct stall_reason before = timeline_wait(scene, rank, span);
-    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "itself did not wait");
+    if (before.why == STALL_NONE) fact(facts, STYLE_TEXT, "began at once");
     else
         fact(facts, STYLE_STRONG, "waited %s for %s (%c %s)", format_time_bare(before.ns).text,
              op_text_in_full(scene->model, span->schedule, before.op).text, stall_table[before.why].letter, stall_text(before.why));
     const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
-        fact(facts, STYLE_STRONG, "in it %s for %s, the slowest", format_time_bare(span->peers_ns).text,
+        fact(facts, STYLE_STRONG, "waited inside %s for %s, the slowest", format_time_bare(span->peers_ns).text,
              run_rank_text(name, scene->model, last));
     else if (span->peers_ns)
-        fact(facts, STYLE_TEXT, "in it %s for the slowest rank", format_time_bare(span->peers_ns).text);
+        fact(facts, STYLE_TEXT, "waited inside %s for the slowest rank", format_time_bare(span->peers_ns).text);
     if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(span->paced_ns).text);
 }
 
@@ -259,7 +259,7 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
-/* "; rank 2 came last in 18 of 18", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
+/* "; rank 2 came last in 18 of 18 collectives", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
  * there is none. */
 static struct text straggler_text(int columns, const struct scene *scene, const struct history_step *of)
 {
@@ -276,7 +276,7 @@ static struct text straggler_text(int columns, const struct scene *scene, const 
         if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
     }
     if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return (struct text){""};
-    return text_of(columns < 120 ? "; %s came last" : "; %s came last in %d of %d", run_rank_text(name, scene->model, straggler),
+    return text_of(columns < 120 ? "; %s came last" : "; %s came last in %d of %d collectives", run_rank_text(name, scene->model, straggler),
                    lasts[straggler], collectives);
 }
 

@@ -70,11 +70,29 @@ static uint64_t rounded(double value)
     return (uint64_t)(value + 0.5);
 }
 
-/* Exposed time of a kind in the last whole step; false: unknown. */
-static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
+/* The ranks that have reported traffic of the step: all of them, but while it ends. */
+static int ranks_heard(const struct run_model *model)
+{
+    int heard = 0;
+    if (model->last_ended >= model->traffic_step) return model->ranks;
+    for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
+        for (int link = 0; link < LINKS; link++)
+            if (model->traffic[kind][link].ranks > heard) heard = model->traffic[kind][link].ranks;
+    return heard ? heard : model->ranks;
+}
+
+/* The step, if it is over on all ranks and exposed times are known. */
+static const struct run_step *timed_step(const struct run_model *model)
 {
     const struct run_step *step = run_last_step_here(model);
-    if (!step || !step->timed) return false;
+    return step && step->timed && step->step == model->traffic_step ? step : NULL;
+}
+
+/* Exposed time of a kind in the step; false: unknown. */
+static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
+{
+    const struct run_step *step = timed_step(model);
+    if (!step) return false;
     *ns = step->split.exposed_by_ns[kind] / (uint64_t)step->timed;
     return true;
 }
@@ -83,8 +101,8 @@ static bool exposed_time(const struct run_model *model, int kind, uint64_t *ns)
 static struct link_use link_use_of(const struct run_model *model, int kind, int link)
 {
     static const uint64_t none[TRAFFIC_KINDS];
-    const struct run_step *step = run_last_step_here(model);
-    return run_link_use(model->traffic, kind, link, model->ranks, step ? step->split.exposed_by_ns : none,
+    const struct run_step *step = timed_step(model);
+    return run_link_use(model->traffic, kind, link, ranks_heard(model), step ? step->split.exposed_by_ns : none,
                         step ? step->timed : 0);
 }
 
@@ -232,11 +250,12 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const struct run_model *model = scene->model;
     struct sums sums = {0};
     int y = 2;
+    const struct text partly = ranks_heard(model) < model->ranks ? text_of(", %d of %d told", ranks_heard(model), model->ranks) : NO_TEXT;
     draw_title(canvas, 0, focused,
                !model->traffic_steps           ? "sent by each rank in a step"
-               : model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)"
-                                               : "sent by each rank in step %u",
-               model->traffic_step);
+               : model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)%s"
+                                               : "sent by each rank in step %u%s",
+               model->traffic_step, partly.text);
     draw_head(canvas, scene->state->units);
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++)
         if (rows_of(model, kind)) y = draw_kind(canvas, y, kind, scene, &sums);
@@ -407,7 +426,7 @@ static void draw_times(struct canvas canvas, int y, enum units units, int kind, 
 /* Behind the run's title, as many as there is room for. */
 static void draw_bests(struct canvas canvas, int x, int y, const struct scene *scene)
 {
-    const char *separator = "best step: busbw of ";
+    const char *separator = "· best step: busbw of ";
     for (int kind = 0; kind < TRAFFIC_KINDS; kind++) {
         if (!is_between_ranks(kind) || scene->model->best_busbw[kind] <= 0) continue;
         const struct text best =

@@ -1,6 +1,8 @@
 /* The operations of the step so far, on the timeline's axis of moments: operations that ran at the same time stand above
  * each other, however short they were, and most of them stay in place while the user steps. */
+#include <ctype.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tui/draw/output.h"
 #include "tui/timeline/timeline.h"
@@ -88,13 +90,28 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
                                lane);
 }
 
+/* Whether there is a figure of bytes in the sentence: "593 KiB", "12 B". */
+static bool has_bytes(const struct board *board)
+{
+    char sentence[SENTENCE_ROOM];
+    board_sentence(sentence, board);
+    for (const char *at = sentence; (at = strchr(at, ' ')); at++) {
+        const char *unit = at + 1;
+        if (at == sentence || !isdigit((unsigned char)at[-1])) continue;
+        unit += *unit && strchr("kKMGT", *unit);
+        unit += *unit == 'i';
+        if (*unit == 'B' && !isalnum((unsigned char)unit[1])) return true;
+    }
+    return false;
+}
+
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
     static const char note[] = " bytes below: as planned ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     const int x = draw_title(canvas, y, false, "step %u, rank %d: %s", board->at.step, board->rank, count_ops(board).text);
-    if (board->at.open && x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
+    if (board->at.open && has_bytes(board) && x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     draw_lanes(canvas, y + 1, rows - 1, board);
     return rows;
 }

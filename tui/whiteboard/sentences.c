@@ -169,7 +169,7 @@ static struct text copied_text(const struct subject *of, const char *use)
     return text_of(of->op->group == GROUP_ACROSS ? "; the ranks of a node exchange their parts next"
                    : moves_blocks(&of->board->at.plan->ops, of->op)
                        ? ", as int8 blocks, of which compute makes parameters"
-                       : ", as a copy for %s that its use gives back",
+                       : ", as a copy that %s gives back",
                    use);
 }
 

@@ -239,10 +239,10 @@ static int draw_labels(struct canvas canvas, const struct rows *share, const str
     if (!share->small) draw_text(canvas, 0, y++, STYLE_DIM, "B buck.");
     if (share->saved) draw_text(canvas, 0, y++, STYLE_DIM, "A activ");
     draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_DEVICE));
-    if (share->transfers[TIER_DEVICE]) draw_text(canvas, 0, y, STYLE_DIM, "▼▲ move");
+    if (share->transfers[TIER_DEVICE]) draw_text(canvas, 0, y, STYLE_DIM, "▼▲ copy");
     y += share->transfers[TIER_DEVICE];
     if (share->host) draw_text(canvas, 0, y++, STYLE_DIM, tiers_name(TIER_HOST));
-    if (share->transfers[TIER_HOST]) draw_text(canvas, 0, y, STYLE_DIM, "►◄ move");
+    if (share->transfers[TIER_HOST]) draw_text(canvas, 0, y, STYLE_DIM, "►◄ copy");
     return y + share->transfers[TIER_HOST];
 }
 
