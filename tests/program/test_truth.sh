@@ -201,8 +201,8 @@ within_step() {
 whiteboard 200x60 now.live_bytes           rank 0 +device +$bytes
 shards 80x24 now.gathered                  ([0-9]+) units? gathered
 shards 80x24 now.gathered.in_flight        gathered, ([0-9]+) of them
-shards 80x24 now.gathered.bytes            in flight: [0-9,]+ elements, $bytes
-shards 80x24 now.gathered.live_bytes       in flight: [0-9,]+ elements, $bytes
+shards 80x24 now.gathered.bytes            in flight: [0-9,]+ elements; L now $bytes
+shards 80x24 now.gathered.live_bytes       in flight: [0-9,]+ elements; L now $bytes
 buckets 120x40 now.buckets.live_bytes      unreduced gradients now $bytes
 schedule 80x24 now.operations              rank [0-9]+: [0-9]+ of ([0-9]+) done
 schedule 80x24 now.operations.ended        rank [0-9]+: ([0-9]+) of

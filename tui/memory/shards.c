@@ -270,7 +270,7 @@ static void draw_gathers(struct canvas canvas, int y, const struct picture *pict
                         knobs->quantized_weights ? "%d unit%s gathered, %d more in flight: "
                                                  : "%d unit%s gathered, %d of them in flight: ",
                         sum.units, plural(sum.units), sum.in_flight);
-    draw_format(canvas, x, y, STYLE_TEXT, "%s elements, %s", format_count((uint64_t)sum.elems).text,
+    draw_format(canvas, x, y, STYLE_TEXT, "%s elements; L now %s", format_count((uint64_t)sum.elems).text,
                 memory->known ? format_bytes_bare(picture->scene->state->units, memory->live_bytes).text : "n/a");
     draw_format(canvas, 1, y + 1, STYLE_TEXT,
                 canvas.at.columns < 100
