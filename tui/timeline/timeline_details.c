@@ -136,10 +136,10 @@ static void tell_waits(struct facts *facts, const struct scene *scene, int rank,
     const int last = span->peers_ns ? last_to_come(scene, rank, span) : rank;
     char name[RANK_TEXT_ROOM];
     if (last != rank)
-        fact(facts, STYLE_STRONG, "waited inside %s for %s, the slowest", format_time_bare(span->peers_ns).text,
+        fact(facts, STYLE_STRONG, "then waited %s for %s, the slowest", format_time_bare(span->peers_ns).text,
              run_rank_text(name, scene->model, last));
     else if (span->peers_ns)
-        fact(facts, STYLE_TEXT, "waited inside %s for the slowest rank", format_time_bare(span->peers_ns).text);
+        fact(facts, STYLE_TEXT, "then waited %s for the slowest rank", format_time_bare(span->peers_ns).text);
     if (span->paced_ns) fact(facts, STYLE_TEXT, "paced by %s", format_time_bare(span->paced_ns).text);
 }
 

@@ -356,7 +356,7 @@ static void draw_memory_line(struct canvas canvas, int y, const struct buckets *
         return;
     }
     draw_format(canvas, 1, y, STYLE_TEXT, "%s now %s, planned peak %s",
-                plan->ops.knobs.offload_param ? "B (gradients, and shards to gather)" : "unreduced gradients",
+                plan->ops.knobs.offload_param ? "buckets (gradients, shards to gather)" : "unreduced gradients",
                 memory->known ? format_bytes_bare(units, memory->live_bytes).text : "n/a",
                 planned->known ? format_bytes_bare(units, planned->peak_bytes).text : "n/a");
 }

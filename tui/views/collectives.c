@@ -250,7 +250,7 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const struct run_model *model = scene->model;
     struct sums sums = {0};
     int y = 2;
-    const struct text partly = ranks_heard(model) < model->ranks ? text_of(", heard from %d of %d", ranks_heard(model), model->ranks) : NO_TEXT;
+    const struct text partly = ranks_heard(model) < model->ranks ? text_of(", from %d of %d ranks", ranks_heard(model), model->ranks) : NO_TEXT;
     draw_title(canvas, 0, focused,
                !model->traffic_steps           ? "sent by each rank in a step"
                : model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)%s"
@@ -354,7 +354,7 @@ static void whole_run(struct window *window, const struct run_model *model)
     window->known = model->traffic_steps > 0;
     for (int kind = 0; kind < TRAFFIC_KINDS && window->known; kind++) {
         struct collective_totals *out = &window->totals.traffic[kind];
-        uint64_t parts = (uint64_t)model->ranks * model->traffic_steps;
+        const uint64_t parts = (uint64_t)model->ranks * (model->traffic_steps - 1) + (uint64_t)ranks_heard(model);
         const struct run_traffic sum = over_links(model->traffic_total[kind]);
         out->count = sum.ranks ? (int64_t)((sum.count + parts / 2) / parts) : 0;
         out->sent_bytes = sum.sent_bytes / parts;

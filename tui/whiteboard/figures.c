@@ -129,5 +129,5 @@ void board_head(struct canvas canvas, int y, const struct board_rank *of, const 
     const int after = draw_text(canvas, of->x, y, of->rank == board->rank ? STYLE_FOCUS : STYLE_TEXT, name.text);
     if (end - after >= least) draw_right(canvas, end, y, STYLE_DIM, held_text(end - after - 1, now, of, board).text);
     if (board->column - board->tile > 11 && alone)
-        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "plan PGO");
+        draw_right(canvas, of->x + board->column - 1, y, STYLE_DIM, "│ plan PGO");
 }

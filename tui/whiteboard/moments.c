@@ -107,7 +107,7 @@ static bool has_bytes(const struct board *board)
 
 int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
 {
-    static const char note[] = " bytes below: as planned ";
+    static const char note[] = " sentence: bytes by plan ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     const int x = draw_title(canvas, y, false, "step %u, rank %d: %s", board->at.step, board->rank, count_ops(board).text);
