@@ -5,6 +5,7 @@
 #include "engine/advise/print.h"
 #include "engine/base/grouped.h"
 #include "engine/base/json.h"
+#include "engine/base/words.h"
 #include "engine/plan/footprint.h"
 #include "engine/plan/formula.h"
 
@@ -204,10 +205,13 @@ static void add_kind(cJSON *object, const struct kind *kind, const struct model 
 {
     const struct formula *formula = formula_of(kind->first->name);
     const char *bytes = formula ? formula_bytes(formula, model) : "";
+    char note[128] = "";
+    if (formula && formula->each) snprintf(note, sizeof note, "%c x ", formula->each);
+    if (formula) text_append(note, sizeof note, "%s", formula->note);
     json_put(object, TEXT("letter", ((char[2]){category_letter(kind->first->category)})), TEXT("name", kind->first->name),
              NUMBER("count", kind->count), NUMBER("live", kind->most_live), NUMBER("largest", kind->most),
              NUMBER("live_bytes", kind->most_bytes), TEXT("taken", kind->taken), TEXT("given", kind->given),
-             TRUTH("formula", formula != NULL), TEXT("bytes", bytes), TEXT("note", formula ? formula->note : ""));
+             TRUTH("formula", formula != NULL), TEXT("bytes", bytes), TEXT("note", note));
 }
 
 static void add_buffers(cJSON *facts, const struct setup *setup)

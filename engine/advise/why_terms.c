@@ -137,12 +137,9 @@ static void write_formula(struct why_term *term, const struct alike *group, cons
         write_elements(term, group, schedule);
         return;
     }
-    if (formula && !formula->bytes[0] && formula->note[1] == ' ' && formula->note[2] == 'x') { /* "e x elements ..." */
-        const int64_t each = *formula->note == 'e' ? sizes.e : *formula->note - '0';
-        text_append(term->formula, room, "%" PRId64 " B ×%s", each, formula->note + 3);
-        return;
-    }
     if (!formula || !formula->bytes[0]) {
+        if (formula && formula->each)
+            text_append(term->formula, room, "%" PRId64 " B × ", formula->each == 'e' ? sizes.e : formula->each - '0');
         text_append(term->formula, room, "%s", formula ? formula->note : "");
         return;
     }

@@ -94,7 +94,8 @@ bool comm_have_mpi(void); /* built with MPI? */
 bool comm_left_mpi(void); /* has this process left MPI with all other ranks, as after most failures? Else mpirun kills the others. */
 void comm_mpi_version(char *text, size_t room); /* "Open MPI v4.1.4", as the library says; "": none */
 
-/* Collective. After a failure it does not wait for the barrier and leaves MPI unfinalised. Call it before the memory is freed. */
+/* Collective. After a failure it does not wait for the barrier; under MPI it waits two seconds at most for the other ranks to close,
+ * too, and finalises MPI only if all do. Call it before the memory is freed. */
 void comm_close(struct comm *comm);
 
 const struct comm_layout *comm_layout(const struct comm *comm);

@@ -324,12 +324,11 @@ static const char *line_after(const char *printed, const char *mark)
 /* The first line that one of our own processes printed, or the first with RANK_FAILED. *stated: the status in it, or 0. */
 static const char *own_line(const char *printed, int *stated)
 {
-    int length = 0;
+    int status = 0, length = 0;
     const char *at = line_after(printed, RANK_FAILED);
-    *stated = 0;
-    if (at && sscanf(at, "%d: %n", stated, &length) == 1 && length && *stated > 0 && *stated <= STATUS_RUN) return at + length;
-    *stated = 0;
-    return line_after(printed, "zerolab: ");
+    const bool states = at && sscanf(at, "%d: %n", &status, &length) == 1 && length && status > 0 && status <= STATUS_RUN;
+    *stated = states ? status : 0;
+    return states ? at + length : line_after(printed, "zerolab: ");
 }
 
 static const char *sanitizer_line(const char *printed)

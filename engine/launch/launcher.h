@@ -36,8 +36,8 @@ struct launcher {
 #define LAUNCH_ON_LOST "the connection to host "
 int launch_on(char *const words[]);
 
-/* What the line of a rank begins with that has left MPI with all others after a failure: its status and the reason follow, "3: text",
- * and its exit status is 0. mpirun takes seconds to end ranks of which one has failed. */
+/* After a failure a rank that has left MPI together with all others prints a line that begins with this; its status and the reason
+ * follow, "3: text". Its exit status is 0: after another one mpirun takes seconds to end the other ranks. */
 #define RANK_FAILED "zerolab: status "
 
 extern const struct launcher launcher_local, launcher_threads, launcher_mpirun, launcher_external;

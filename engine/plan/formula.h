@@ -11,6 +11,7 @@
 
 struct formula {
     const char *buffer, *bytes, *note; /* bytes: a formula; "": the note says in words what it counts */
+    char each; /* bytes of what the note counts: 'e', those of an element, or a digit; 0: the note has them */
 };
 
 const struct formula *formula_of(const char *buffer); /* NULL: none */

@@ -95,7 +95,9 @@ static void draw_heat_rows(struct canvas canvas, int y, int end, const struct sc
 {
     const bool alone = !tiers_beside(scales);
     for (enum tier tier = 0; tier < TIERS && y < end; tier++)
-        if (scales[tier].used) draw_heat_row(canvas, y++, tier, CATEGORIES, alone ? "all" : text_of("0-%d %s", scene->model->ranks - 1, tiers_name(tier)).text, scene);
+        if (scales[tier].used)
+            draw_heat_row(canvas, y++, tier, CATEGORIES,
+                          alone ? "all" : text_of("0-%d %s", scene->model->ranks - 1, tiers_name(tier)).text, scene);
     for (int category = 0; category < CATEGORIES && y < end; category++)
         if (category_is_used(scene->model, TIER_DEVICE, category))
             draw_heat_row(canvas, y++, TIER_DEVICE, category, "", scene);

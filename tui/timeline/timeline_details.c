@@ -259,8 +259,8 @@ static void tell_time_split(struct facts *facts, const struct totals *totals)
     fact(facts, STYLE_STRONG, "exposed %s", format_time_bare(t->communication_ns - t->overlapped_ns).text);
 }
 
-/* "; rank 2 came last in 18 of 18 collectives", or less of it in few columns: the rank that came last to more than two thirds of a step's collectives; "":
- * there is none. */
+/* "; rank 2 came last in 18 of 18 collectives", or less of it in few columns: the rank that came last to more than two
+ * thirds of a step's collectives; "": there is none. */
 static struct text straggler_text(int columns, const struct scene *scene, const struct history_step *of)
 {
     const struct run_step *step = of ? run_step_numbered(scene->model, of->step) : NULL;
@@ -276,8 +276,8 @@ static struct text straggler_text(int columns, const struct scene *scene, const 
         if (++lasts[times.last_rank] > lasts[straggler]) straggler = times.last_rank;
     }
     if (collectives < 3 || 3 * lasts[straggler] <= 2 * collectives) return (struct text){""};
-    return text_of(columns < 120 ? "; %s came last" : "; %s came last in %d of %d collectives", run_rank_text(name, scene->model, straggler),
-                   lasts[straggler], collectives);
+    return text_of(columns < 120 ? "; %s came last" : "; %s came last in %d of %d collectives",
+                   run_rank_text(name, scene->model, straggler), lasts[straggler], collectives);
 }
 
 static void tell_stalls(struct facts *facts, const struct totals *totals, const char *straggler)

@@ -60,27 +60,16 @@ static int chosen_row(const struct buckets *buckets)
 
 /* ---- one bucket in a row ---- */
 
-/* A unit's elements, without padding: as far as the pieces of all buckets go. */
-static int64_t unit_elems(const struct schedule *ops, int unit)
-{
-    int64_t end = 0;
-    for (int op = bucket_after(ops, -1); op >= 0; op = bucket_after(ops, op))
-        for (int p = ops->ops[op].first_piece; p < ops->ops[op].first_piece + ops->ops[op].piece_count; p++) {
-            const struct piece *piece = &ops->pieces[p];
-            if (piece->unit == unit && piece->first + piece->elems > end) end = piece->first + piece->elems;
-        }
-    return end;
-}
-
 /* "norm, block 3:67%", "block 2:33%, 1:67%": what is whole is named, of a part the share of its unit. Cut between names. */
 static struct text gradients_text(int columns, const struct buckets *buckets, int op)
 {
     const struct op *flush = &buckets->ops->ops[op];
+    const struct run_header *header = &buckets->scene->model->header;
     struct text out = {""};
     char before = '\0';
     for (int p = 0; p < flush->piece_count; p++) {
         const struct piece *piece = &buckets->ops->pieces[flush->first_piece + p];
-        const int64_t whole = unit_elems(buckets->ops, piece->unit);
+        const int64_t whole = piece->unit < header->unit_count ? header->units[piece->unit].elems : 0; /* without padding */
         const struct text name = unit_text(buckets->scene->model, piece->unit);
         const char *number = strchr(name.text, ' ');
         const char *shown = number && name.text[0] == before ? number + 1 : name.text; /* a block after a block */

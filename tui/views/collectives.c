@@ -250,7 +250,8 @@ static void draw_pane(struct canvas canvas, const struct scene *scene, bool focu
     const struct run_model *model = scene->model;
     struct sums sums = {0};
     int y = 2;
-    const struct text partly = ranks_heard(model) < model->ranks ? text_of(", from %d of %d ranks", ranks_heard(model), model->ranks) : NO_TEXT;
+    const int heard = ranks_heard(model);
+    const struct text partly = heard < model->ranks ? text_of(", from %d of %d ranks", heard, model->ranks) : NO_TEXT;
     draw_title(canvas, 0, focused,
                !model->traffic_steps           ? "sent by each rank in a step"
                : model->header.sent_by_formula ? "sent by each rank in step %u (ring formula)%s"

@@ -122,9 +122,9 @@ void board_buckets(struct canvas canvas, int y, const struct board_rank *of, con
 void board_saved(struct canvas canvas, int y, const struct board_rank *of, const struct board *board);
 
 /* moments.c. board_lanes(): how many lanes the schedule uses. board_moments() draws the title, the numbers of operations, and a row for
- * each lane that fits into `rows`; it returns how many rows it used. */
+ * each lane that fits into `rows`; it returns how many rows it used. sentence: the one below, which may have bytes of the plan. */
 int board_lanes(const struct board *board);
-int board_moments(struct canvas canvas, int y, int rows, const struct board *board);
+int board_moments(struct canvas canvas, int y, int rows, const char *sentence, const struct board *board);
 void board_find_newest(struct board *board); /* sets `newest` and `newest_ended` */
 /* "F forward  G gather ...": the marks of all operations of the step. */
 void board_marks(char *out, size_t room, const struct board *board);

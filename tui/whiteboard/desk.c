@@ -290,8 +290,10 @@ void board_buckets(struct canvas canvas, int y, const struct board_rank *of, con
         draw_bucket(canvas, of->x + shown++ * BUCKET_COLUMNS, y, BUCKET_COLUMNS, ops->ops[op].bucket, &filling);
     }
     const struct run_instant *now = board_instant(board, of->rank);
-    const uint64_t other_bytes = now->known ? now->held_bytes[CATEGORY_BUCKETS] : 0; /* of no bucket: shards from the host, to be gathered */
-    if (!shown && other_bytes) draw_text(canvas, of->x, y, STYLE_DIM, format_bytes_bare(board->scene->state->units, other_bytes).text);
+    /* Of no bucket that is open: shards from the host, to be gathered; sums of gradients. */
+    const uint64_t other_bytes = now->known ? now->held_bytes[CATEGORY_BUCKETS] : 0;
+    if (!shown && other_bytes)
+        draw_text(canvas, of->x, y, STYLE_DIM, format_bytes_bare(board->scene->state->units, other_bytes).text);
     else if (!shown) draw_nothing(canvas, of->x, y);
 }
 

@@ -91,10 +91,8 @@ static void draw_lanes(struct canvas canvas, int y, int rows, const struct board
 }
 
 /* Whether there is a figure of bytes in the sentence: "593 KiB", "12 B". */
-static bool has_bytes(const struct board *board)
+static bool has_bytes(const char *sentence)
 {
-    char sentence[SENTENCE_ROOM];
-    board_sentence(sentence, board);
     for (const char *at = sentence; (at = strchr(at, ' ')); at++) {
         const char *unit = at + 1;
         if (at == sentence || !isdigit((unsigned char)at[-1])) continue;
@@ -105,13 +103,14 @@ static bool has_bytes(const struct board *board)
     return false;
 }
 
-int board_moments(struct canvas canvas, int y, int rows, const struct board *board)
+int board_moments(struct canvas canvas, int y, int rows, const char *sentence, const struct board *board)
 {
     static const char note[] = " sentence: bytes by plan ";
     if (rows < 3) return 0;
     if (board->calm) return draw_calm(canvas, y, board), 2;
     const int x = draw_title(canvas, y, false, "step %u, rank %d: %s", board->at.step, board->rank, count_ops(board).text);
-    if (board->at.open && has_bytes(board) && x + (int)sizeof note <= canvas.at.columns) draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
+    if (board->at.open && has_bytes(sentence) && x + (int)sizeof note <= canvas.at.columns)
+        draw_right(canvas, canvas.at.columns - 1, y, STYLE_DIM, note);
     draw_lanes(canvas, y + 1, rows - 1, board);
     return rows;
 }

@@ -366,8 +366,8 @@ static void draw_view(struct canvas canvas, const struct scene *scene)
     draw_nodes(canvas, board.above + share.tiles.used, &board);
     int y = draw_labels(canvas, &share, &board);
     for (int i = 0; i < board.ranks; i++) draw_rank(canvas, &share, i, &board);
-    if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, &board);
     board_sentence(sentence, &board);
+    if (!share.small || share.lanes) y += board_moments(canvas, y, 2 + share.lanes, sentence, &board);
     while (share.legend && sentence_rows(canvas, sentence) > canvas.at.rows - share.legend - y) share.legend--;
     draw_sentence(canvas, y, canvas.at.rows - share.legend, sentence);
     board_legend(canvas, board.above + share.tiles.used, canvas.at.rows - share.legend, share.legend, &board);
